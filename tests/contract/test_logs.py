@@ -352,3 +352,30 @@ def test_closing_twice_is_quiet(cluster: Cluster, topic: str) -> None:
     reader: LogReader = cluster.logs.reader(topic)
     reader.close()
     reader.close()
+
+
+def test_several_topics_are_read_at_once(broker: BrokerAddress, unique: str) -> None:
+    """Only Kafka's logs can: each consumer more would cost it a connection."""
+    cluster = _kafka(broker)
+    logs = cluster.logs
+    assert isinstance(logs, KafkaLogs)
+    one, many, empty = (f"{unique}-{name}" for name in ("one", "many", "empty"))
+    for topic, partitions in ((one, 1), (many, 3), (empty, 2)):
+        cluster.create_topic(topic, partitions, "compact")
+    keys = [f"key-{number}" for number in range(20)]
+    written = logs.writer(unique).write([*some(one, "a", "b"), *some(many, *keys)])
+    try:
+        found = logs.read_to_ends([one, f"{unique}-missing", many, empty], READ_S)
+        assert list(found) == [one, many, empty]
+        assert list(found[one]) == [each for each in written if each.topic == one]
+        at = {(each.partition, each.offset): each for each in written if each.topic == many}
+        assert {(each.partition, each.offset): each for each in found[many]} == at
+        assert len(found[many]) == len(keys)
+        assert list(found[empty]) == []
+        held = cluster.hold_open(f"{unique}-other", some(many, "held"))
+        with pytest.raises(LogBlocked, match=f"{many}-[0-2]"):
+            logs.read_to_ends([one, many], 0.5)
+        held.abort()
+        assert logs.read_to_ends([], READ_S) == {}
+    finally:
+        logs.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect_reconciler.backend.observe.kafka_view import records_of
 from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.herder import requests
@@ -20,6 +19,7 @@ from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.memory import MemoryLogs
 from connect_runtime.storage.snapshots import ConfigSnapshot, ConnectorState, OffsetSnapshot, State
 from connect_specs.desired import OffsetEntry
+from connect_specs.diagnostics import Failed
 from connect_specs.names import ClusterTopics, leader_transactional_id, sink_group
 from connect_specs.states import TargetState
 
@@ -63,8 +63,16 @@ class FakeKafka:
     def cluster_id(self) -> str:
         return "fake"
 
+    def read(self, topics: Sequence[str]) -> Mapping[str, Sequence[LogRecord]]:
+        return {topic: self.records(topic) for topic in topics}
+
     def records(self, topic: str) -> Sequence[LogRecord]:
-        return records_of(self.logs, topic)
+        try:
+            return self.logs.reader(topic).read_to_end(1)
+        except Failed as error:
+            if error.diagnostics[0].code == "topic.missing":
+                return ()
+            raise
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
         return {group: dict(self.groups.get(group, {})) for group in groups}

@@ -21,6 +21,7 @@ from connect_runtime.kafka.log_reader import KafkaLogReader
 from connect_runtime.kafka.log_writer import KafkaLogWriter
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage.internal_topics import check_compacted, check_partitions
+from connect_runtime.storage.log import LogRecord
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 
 _FENCED_AT_ONCE = 8
@@ -61,9 +62,25 @@ class KafkaLogs:
         partitions = self._partitions(topic)
         if not partitions:
             raise Failed(Diagnostic("topic.missing", "There is no such topic", topic))
-        reader = KafkaLogReader(self._consumer, topic, partitions, self._admin)
+        reader = KafkaLogReader(self._consumer, {topic: partitions}, self._admin)
         self._opened.add(reader)
         return reader
+
+    def read_to_ends(
+        self, topics: Sequence[str], timeout_s: float
+    ) -> dict[str, Sequence[LogRecord]]:
+        """Reads these topics from their beginnings to their ends, with one consumer. Topics that do
+        not exist are left out. Raises as a reader's read_to_end does."""
+        partitions = self._partitions_of(topics)
+        records: dict[str, list[LogRecord]] = {topic: [] for topic in partitions}
+        if partitions:
+            reader = KafkaLogReader(self._consumer, partitions, self._admin)
+            try:
+                for record in reader.read_to_end(timeout_s):
+                    records[record.topic].append(record)
+            finally:
+                reader.close()
+        return dict(records)
 
     def writer(self, transactional_id: str) -> KafkaLogWriter:
         writer = KafkaLogWriter(self._producer, transactional_id)
@@ -111,20 +128,28 @@ class KafkaLogs:
             each.close()
         self._opened.clear()
 
-    @logged("describe topic", "topic")
     def _partitions(self, topic: str) -> tuple[int, ...]:
         """Returns the topic's partitions, none if it does not exist."""
+        return self._partitions_of([topic]).get(topic, ())
+
+    @logged("describe topic", "topics")
+    def _partitions_of(self, topics: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """Returns the partitions of those topics that exist."""
         # Not list_topics, which creates the topic if the broker auto-creates topics.
-        asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=_REQUEST_S)
-        try:
-            found = asked[topic].result()
-        except KafkaException as error:
-            if error_of(error).code() in NO_SUCH_TOPIC:
-                return ()
-            raise as_failure(
-                error_of(error), "The topic's partitions cannot be read", topic
-            ) from None
-        return tuple(sorted(partition.id for partition in found.partitions))
+        wanted = TopicCollection(list(topics))
+        found: dict[str, tuple[int, ...]] = {}
+        for topic, answer in self._admin.describe_topics(
+            wanted, request_timeout=_REQUEST_S
+        ).items():
+            try:
+                described = answer.result()
+            except KafkaException as error:
+                if error_of(error).code() in NO_SUCH_TOPIC:
+                    continue
+                what = "The topic's partitions cannot be read"
+                raise as_failure(error_of(error), what, topic) from None
+            found[topic] = tuple(sorted(partition.id for partition in described.partitions))
+        return found
 
     @logged("create topic", "topic")
     def _create(

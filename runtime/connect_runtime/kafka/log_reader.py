@@ -1,6 +1,6 @@
-"""Reads one topic of a real cluster, committed records only, up to its current end.
+"""Reads topics of a real cluster, committed records only, up to their current ends.
 
-The end counts all records, also of open transactions: records that a read to the end must see may
+An end counts all records, also of open transactions: records that a read to the end must see may
 be hidden behind one. The reader's progress is the consumer's position, which also passes aborted
 records and transaction markers; if the rest was compacted, only end-of-partition events move it.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from confluent_kafka import (
     Consumer,
@@ -53,27 +54,31 @@ _SETTINGS = {
 _PASSING = SILENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}
 
 
+_At: TypeAlias = tuple[str, int]
+
+
 class KafkaLogReader:
-    """Implements LogReader. Belongs to one thread at a time."""
+    """Implements LogReader, for one topic or several. Belongs to one thread at a time."""
 
     def __init__(
         self,
         properties: Mapping[str, str],
-        topic: str,
-        partitions: Sequence[int],
+        partitions: Mapping[str, Sequence[int]],
         admin: AdminClient,
     ) -> None:
-        self.topic = topic
-        self._assigned = [TopicPartition(topic, number) for number in partitions]
+        """Opens a reader of these partitions of each topic, from their beginnings."""
+        self.topic = ", ".join(partitions)
+        self._topics = list(partitions)
+        self._assigned = [TopicPartition(*at) for at in _each(partitions)]
         self._admin = admin
         # Everything before these offsets has been read, or has no records to read.
-        self._next = dict.fromkeys(partitions, 0)
+        self._next = dict.fromkeys(_each(partitions), 0)
         # Read, but not returned yet: a failed read to the end must not lose records.
         self._unread: list[LogRecord] = []
         self._consumer: Consumer | None = consumer(properties, _SETTINGS)
         # From offset 0, and with the reset above to what is left of the log: librdkafka looks
         # OFFSET_BEGINNING up before it knows the leaders, and tries again 500 ms later.
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        self._consumer.assign([TopicPartition(*at, 0) for at in _each(partitions)])
 
     def poll(self) -> Sequence[LogRecord]:
         self._fetch(0)
@@ -87,7 +92,8 @@ class KafkaLogReader:
 
     @logged("continue to read topic", "self")
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
-        self._read_until({partition: offset + 1}, time.monotonic() + timeout_s)
+        (topic,) = self._topics
+        self._read_until({(topic, partition): offset + 1}, time.monotonic() + timeout_s)
         return self._take_unread()
 
     def close(self) -> None:
@@ -99,9 +105,9 @@ class KafkaLogReader:
         records, self._unread = self._unread, []
         return records
 
-    def _read_until(self, ends: Mapping[int, int], deadline: float) -> None:
+    def _read_until(self, ends: Mapping[_At, int], deadline: float) -> None:
         self._fetch(0)
-        while behind := [number for number, end in ends.items() if self._next[number] < end]:
+        while behind := [at for at, end in ends.items() if self._next[at] < end]:
             if time.monotonic() > deadline:
                 raise self._obstacle(behind[0])
             self._fetch(_WAIT_S)
@@ -113,25 +119,27 @@ class KafkaLogReader:
         first = self._consumer.poll(wait_s) if wait_s else None
         batch = self._consumer.consume(_BATCH, timeout=0)
         messages: list[Message] = batch if first is None else [first, *batch]
-        errors = [error for message in messages if (error := self._take(message)) is not None]
-        for at in self._consumer.position(self._assigned):
-            self._next[at.partition] = max(self._next[at.partition], at.offset)
-        if errors:
-            raise as_failure(errors[0], "The topic cannot be read", self.topic)
+        refused = [message for message in messages if not self._take(message)]
+        for reached in self._consumer.position(self._assigned):
+            at = (reached.topic, reached.partition)
+            self._next[at] = max(self._next[at], reached.offset)
+        if refused:
+            first = refused[0]
+            raise as_failure(first.error(), "The topic cannot be read", first.topic())
 
-    def _take(self, message: Message) -> KafkaError | None:
-        """Keeps a record, or returns the error if it is permanent."""
+    def _take(self, message: Message) -> bool:
+        """Keeps a record; False for an error that is permanent."""
         error = message.error()
         if error is None:
             self._unread.append(record_of(message))
         elif error.code() == END_OF_PARTITION:
-            number = message.partition()
-            self._next[number] = max(self._next[number], message.offset())
+            at = (message.topic(), message.partition())
+            self._next[at] = max(self._next[at], message.offset())
         elif error.code() not in _PASSING:
-            return error
-        return None
+            return False
+        return True
 
-    def _ends(self, isolation: IsolationLevel) -> dict[int, int]:
+    def _ends(self, isolation: IsolationLevel) -> dict[_At, int]:
         # librdkafka passes its log on only when polled
         self._admin.poll(0)
         deadline = time.monotonic() + _REQUEST_S
@@ -145,26 +153,28 @@ class KafkaLogReader:
                         raise
                 # The client keeps asking the leader that it knows until it learns of another; and a
                 # broker that has just started may announce an epoch before it leads in it
-                topic = TopicCollection([self.topic])
-                self._admin.describe_topics(topic, request_timeout=_REQUEST_S)[self.topic].result()
+                topics = TopicCollection(self._topics)
+                asked = self._admin.describe_topics(topics, request_timeout=_REQUEST_S)
+                for answer in asked.values():
+                    answer.result()
                 time.sleep(_RETRY_S)
         except KafkaException as error:
             raise as_failure(
                 error_of(error), "The end of the topic cannot be read", self.topic
             ) from None
 
-    def _request_ends(self, isolation: IsolationLevel) -> dict[int, int]:
+    def _request_ends(self, isolation: IsolationLevel) -> dict[_At, int]:
         latest = {at: OffsetSpec.latest() for at in self._assigned}
         answers = self._admin.list_offsets(
             latest, isolation_level=isolation, request_timeout=_REQUEST_S
         )
-        return {at.partition: answer.result().offset for at, answer in answers.items()}
+        return {(at.topic, at.partition): each.result().offset for at, each in answers.items()}
 
-    def _obstacle(self, partition: int) -> ConnectError:
+    def _obstacle(self, at: _At) -> ConnectError:
         """Returns the error that explains why the reader got no further."""
-        reached = self._next[partition]
-        where = f"{self.topic}-{partition}"
-        if self._ends(IsolationLevel.READ_COMMITTED)[partition] <= reached:
+        reached = self._next[at]
+        where = f"{at[0]}-{at[1]}"
+        if self._ends(IsolationLevel.READ_COMMITTED)[at] <= reached:
             return LogBlocked(
                 Diagnostic(
                     "topic.blocked",
@@ -176,6 +186,10 @@ class KafkaLogReader:
         return Unreachable(
             Diagnostic("topic.slow", f"Kafka has not sent the records from offset {reached}", where)
         )
+
+
+def _each(partitions: Mapping[str, Sequence[int]]) -> list[_At]:
+    return [(topic, number) for topic, numbers in partitions.items() for number in numbers]
 
 
 def record_of(message: Message) -> LogRecord:

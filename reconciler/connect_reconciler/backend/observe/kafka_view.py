@@ -21,8 +21,8 @@ from connect_runtime.kafka.groups import list_offsets_of_groups
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.log_ends import log_ranges, newest_times, offsets_for_times, topic_sizes
 from connect_runtime.kafka.rights import DESCRIBE, check_rights
-from connect_runtime.storage.log import LogRecord, Logs
-from connect_specs.diagnostics import Failed, Unreachable
+from connect_runtime.storage.log import LogRecord
+from connect_specs.diagnostics import Unreachable
 
 READ_TIMEOUT_S = 30.0
 
@@ -33,7 +33,8 @@ _SLICE_S = 0.05
 
 
 class View(Protocol):
-    """A Kafka cluster as observing sees it. `records` of a topic that does not exist are none.
+    """A Kafka cluster as observing sees it. `read` returns the records of each of these topics, up
+    to its end; those of a topic that does not exist are none, as in `records`.
 
     `topics` are all of them, with how many partitions they have. `offsets_at` wants times in ms,
     and leaves out those after a partition's last record. `ensure_visible` raises Unreachable where
@@ -41,6 +42,7 @@ class View(Protocol):
     """
 
     def cluster_id(self) -> str: ...
+    def read(self, topics: Sequence[str]) -> Mapping[str, Sequence[LogRecord]]: ...
     def records(self, topic: str) -> Sequence[LogRecord]: ...
     def ensure_visible(self, topics: Iterable[str]) -> None: ...
     def group_offsets(
@@ -57,25 +59,6 @@ class View(Protocol):
     ) -> Mapping[TopicPartition, int]: ...
 
 
-def records_of(logs: Logs, topic: str) -> Sequence[LogRecord]:
-    """The topic, read to its end; nothing where there is no such topic. Raises LogBlocked."""
-    return records_if_there(logs, topic) or ()
-
-
-def records_if_there(logs: Logs, topic: str) -> Sequence[LogRecord] | None:
-    """The topic, read to its end; None where there is no such topic. Raises LogBlocked."""
-    try:
-        reader = logs.reader(topic)
-    except Failed as error:
-        if error.diagnostics[0].code == "topic.missing":
-            return None
-        raise
-    try:
-        return reader.read_to_end(READ_TIMEOUT_S)
-    finally:
-        reader.close()
-
-
 class KafkaView:
     """The cluster that client properties under Java's names lead to, `consumer` those that read.
     One object, many threads."""
@@ -90,8 +73,12 @@ class KafkaView:
     def cluster_id(self) -> str:
         return check_reachable(self._properties, _REACH_S)
 
+    def read(self, topics: Sequence[str]) -> Mapping[str, Sequence[LogRecord]]:
+        found = self._logs.read_to_ends(topics, READ_TIMEOUT_S)
+        return {topic: found.get(topic, ()) for topic in topics}
+
     def records(self, topic: str) -> Sequence[LogRecord]:
-        return records_of(self._logs, topic)
+        return self.read([topic])[topic]
 
     def ensure_visible(self, topics: Iterable[str]) -> None:
         check_rights(self._properties, topics=dict.fromkeys(topics, (DESCRIBE,)))
@@ -151,9 +138,10 @@ class KeepingView(KafkaView):
         super().__init__(properties)
         self.kept: dict[str, Sequence[LogRecord] | None] = {}
 
-    def records(self, topic: str) -> Sequence[LogRecord]:
-        self.kept[topic] = found = records_if_there(self._logs, topic)
-        return found or ()
+    def read(self, topics: Sequence[str]) -> Mapping[str, Sequence[LogRecord]]:
+        found = self._logs.read_to_ends(topics, READ_TIMEOUT_S)
+        self.kept |= {topic: found.get(topic) for topic in topics}
+        return {topic: found.get(topic, ()) for topic in topics}
 
 
 class TolerantView(KeepingView):

@@ -1,13 +1,12 @@
 """What does the cluster hold now? One frozen value, read once; nothing is created or changed.
 
-Config, status, offsets and ledger topics are read to their ends side by side, then the consumer
+Config, status, offsets and ledger topics are read to their ends by one consumer, then the consumer
 groups and logs that they and the specs name. Nothing else on the way to a plan reads a clock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
@@ -164,16 +163,14 @@ def _unknown(now: Found, to_be: Found) -> tuple[Diagnostic, ...]:
 
 
 def read_topics(topics: ClusterTopics, view: View, *, ledger: bool = True) -> Topics:
-    """The topics, side by side; `ledger`: that one, too. Raises Unreachable, LogBlocked,
-    LedgerUnreadable."""
+    """The topics; `ledger`: that one, too. Raises Unreachable, LogBlocked, LedgerUnreadable."""
     names = (topics.config, topics.status, topics.offsets, topics.ledger)
-    with ThreadPoolExecutor(len(names), thread_name_prefix="observe") as pool:
-        config, status, offsets, *rest = pool.map(view.records, names if ledger else names[:3])
+    found = view.read(names if ledger else names[:3])
     return Topics(
-        config=config_topic.reduce_all(ConfigSnapshot(), config),
-        status=status_topic.reduce_all(StatusSnapshot(), status),
-        offsets=offsets_topic.reduce_all(OffsetSnapshot(), offsets),
-        ledger=reduce_ledger(LedgerSnapshot(), rest[0] if rest else ()),
+        config=config_topic.reduce_all(ConfigSnapshot(), found[topics.config]),
+        status=status_topic.reduce_all(StatusSnapshot(), found[topics.status]),
+        offsets=offsets_topic.reduce_all(OffsetSnapshot(), found[topics.offsets]),
+        ledger=reduce_ledger(LedgerSnapshot(), found.get(topics.ledger, ())),
     )
 
 

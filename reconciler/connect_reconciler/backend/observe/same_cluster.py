@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -230,10 +229,7 @@ def ensure_same_cluster(
 def kafka_side(project: Project, client: Mapping[str, str]) -> KafkaSide:
     """Raises Unreachable, LogBlocked."""
     view, topics = KeepingView(client), project.topics
-    with ThreadPoolExecutor(2, thread_name_prefix="compare") as pool:
-        reading = pool.submit(view.records, topics.status)
-        view.records(topics.config)
-        reading.result()
+    view.read([topics.config, topics.status])
     return kafka_side_read(project, client, view)
 
 
