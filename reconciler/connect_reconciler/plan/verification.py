@@ -161,7 +161,7 @@ def still_known(saved: Plan, desired: Desired, live: Live) -> Plan:
 def _is_left(then: act.Action, now: act.Action, key: bytes | None) -> bool:
     """Whether `now` does `then`, or the part of it that a killed apply had not done yet."""
     if isinstance(now, act.Forget):
-        return isinstance(then, act.Delete)
+        return isinstance(then, act.Delete | act.Forget)
     if type(then) is not type(now):
         return False
     if isinstance(then, act.StopOld) and isinstance(now, act.StopOld):

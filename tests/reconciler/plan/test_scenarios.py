@@ -17,6 +17,7 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import check_plan
+from connect_reconciler.plan.verification import ensure_rest
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file.convert import action_to
 from connect_reconciler.render.plan_file.file import dump_plan, load_plan
@@ -65,6 +66,12 @@ def test_text_is_the_expected_one(scenario: Scenario) -> None:
 @scenarios_where(lambda expected: actions_of(expected))
 def test_plan_is_not_stale_where_it_was_made(scenario: Scenario) -> None:
     assert check_plan(scenario.plan, scenario.live) == ()
+
+
+@scenarios_where(lambda expected: actions_of(expected))
+def test_what_is_left_of_a_plan_that_has_not_begun_is_the_whole_plan(scenario: Scenario) -> None:
+    """Else the cluster counts as changed since the plan was shown, and no apply can run it."""
+    ensure_rest(scenario.plan, scenario.plan, scenario.live)
 
 
 @scenarios_where(lambda expected: can_be_applied(expected) and actions_of(expected))
