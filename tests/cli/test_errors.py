@@ -1,6 +1,8 @@
 """What ends how: exit codes, where errors are drawn, and what they never show."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +116,49 @@ def test_a_bug_is_one_line_and_a_file_and_shows_no_value(
     assert "builtins.ValueError\n" in told and "builtins.TypeError\n" in told
     assert "hunter2" not in told
     assert report.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "hint"),
+    [
+        (
+            OSError(errno.EROFS, os.strerror(errno.EROFS), "/srv/p/.connect"),
+            "/srv/p/.connect: a file cannot be written",
+            "allow this user to write there",
+        ),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "cannot be written", "free some space"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_not_a_bug(
+    error: OSError,
+    said: str,
+    hint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def raise_error(argv: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(entry, "_invoke", raise_error)
+    assert entry.run(["plan"]) == ExitCode.FAILED
+    shown = capsys.readouterr().err
+    assert shown.startswith("error[file.unwritable]: ")
+    assert said in shown and hint in shown and os.strerror(error.errno or 0) in shown
+
+
+def test_a_bug_is_told_although_its_report_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def raise_error(argv: list[str]) -> int:
+        raise TypeError
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(entry, "_invoke", raise_error)
+    monkeypatch.setattr("tempfile.mkstemp", full)
+    assert entry.run(["plan"]) == ExitCode.FAILED
+    assert "a bug in connect: TypeError at test_errors.py:" in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_is_no_noise(connect: Command) -> None:

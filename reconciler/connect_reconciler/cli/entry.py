@@ -6,6 +6,7 @@ one line and a file with the traceback.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,9 @@ from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
 
 if TYPE_CHECKING:
     from connect_specs.diagnostics import Location, NextStep
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_NOT_ALLOWED = (errno.EROFS, errno.EACCES)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -56,7 +60,7 @@ def run(argv: Sequence[str]) -> int:
         if interrupted.number:
             interrupted.report()
             return BY_SIGNAL + interrupted.number
-        return _report([_bug(error)], ExitCode.FAILED, as_json)
+        return _report([_unwritable(error) or _bug(error)], ExitCode.FAILED, as_json)
 
 
 def _invoke(argv: list[str]) -> int:
@@ -128,13 +132,31 @@ def _broken_pipe() -> int:
     return ExitCode.FAILED
 
 
+def _unwritable(error: Exception) -> Diagnostic | None:
+    """A full disk, or a folder that this user may not write: no bug."""
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _NO_SPACE:
+        hint = "free some space, and run this again"
+    elif error.errno in _NOT_ALLOWED and error.filename:
+        hint = "connect writes to .connect/ beside connect.yaml; allow this user to write there"
+    else:
+        return None
+    where = None if error.filename is None else str(error.filename)
+    what = "a file cannot be written"
+    return Diagnostic("file.unwritable", what, where, error.strerror or "", hint)
+
+
 def _bug(error: Exception) -> Diagnostic:
     import traceback
 
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
-    file = _write_report("".join(_without_texts(error)))
     what = f"a bug in connect: {type(error).__name__} at {place}"
+    try:
+        file = _write_report("".join(_without_texts(error)))
+    except OSError:
+        return Diagnostic("internal", what, hint="please report it; its report cannot be written")
     return Diagnostic("internal", what, hint=f"please report it with {file}")
 
 

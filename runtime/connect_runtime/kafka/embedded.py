@@ -31,7 +31,7 @@ from connect_runtime.kafka.embedded_settings import (
     server_properties,
 )
 from connect_runtime.kafka.jars import classpath, jars_folder
-from connect_runtime.kafka.java import find_java
+from connect_runtime.kafka.java import NO_JAVA_HINT, find_java
 from connect_runtime.kafka.ports import LOOPBACK, free_port, is_free
 from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
 from connect_runtime.private_files import make_private_folder, tighten, write_private
@@ -193,7 +193,7 @@ def _start_process(
 ) -> BrokerRecord:
     java = find_java()
     if java is None:
-        raise BrokerError("Kafka needs Java 17 or newer, and there is none", hint="Install Java.")
+        raise BrokerError("Kafka needs Java 17 or newer, and there is none", hint=NO_JAVA_HINT)
     java_command = [str(java), *_JVM_FLAGS, "-cp", classpath("broker")]
     archived = class_archive().flags()
     planned = _plan_record(folder, port)

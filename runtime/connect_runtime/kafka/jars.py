@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Literal, get_args
 from xml.sax.saxutils import quoteattr
 
-from connect_runtime.kafka.java import find_java
+from connect_runtime.kafka.java import NO_JAVA_HINT, find_java
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from connect_specs.diagnostics_text import render_diagnostics
 
@@ -172,7 +172,7 @@ def _fetch(jars: Sequence[Jar], *, into: Path) -> None:
     """Downloads to a folder beside `into`, then moves files with the right checksum, one by one."""
     java = find_java()
     if java is None:
-        raise JarsError("Kafka needs Java 17 or newer, and there is none", hint="Install Java.")
+        raise JarsError("Kafka needs Java 17 or newer, and there is none", hint=NO_JAVA_HINT)
     ivy = _find_ivy()
     temporary = Path(tempfile.mkdtemp(prefix="fetch-", dir=into.parent))
     try:

@@ -8,6 +8,8 @@ import os
 import shutil
 from pathlib import Path
 
+NO_JAVA_HINT = "Install Java, or correct JAVA_HOME; without it, java is looked for on PATH."
+
 
 def find_java() -> Path | None:
     """Returns the `java` command of JAVA_HOME or PATH, or None."""
