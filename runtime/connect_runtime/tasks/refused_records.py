@@ -9,6 +9,7 @@ The good records of a refused batch come after those that were sent meanwhile.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -26,7 +27,7 @@ class RefusedRecords:
         self._failures = failures
         self._make = make
         self._producer: Producer | None = None
-        self._waiting: list[tuple[Message, Mapping[str, Any]]] = []
+        self._waiting: deque[tuple[Message, Mapping[str, Any]]] = deque()
         self._refused: list[tuple[str, Mapping[str, Any], KafkaError]] = []
 
     def delivered(
@@ -42,18 +43,19 @@ class RefusedRecords:
 
     def send_again(self) -> None:
         """Sends what was refused, and does not wait for Kafka."""
-        waiting, self._waiting = self._waiting, []
-        if waiting and self._producer is None:
+        if self._waiting and self._producer is None:
             self._producer = self._make()
         if self._producer is None:
             return
-        for message, sent in waiting:
+        while self._waiting:
+            message, sent = self._waiting[0]
             self._producer.produce(
                 message.topic(),
                 partition=message.partition(),
                 on_delivery=partial(self._alone, sent),
                 **sent,
             )
+            self._waiting.popleft()  # not before: what fails the task has no offsets
         self._producer.poll(0)
 
     def flush(self, limit_s: float) -> int:

@@ -16,6 +16,7 @@ from connect_runtime.storage.log import Fenced
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.plain_writer import PlainWriter
+from connect_runtime.tasks.refused_records import RefusedRecords
 from connect_runtime.tasks.send_failures import SendFailures
 from connect_runtime.tasks.source_writer import SourceWriter
 from connect_runtime.tasks.transactions import Transactions
@@ -80,3 +81,29 @@ def test_the_record_that_kafka_refuses_is_the_reason_not_the_others_of_its_batch
     assert str(failures.failure(None, producer)) == (
         "Unrecoverable exception trying to send: no key"
     )
+
+
+class Unwilling:
+    """A producer that takes no records, as when the topic was made anew with fewer partitions."""
+
+    def produce(self, *_: Any, **more: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+    def flush(self, timeout_s: float) -> int:
+        return 0
+
+
+def test_records_that_cannot_be_sent_again_are_not_taken_for_sent() -> None:
+    """A task that fails writes the offsets of what Kafka has; these records are not among it."""
+    producer: Any = Unwilling()
+    refused = RefusedRecords(SendFailures(), lambda: producer)
+    message: Any = SimpleNamespace(
+        topic=lambda: "t", partition=lambda: 3, key=lambda: None, value=lambda: b"v"
+    )
+    refused.delivered(KafkaError(KafkaError._INVALID_DIFFERENT_RECORD), message)
+    for _ in range(2):
+        with pytest.raises(KafkaException):
+            refused.flush(1.0)
