@@ -67,6 +67,8 @@ def read_class(config: ConfigValues, where: Location, problems: list[Diagnostic]
     if CLASS_KEY not in config.places:
         what = f"the config has no {CLASS_KEY!r}"
         hint = f"add '{CLASS_KEY}:' with the connector's class or its short name"
+        if near := get_close_matches(CLASS_KEY, config.places, 1, 0.8):
+            hint, where = f"write {CLASS_KEY!r} instead of {near[0]!r}", config.places[near[0]]
         problems.append(Diagnostic("spec.missing-class", what, where, hint=hint))
     elif not config.values.get(CLASS_KEY, " "):
         what = f"{CLASS_KEY!r} is empty"

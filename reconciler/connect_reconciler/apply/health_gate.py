@@ -87,9 +87,7 @@ def _waiting_for(pending: Mapping[str, Watch]) -> Waiting:
         ((name, state),) = pending.items()
         return Waiting(name, _UNTIL[state.wanted.target])
     run = all(state.wanted.target is TargetState.RUNNING for state in pending.values())
-    return Waiting(
-        f"{len(pending)} connectors", "they run" if run else "they are as they are to be"
-    )
+    return Waiting(f"{len(pending)} connectors", "they run" if run else "they are healthy")
 
 
 @dataclass(frozen=True, slots=True)

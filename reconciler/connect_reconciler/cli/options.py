@@ -189,7 +189,7 @@ Settle = Annotated[
     typer.Option(
         min=0,
         metavar="S",
-        help="REST-only targets: seconds after a change until a status counts as current.",
+        help="Seconds that a status must stand if it may be from before the change.",
     ),
 ]
 LockTimeout = Annotated[
@@ -197,7 +197,8 @@ LockTimeout = Annotated[
     typer.Option(
         parser=duration,
         metavar="DURATION",
-        help="How long to wait for a running apply: 90, 30s, 5m, 1h. Default: do not wait.",
+        help="How long to wait for a running apply: 90, 30s, 5m, 1h. Default: some 10 seconds, "
+        "until the lease of a killed apply has expired.",
         show_default=False,
     ),
 ]

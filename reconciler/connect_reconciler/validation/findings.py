@@ -39,6 +39,9 @@ from connect_specs.plugin_definitions import (
 )
 
 _SHOWN_MOST: Final = 8
+_INSTALL: Final = (
+    "install it here; Java's run on an Apache cluster: `target: {rest: URL}` in connect.yaml"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +235,7 @@ def _unknown_class(project: Project, name: str, each: Written, plugins: Definiti
     what = f"{each.spec.name}: no class {name} is known here, so its config is not checked"
     why = "its secrets can only be guessed from names and values; `sensitive` in a spec adds keys"
     near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
-    hint = "install it here" if project.uses_runtime else "run `connect plugins lock`"
+    hint = _INSTALL if project.uses_runtime else "run `connect plugins lock`"
     hint = f"did you mean {near}? Else {hint}" if near else hint
     return warning("config.unknown-class", what, each.place(CLASS_KEY), why, hint)
 

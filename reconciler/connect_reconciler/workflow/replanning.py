@@ -53,7 +53,7 @@ class Moved(Exception):
     def stale(self) -> Stale:
         """The same for whoever cannot be asked again."""
         what = "the cluster changed since the plan was shown, and there is more to do than it said"
-        hint = "run this again: it begins with the plan of now"
+        hint = "run this again: it starts with a new plan"
         return Stale(Diagnostic("stale.moved", what, hint=hint))
 
 

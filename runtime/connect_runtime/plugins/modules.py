@@ -60,7 +60,7 @@ def unlisted_module(name: str) -> str | None:
     module = split_name(name)[0]
     if not is_module_name(module) or is_allowed(module):
         return None
-    return module if ":" in name or _is_here(module.partition(".")[0]) else None
+    return module if ":" in name or _is_here(module) else None
 
 
 def refuse_unlisted(name: str) -> None:
@@ -87,11 +87,15 @@ def split_name(path: str) -> tuple[str, str]:
     return module, name
 
 
-def _is_here(top_level: str) -> bool:
+def _is_here(module: str) -> bool:
+    """Whether its first part is a package, or is itself the module. Python's `io` is no package: a
+    class of `io.debezium` is Java's."""
+    top_level, _, below = module.partition(".")
     try:
-        return find_spec(top_level) is not None
+        spec = find_spec(top_level)
     except ValueError:  # loaded by a custom loader
         return True
+    return spec is not None and not (below and spec.submodule_search_locations is None)
 
 
 def _covers(packages: Iterable[str], module: str) -> bool:

@@ -113,6 +113,16 @@ def test_a_class_of_an_unlisted_module_is_not_imported(tmp_path: Path) -> None:
     assert "this" not in sys.modules
 
 
+def test_a_java_class_is_not_taken_for_a_module_of_python(tmp_path: Path) -> None:
+    """The trap: Python has a module `io`, and so `io.debezium` seems to be below it."""
+    file = tmp_path / "a.yaml"
+    file.write_text("name: a\nconfig: {connector.class: io.debezium.connector.mysql.MySql}\n")
+    desired = Desired("p", load_connectors([file], tmp_path))
+    (found,) = check_specs(project(tmp_path, WORKER), desired)
+    assert (found.code, str(found.where)) == ("config.unknown-class", "a.yaml:2:10")
+    assert "target: {rest: URL}" in found.hint
+
+
 def test_slips_are_told_once_and_with_their_place(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(

@@ -155,7 +155,7 @@ def not_rolled_back(
         if snapshot.config is None:
             continue
         if snapshot.owner is None and name in live.ledger.connectors:
-            what = f"{name} was nobody's before, and stays this project's"
+            what = "it was unmanaged before, and stays owned by this project"
             yield warning("rollback.stays-adopted", what, name)
         used = {
             pin for of, pin in live.ledger.pins if of == name and not pin.startswith(ROLLBACK_PIN)
