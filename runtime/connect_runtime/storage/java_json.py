@@ -18,21 +18,17 @@ _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 def loads(content: bytes) -> Any:
     """Returns the value. A text that holds half of a surrogate pair is None; in a field's name `?`
     stands for the half, as Java encodes it. Raises ValueError, without the content, for what is not
-    JSON."""
+    JSON, and for values within hundreds of others."""
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:
-        found = _with_halves(content) if _HALF.search(content) else None
-    if found is None:
-        raise ValueError("not JSON")
-    return _without_halves(found)
-
-
-def _with_halves(content: bytes) -> Any:
+        pass
     try:
-        return json.loads(content)
+        if _HALF.search(content):
+            return _without_halves(json.loads(content))
     except (ValueError, RecursionError):
-        return None
+        pass
+    raise ValueError("not JSON")
 
 
 def _without_halves(value: Any) -> Any:

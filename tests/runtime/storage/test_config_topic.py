@@ -357,7 +357,14 @@ def test_a_text_with_half_of_a_surrogate_pair_is_null() -> None:
     assert state.connectors["d"].config == {"a": "1"}
 
 
-@pytest.mark.parametrize("value", [rb'{"a":"\uD800"', rb'["\ud800", ' + b"[" * 100_000])
+@pytest.mark.parametrize(
+    "value",
+    [
+        rb'{"a":"\uD800"',
+        rb'["\ud800", ' + b"[" * 100_000,
+        rb'{"properties":{"a":"\uD800"},"b":' + b"[" * 900 + b"]" * 900 + b"}",
+    ],
+)
 def test_half_of_a_surrogate_pair_makes_nothing_json(value: bytes) -> None:
     assert fold(("connector-c", value), config("d")).connectors.keys() == {"d"}
 
