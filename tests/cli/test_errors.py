@@ -197,3 +197,10 @@ def test_a_kafka_that_does_not_answer_is_3_and_told_once(
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.count("error[") == 1
     assert "localhost:1: Kafka cannot be reached" in done.stderr
+
+
+def test_a_doctor_that_reaches_nothing_exits_as_every_verb(connect: Command) -> None:
+    rest = "project: p\ncluster: {group.id: g, target: {rest: 'http://localhost:1'}}\n"
+    connect.write("connect.yaml", rest)
+    done = connect("doctor")
+    assert (done.returncode, "error[cluster.unreachable]" in done.stdout) == (3, True)

@@ -25,7 +25,7 @@ from confluent_kafka.admin import AdminClient
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.client_config import ClientConfig, client_config
 from connect_runtime.kafka.client_limits import within_limits
-from connect_runtime.kafka.errors import AUTHENTICATION, SPECIFIC, TLS, error_of, reason
+from connect_runtime.kafka.errors import AUTHENTICATION, REACH_HINT, SPECIFIC, TLS, error_of, reason
 from connect_runtime.kafka.outages import ClusterLog
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 
@@ -173,7 +173,7 @@ def _unreachable(properties: Mapping[str, str], seen: list[KafkaError]) -> Unrea
         if ignored:
             hint += f" These have no effect: {', '.join(ignored)}."
     else:
-        hint = "Check bootstrap.servers and security.protocol, and whether the broker runs."
+        hint = REACH_HINT
     return Unreachable(
         Diagnostic(
             "kafka.unreachable",

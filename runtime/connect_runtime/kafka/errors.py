@@ -175,6 +175,7 @@ NO_SUCH_TOPIC = frozenset(
 
 # The code of a refusal, and the end of its text, for any refused operation.
 DENIED = "kafka.not-allowed"
+REACH_HINT = "Check bootstrap.servers and security.protocol, and whether the broker runs."
 RIGHTS_HINT = "docs/security.md lists the least rights of each verb"
 
 _BROKER_PREFIX = re.compile(r"^(\w+://)?[^\s/]+/(bootstrap|\d+): ")
@@ -207,5 +208,5 @@ def as_failure(error: KafkaError, what: str, where: str) -> Unreachable | Failed
     if error.code() in REFUSED:
         return Unreachable(Diagnostic(DENIED, what, where, reason(error), RIGHTS_HINT))
     if error.code() in SILENT:
-        return Unreachable(Diagnostic("kafka.unreachable", what, where, reason(error)))
+        return Unreachable(Diagnostic("kafka.unreachable", what, where, reason(error), REACH_HINT))
     return Failed(Diagnostic("kafka.failed", what, where, reason(error)))

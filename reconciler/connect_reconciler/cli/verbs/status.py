@@ -253,10 +253,14 @@ def _instance(part: InstanceStatus) -> dict[str, Any]:
     return {"state": part.state.value, "worker_id": part.worker_id, "trace": part.trace}
 
 
+_UNREACHABLE = ("cluster.unreachable", "kafka.unreachable")
+
+
 def doctor(context: typer.Context, as_json: AsJson = False) -> int:
     """Check that topics and REST API agree, and that topics and versions are in order.
 
-    Changes nothing. Exit code 1 if there are errors; warnings alone exit with 0.
+    Changes nothing. Exit code 1 if there are errors, 3 if the cluster is not reachable; warnings
+    alone exit with 0.
     """
     from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.doctor.look import examine
@@ -268,7 +272,10 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> int:
         result_json(_json(report))
     else:
         result(_text(report))
-    return ExitCode.OK if report.healthy else ExitCode.FAILED
+    if report.healthy:
+        return ExitCode.OK
+    unreachable = any(each.code in _UNREACHABLE for each in report.findings)
+    return ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED
 
 
 def _text(report: Report) -> str:
