@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Protocol
 
-from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.coordinators import Coordinators
 from connect_runtime.kafka.election import Election, find_leader, members_of
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.rights import READ, WRITE, check_rights
@@ -197,10 +197,10 @@ def acquired(
     """Acquires the lease of the project's cluster for `by`. Raises LeaseRefused."""
     topic, group = project.topics.ledger, ledger_group(project.group_id)
     logs.ensure_compacted(topic, 1, PURPOSE, key="cluster.topics.ledger")
-    client = admin(kafka)
+    coordinators = Coordinators(kafka)
 
     def rival() -> str | None:
-        others = (each for each in members_of(client, group, _HOLDER_S) if each != by)
+        others = (each for each in members_of(coordinators, group, _HOLDER_S) if each != by)
         return next((each for each in others if each.endswith(TAKES_OVER)), None)
 
     return Lease.acquire(

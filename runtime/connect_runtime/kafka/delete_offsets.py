@@ -21,6 +21,7 @@ from confluent_kafka import KafkaError
 
 from connect_runtime.kafka.client_config import client_config
 from connect_runtime.kafka.clients import QUICK_CONNECTING
+from connect_runtime.kafka.coordinators import UNENDING_S
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 
 _PRODUCER = 0
@@ -94,7 +95,9 @@ def delete_partition_offsets(
         options = call["AdminOptions_new"](client, _DELETE_OFFSETS_OPERATION)
         held.callback(call["AdminOptions_destroy"], options)
         text = ctypes.create_string_buffer(_TEXT_SIZE)
-        call["AdminOptions_set_request_timeout"](options, _TIMEOUT_MS, text, _TEXT_SIZE)
+        # coordinators.py says why it must not time out
+        unending_ms = int(UNENDING_S * 1000)
+        call["AdminOptions_set_request_timeout"](options, unending_ms, text, _TEXT_SIZE)
         listed = call["topic_partition_list_new"](len(partitions))
         held.callback(call["topic_partition_list_destroy"], listed)
         for topic, number in partitions:
@@ -102,7 +105,7 @@ def delete_partition_offsets(
         request = c_void_p(call["DeleteConsumerGroupOffsets_new"](group.encode(), listed))
         held.callback(call["DeleteConsumerGroupOffsets_destroy"], request)
         call["DeleteConsumerGroupOffsets"](client, ctypes.byref(request), 1, options, queue)
-        event = call["queue_poll"](queue, _TIMEOUT_MS + 1000)
+        event = call["queue_poll"](queue, _TIMEOUT_MS)
         if not event:
             return [KafkaError(KafkaError.REQUEST_TIMED_OUT)]
         held.callback(call["event_destroy"], event)

@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient
 
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin, consumer
+from connect_runtime.kafka.coordinators import Coordinators
 from connect_runtime.kafka.errors import (
     COORDINATOR_BUSY,
     MAX_POLL_EXCEEDED,
@@ -242,24 +243,30 @@ def find_leader(
 
     Raises ApacheGroup if Apache's workers are members of the group.
     """
-    client = admin(properties)
+    with Coordinators(properties) as coordinators:
+        return _find_leader(coordinators, properties, group, topic, timeout_s)
+
+
+def _find_leader(
+    coordinators: Coordinators,
+    properties: Mapping[str, str],
+    group: str,
+    topic: str,
+    timeout_s: float,
+) -> Leader | None:
     deadline = time.monotonic() + timeout_s
     busy_until = time.monotonic() + _REQUEST_S
     while True:
-        try:
-            found = client.describe_consumer_groups([group], request_timeout=_REQUEST_S)[
-                group
-            ].result()
-        except KafkaException as exception:
-            code = error_of(exception).code()
-            if code == NOT_A_CONSUMER_GROUP:
-                if _is_empty(client, group):
+        found = coordinators.describe([group], _REQUEST_S)[group]
+        if isinstance(found, KafkaError):
+            if found.code() == NOT_A_CONSUMER_GROUP:
+                if _is_empty(admin(properties), group):
                     return None
-                raise _apache_group(group) from None
-            if code in COORDINATOR_BUSY and time.monotonic() < busy_until:
+                raise _apache_group(group)
+            if found.code() in COORDINATOR_BUSY and time.monotonic() < busy_until:
                 time.sleep(_RETRY_S)
                 continue
-            raise as_failure(error_of(exception), "The group cannot be read", group) from None
+            raise as_failure(found, "The group cannot be read", group)
         for member in found.members:
             owned = member.assignment.topic_partitions if member.assignment else ()
             if any((at.topic, at.partition) == (topic, 0) for at in owned):
@@ -270,13 +277,12 @@ def find_leader(
         time.sleep(_RETRY_S)
 
 
-def members_of(client: AdminClient, group: str, timeout_s: float) -> tuple[str, ...]:
+def members_of(coordinators: Coordinators, group: str, timeout_s: float) -> tuple[str, ...]:
     """Returns the identities of all candidates; none if Kafka does not answer in time."""
-    try:
-        found = client.describe_consumer_groups([group], request_timeout=timeout_s)[group]
-        return tuple(member.client_id for member in found.result(timeout_s).members)
-    except (KafkaException, TimeoutError):
+    found = coordinators.describe([group], timeout_s)[group]
+    if isinstance(found, KafkaError):
         return ()
+    return tuple(member.client_id for member in found.members)
 
 
 def _is_empty(client: AdminClient, group: str) -> bool:

@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from confluent_kafka import (
-    ConsumerGroupState,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException, TopicPartition
 
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin
-from connect_runtime.kafka.coordinators import wait_for_coordinators
+from connect_runtime.kafka.coordinators import Coordinators
 from connect_runtime.kafka.delete_offsets import delete_partition_offsets
 from connect_runtime.kafka.errors import (
     GROUP_IN_USE,
@@ -49,23 +43,16 @@ def list_offsets_of_groups(
     properties: Mapping[str, str], groups: Iterable[str]
 ) -> dict[str, dict[Partition, int]]:
     """Returns the committed offsets of many groups, requested at the same time."""
-    client = admin(properties)
-    groups = list(groups)
-    wait_for_coordinators(client, groups)
-    asked = {
-        group: client.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=_REQUEST_S
-        )[group]
-        for group in groups
-    }
+    with Coordinators(properties) as coordinators:
+        answers = coordinators.offsets(list(groups), _REQUEST_S)
     found: dict[str, dict[Partition, int]] = {}
-    for group, answer in asked.items():
-        try:
-            listed = answer.result().topic_partitions
-        except KafkaException as exception:
-            if error_of(exception).code() not in NO_SUCH_GROUP:
-                raise _failure(error_of(exception), "The offsets cannot be read", group) from None
+    for group, answer in answers.items():
+        if isinstance(answer, KafkaError):
+            if answer.code() not in NO_SUCH_GROUP:
+                raise _failure(answer, "The offsets cannot be read", group)
             listed = []
+        else:
+            listed = answer.topic_partitions
         found[group] = {
             (at.topic, at.partition): at.offset
             for at in listed
@@ -98,16 +85,12 @@ def alter_group_offsets(
         return
     if min(offsets.values()) < 0:
         raise Failed(Diagnostic("group.negative-offset", "Offsets are 0 or greater", group))
-    client = admin(properties)
-    wait_for_coordinators(client, (group,))
     wanted = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
-    request = [ConsumerGroupTopicPartitions(group, wanted)]
-    try:
-        answer = client.alter_consumer_group_offsets(request, request_timeout=_REQUEST_S)
-        altered = answer[group].result().topic_partitions
-    except KafkaException as exception:
-        raise _failure(error_of(exception), "The offsets cannot be altered", group) from None
-    for at in altered:
+    with Coordinators(properties) as coordinators:
+        answer = coordinators.alter(group, wanted, _REQUEST_S)
+    if isinstance(answer, KafkaError):
+        raise _failure(answer, "The offsets cannot be altered", group)
+    for at in answer.topic_partitions:
         if at.error is not None:
             where = f"{group}, {at.topic}-{at.partition}"
             raise _failure(at.error, "The offset cannot be altered", where)
@@ -132,15 +115,10 @@ def delete_group_offsets(
 def delete_group(properties: Mapping[str, str], group: str) -> None:
     """Deletes the group and its offsets; succeeds if it does not exist. Raises GroupActive,
     Failed."""
-    # held in a variable: a garbage-collected client never answers
-    client = admin(properties)
-    wait_for_coordinators(client, (group,))
-    answer = client.delete_consumer_groups([group], request_timeout=_REQUEST_S)
-    try:
-        answer[group].result()
-    except KafkaException as exception:
-        if error_of(exception).code() not in NO_SUCH_GROUP:
-            raise _failure(error_of(exception), "The group cannot be deleted", group) from None
+    with Coordinators(properties) as coordinators:
+        answer = coordinators.delete(group, _REQUEST_S)
+    if isinstance(answer, KafkaError) and answer.code() not in NO_SUCH_GROUP:
+        raise _failure(answer, "The group cannot be deleted", group)
 
 
 def _failure(error: KafkaError, what: str, where: str) -> ConnectError:

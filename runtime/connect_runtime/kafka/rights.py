@@ -7,21 +7,20 @@ Topics that do not exist yet are not covered: Kafka refuses their creation later
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any, TypeAlias
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import AclOperation
 
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.coordinators import Coordinators, settled
 from connect_runtime.kafka.errors import (
     AUTHENTICATION,
     DENIED,
     RIGHTS_HINT,
     SILENT,
     as_failure,
-    error_of,
 )
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
@@ -45,19 +44,18 @@ def check_rights(
     properties: Mapping[str, str], *, topics: Rights | None = None, groups: Rights | None = None
 ) -> None:
     """Raises Unreachable with every missing permission."""
-    client = admin(properties)
-    asked: list[tuple[str, Rights, Mapping[str, Future[Any]]]] = []
+    told: list[tuple[str, Rights, Mapping[str, Any]]] = []
     if topics:
         names = TopicCollection(list(topics))
-        answers = client.describe_topics(
+        client = admin(properties)
+        asked = client.describe_topics(
             names, include_authorized_operations=True, request_timeout=_REQUEST_S
         )
-        asked.append(("topic", topics, answers))
+        told.append(("topic", topics, settled(asked, _REQUEST_S)))
     if groups:
-        answers = client.describe_consumer_groups(
-            list(groups), include_authorized_operations=True, request_timeout=_REQUEST_S
-        )
-        asked.append(("group", groups, answers))
+        with Coordinators(properties) as coordinators:
+            answers = coordinators.describe(list(groups), _REQUEST_S, rights=True)
+        told.append(("group", groups, answers))
     missing = [
         Diagnostic(
             DENIED,
@@ -65,26 +63,23 @@ def check_rights(
             name,
             hint=RIGHTS_HINT,
         )
-        for kind, wanted, answers in asked
+        for kind, wanted, answers in told
         for name, lacking in _lacking(wanted, answers)
     ]
     if missing:
         raise Unreachable(*missing)
 
 
-def _lacking(
-    wanted: Rights, answers: Mapping[str, Future[Any]]
-) -> Iterator[tuple[str, Sequence[str]]]:
+def _lacking(wanted: Rights, answers: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[str]]]:
     for name, operations in wanted.items():
-        try:
-            allowed = answers[name].result().authorized_operations
-        except KafkaException as exception:
-            error = error_of(exception)
-            if error.code() in _HIDDEN:
+        answer = answers[name]
+        if isinstance(answer, KafkaError):
+            if answer.code() in _HIDDEN:
                 yield name, operations
-            elif error.code() in AUTHENTICATION | SILENT:
-                raise as_failure(error, "This login's permissions cannot be read", name) from None
+            elif answer.code() in AUTHENTICATION | SILENT:
+                raise as_failure(answer, "This login's permissions cannot be read", name)
             continue
+        allowed = answer.authorized_operations
         # A visible object may be described: no operations at all mean that this Kafka does not
         # report them
         lacking = [each for each in operations if _OPERATIONS[each] not in (allowed or ())]

@@ -1,5 +1,7 @@
 """Offsets of consumer groups on a real broker: moved, deleted one by one, and in use."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -15,10 +17,12 @@ from connect_runtime.kafka.groups import (
     list_group_offsets,
     list_offsets_of_groups,
 )
+from connect_runtime.kafka.ports import free_port
 from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_specs.diagnostics import Failed
 from support.broker import BrokerAddress, create_topic
+from support.kafka_proxy import KafkaProxy
 from support.wait import wait_until
 
 
@@ -127,3 +131,41 @@ def test_members_that_stay_are_an_error_and_other_reasons_are_logged(
     with pytest.raises(Failed):
         ours.alter(sink_of(kafka, f"{active_group}-2"), {(active_group, 9): 1})
     assert "Unknown topic or partition" in caplog.text
+
+
+_ASKED_TWICE = """
+import sys
+from connect_runtime.kafka import coordinators, groups
+from connect_specs.diagnostics import Unreachable
+kafka, group = {"bootstrap.servers": sys.argv[1]}, sys.argv[2]
+coordinators._WAIT_S = patient_s = 0.3
+groups._REQUEST_S, patient_s = patient_s, groups._REQUEST_S
+try:
+    groups.list_group_offsets(kafka, group)
+except Unreachable as error:
+    kept = error
+    print("unreachable", flush=True)
+sys.stdin.readline()
+groups._REQUEST_S = patient_s
+print(groups.list_group_offsets(kafka, group))
+"""
+
+
+def test_a_coordinator_that_answers_too_late_ends_nobody(
+    broker: BrokerAddress, unique: str
+) -> None:
+    """As after a restart of Kafka. librdkafka aborts a process in which the client of a request
+    that timed out still lives."""
+    port = int(broker.bootstrap_servers.rpartition(":")[2])
+    with KafkaProxy(free_port(), port) as proxy:
+        address = f"127.0.0.1:{proxy.port}"
+        command = [sys.executable, "-c", _ASKED_TWICE, address, unique]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as asking:
+            assert asking.stdin is not None
+            assert asking.stdout is not None
+            with proxy.cut():
+                assert asking.stdout.readline() == "unreachable\n"
+            told, _ = asking.communicate("go on\n", timeout=60)
+    assert (asking.returncode, told) == (0, "{}\n")
