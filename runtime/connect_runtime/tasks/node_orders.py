@@ -61,7 +61,8 @@ class Request:
     @classmethod
     def of(cls, line: bytes) -> Request:
         """Raises ValueError or TypeError for what is no request."""
-        return cls(*orjson.loads(line))
+        topic, key, offset, properties = orjson.loads(line)
+        return cls(str(topic), str(key), int(offset), dict(properties))
 
 
 def open_door() -> socket.socket:

@@ -105,6 +105,13 @@ def test_a_task_follows_by_itself_if_its_server_is_silent(
     assert running.outcome().ended is Ended.STOPPED
 
 
+@pytest.mark.parametrize("line", [b"", b"5", b"[1,2,3,4]", b'["t","a-0",{},{}]', b'["t","a-0"]'])
+def test_what_is_no_request_is_refused(line: bytes) -> None:
+    """Nothing that a task sends may end the process that serves all of them."""
+    with pytest.raises((ValueError, TypeError)):
+        Request.of(line)
+
+
 def record(offset: int, key: str) -> LogRecord:
     return LogRecord("t", 0, offset, 0, key.encode(), b"{}")
 
