@@ -50,7 +50,8 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
     # the page compares workers of one machine
     if not chosen and not options.no_write and options.master is None:
-        Path("docs/benchmarks.md").write_text(page.page(sections))
+        file = Path("docs/benchmarks.md")
+        file.write_text(page.page([*sections, page.of_soak(file.read_text())]))
     return 0 if reached else 1
 
 

@@ -6,10 +6,13 @@ import os
 import platform
 import statistics
 from collections.abc import Sequence
+from typing import Final
 
 from benchmarks import kafka_tools
 from benchmarks.comparison import Compared
 from benchmarks.stages import STAGES, Profile
+
+_SOAK: Final = "## Half an hour of faults"
 
 
 def page(sections: Sequence[str]) -> str:
@@ -24,6 +27,11 @@ def page(sections: Sequence[str]) -> str:
         f"Python {platform.python_version()}."
     )
     return "\n\n".join((head, *sections)) + "\n"
+
+
+def of_soak(text: str) -> str:
+    """Returns the section of the page that `make soak` is the source of: it is kept as it is."""
+    return text[text.index(_SOAK) :].strip()
 
 
 def records_section(found: Sequence[Compared], rounds: int) -> str:

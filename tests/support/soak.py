@@ -4,7 +4,7 @@ python -m support.soak [--minutes N] [--pairs N] [--every S] [--seed N] [--clust
 
 Each fault is one line. The summary is JSON: no line may be lost, none may be in a topic twice, and
 the memory of the leader and of a task at the end must be within 10 % of what it was after the first
-quarter. Exits with 0 if all that holds. Linux only.
+quarter. Exits with 0 if all that holds; else the folder with its logs stays. Linux only.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import sys
 import tempfile
 import threading
@@ -212,8 +213,10 @@ def holds(summary: dict[str, Any]) -> bool:
 
 def main() -> int:
     options = _options()
-    with tempfile.TemporaryDirectory(prefix="connect-soak-") as folder, ExitStack() as stack:
-        place, cluster = Path(folder), None
+    place, cluster = Path(tempfile.mkdtemp(prefix="connect-soak-")), None
+    # what is left of a run that fails, and how to repeat it
+    _say(f"seed {options.seed}, in {place}")
+    with ExitStack() as stack:
         if options.cluster:
             cores = 4 * options.pairs
             cluster = stack.enter_context(spark_cluster(place / "spark", cores=2 * cores))
@@ -223,7 +226,10 @@ def main() -> int:
     print(text)
     if options.report is not None:
         options.report.write_text(f"{text}\n")
-    return 0 if holds(summary) else 1
+    if not holds(summary):
+        return 1
+    shutil.rmtree(place, ignore_errors=True)
+    return 0
 
 
 def _options() -> argparse.Namespace:
