@@ -7,6 +7,7 @@ Topics that do not exist yet are not covered: Kafka refuses their creation later
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, TopicCollection
@@ -44,18 +45,20 @@ def check_rights(
     properties: Mapping[str, str], *, topics: Rights | None = None, groups: Rights | None = None
 ) -> None:
     """Raises Unreachable with every missing permission."""
-    told: list[tuple[str, Rights, Mapping[str, Any]]] = []
+    client = admin(properties)
+    asked: Mapping[str, Future[Any]] = {}
+    of_groups: Mapping[str, Any] = {}
     if topics:
-        names = TopicCollection(list(topics))
-        client = admin(properties)
         asked = client.describe_topics(
-            names, include_authorized_operations=True, request_timeout=_REQUEST_S
+            TopicCollection(list(topics)),
+            include_authorized_operations=True,
+            request_timeout=_REQUEST_S,
         )
-        told.append(("topic", topics, settled(asked, _REQUEST_S)))
     if groups:
         with Coordinators(properties) as coordinators:
-            answers = coordinators.describe(list(groups), _REQUEST_S, rights=True)
-        told.append(("group", groups, answers))
+            of_groups = coordinators.describe(list(groups), _REQUEST_S, rights=True)
+    # asked before the groups were, so that both are waited for at once
+    of_topics = settled(asked, _REQUEST_S)
     missing = [
         Diagnostic(
             DENIED,
@@ -63,7 +66,10 @@ def check_rights(
             name,
             hint=RIGHTS_HINT,
         )
-        for kind, wanted, answers in told
+        for kind, wanted, answers in (
+            ("topic", topics or {}, of_topics),
+            ("group", groups or {}, of_groups),
+        )
         for name, lacking in _lacking(wanted, answers)
     ]
     if missing:
