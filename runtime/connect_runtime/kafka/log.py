@@ -68,7 +68,7 @@ class KafkaLogs:
 
     def read_to_ends(
         self, topics: Sequence[str], timeout_s: float
-    ) -> dict[str, Sequence[LogRecord]]:
+    ) -> Mapping[str, Sequence[LogRecord]]:
         """Reads these topics from their beginnings to their ends, with one consumer. Topics that do
         not exist are left out. Raises as a reader's read_to_end does."""
         partitions = self._partitions_of(topics)
@@ -80,7 +80,7 @@ class KafkaLogs:
                     records[record.topic].append(record)
             finally:
                 reader.close()
-        return dict(records)
+        return records
 
     def writer(self, transactional_id: str) -> KafkaLogWriter:
         writer = KafkaLogWriter(self._producer, transactional_id)

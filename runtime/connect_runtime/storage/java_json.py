@@ -18,7 +18,7 @@ _HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 def loads(content: bytes) -> Any:
     """Returns the value. A text that holds half of a surrogate pair is None; in a field's name `?`
     stands for the half, as Java encodes it. Raises ValueError, without the content, for what is not
-    JSON, and for values within hundreds of others."""
+    JSON, and for halves in JSON that is nested hundreds of levels deep."""
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError:

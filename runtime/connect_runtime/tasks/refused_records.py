@@ -55,7 +55,8 @@ class RefusedRecords:
                 on_delivery=partial(self._alone, sent),
                 **sent,
             )
-            self._waiting.popleft()  # not before: what fails the task has no offsets
+            # only now: while a record waits here, no offset after it is written
+            self._waiting.popleft()
         self._producer.poll(0)
 
     def flush(self, limit_s: float) -> int:
