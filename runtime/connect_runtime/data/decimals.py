@@ -43,12 +43,12 @@ def unscaled(value: Any, scale: int) -> int:
 
 
 def decimal_text(value: Any, scale: int) -> str:
-    """Returns a number with all its digits, and at least `scale` of them after the point. Raises
-    DataError."""
+    """Returns a number with all its digits, and at least `scale` of them after the point; with an
+    exponent where Java's `BigDecimal.toString` has one, as in 0E-8. Raises DataError."""
     places = max(_places(value), scale)
     if value.adjusted() > _MOST_DIGITS:
         raise _too_long()
-    return f"{_scaled(unscaled(value, places), places):f}"
+    return str(_scaled(unscaled(value, places), places))
 
 
 def data_of(number: int) -> bytes:

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
-
 from connect_runtime.api import DataError, Schema, Type
 from connect_runtime.api.schema_builder import SchemaBuilder, SchemaBuilderError
-from connect_runtime.data.json_text import Options, encoder
+from connect_runtime.data.json_text import Options, encoder, json_string
 from connect_runtime.data.json_values import decoder
 
 _TYPES: Final = {t.value: t for t in Type}
@@ -32,26 +30,22 @@ def _members(schema: Schema, options: Options) -> list[str]:
             members.append(f'"{name}":{schema_json(part, options)}')
     if schema.type is Type.STRUCT:
         fields = (
-            "{" + ",".join([*_members(f.schema, options), f'"field":{_text(f.name)}']) + "}"
+            "{" + ",".join([*_members(f.schema, options), f'"field":{json_string(f.name)}']) + "}"
             for f in schema.fields
         )
         members.append(f'"fields":[{",".join(fields)}]')
     members.append(f'"optional":{"true" if schema.optional else "false"}')
     if schema.name is not None:
-        members.append(f'"name":{_text(schema.name)}')
+        members.append(f'"name":{json_string(schema.name)}')
     if schema.version is not None:
         members.append(f'"version":{schema.version}')
     if schema.doc is not None:
-        members.append(f'"doc":{_text(schema.doc)}')
+        members.append(f'"doc":{json_string(schema.doc)}')
     if schema.parameters is not None:
-        members.append(f'"parameters":{_text(dict(schema.parameters))}')
+        members.append(f'"parameters":{json_string(dict(schema.parameters))}')
     if schema.default is not None:
         members.append(f'"default":{encoder(schema, options)(schema.default)}')
     return members
-
-
-def _text(value: Any) -> str:
-    return orjson.dumps(value).decode()
 
 
 def schema_of(found: Any, options: Options) -> Schema | None:

@@ -30,6 +30,8 @@ _MAY_DIFFER: Final = re.compile(rb"[0-9]\.[0-9]|[0-9]e|null|\\u00|-[0-9a-f]{4}-"
 _NO_DATES: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 # what was a backslash in the text is two, and may have these characters after it
 _ESCAPED: Final = re.compile(r"\\\\|\\u00[0-9a-f]{2}")
+# four bytes in UTF-8, a pair of surrogates in Java
+_PAIR: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
 INTEGERS: Final = {
     Type.INT8: range(-(1 << 7), 1 << 7),
     Type.INT16: range(-(1 << 15), 1 << 15),
@@ -46,7 +48,7 @@ def plain_json(value: Any) -> bytes:
     except TypeError:
         return _plain(value).encode()
     if _MAY_DIFFER.search(text) is None or not _differs(value):
-        return text
+        return with_pairs(text)
     return _plain(value).encode()
 
 
@@ -226,15 +228,26 @@ def _struct(schema: Schema, options: Options) -> Encode:
 
 
 def json_string(value: Any) -> str:
-    """Encodes a string. Raises `DataError` for what JSON cannot hold."""
+    """Encodes a string, or a map of strings. Raises `DataError` for what JSON cannot hold."""
     try:
-        text = orjson.dumps(value).decode()
+        text = with_pairs(orjson.dumps(value)).decode()
     except TypeError as error:
         raise DataError(f"Not a string that JSON can hold: {error}") from error
     if "\\u00" in text:
         # Jackson writes hexadecimal digits in upper case
         text = _ESCAPED.sub(lambda found: found[0][:2] + found[0][2:].upper(), text)
     return text
+
+
+def with_pairs(text: bytes) -> bytes:
+    r"""Returns JSON as Jackson writes it in UTF-8: emoji and other characters that are two in Java
+    are escaped, as in \uD83D\uDE00."""
+    return text if text.isascii() else _PAIR.sub(_escaped_pair, text)
+
+
+def _escaped_pair(found: re.Match[bytes]) -> bytes:
+    units = found[0].decode().encode("utf-16-be").hex().upper().encode()
+    return b"\\u%b\\u%b" % (units[:4], units[4:])
 
 
 def _bytes(value: Any) -> str:

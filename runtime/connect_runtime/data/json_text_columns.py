@@ -15,7 +15,7 @@ from connect_runtime.api import Schema, Type
 from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from connect_runtime.api.text_rows import Part, rows
-from connect_runtime.data.json_text import INTEGERS, Options, encoder, json_string
+from connect_runtime.data.json_text import INTEGERS, Options, encoder, json_string, with_pairs
 
 EncodeMany: TypeAlias = Callable[[Sequence[Any]], list[bytes]]
 _Parts: TypeAlias = list[Part[bytes]]
@@ -69,13 +69,15 @@ def _strings(schema: Schema, values: Sequence[Any]) -> _Parts | None:
     if set(map(type, values)) != {str}:
         return None
     try:
-        text = orjson.dumps(values)
+        text = with_pairs(orjson.dumps(values))
     except TypeError:  # half a surrogate pair
         return None
     if b"\\" not in text:  # then there are quotes at the ends of texts only
         return [b'"', text[2:-2].split(b'","'), b'"']
     # Jackson writes hexadecimal digits in upper case
-    return None if b"\\u00" in text else [list(map(orjson.dumps, values))]
+    if b"\\u00" in text:
+        return None
+    return [list(map(with_pairs, map(orjson.dumps, values)))]
 
 
 def _numbers(schema: Schema, values: Sequence[Any]) -> _Parts | None:

@@ -6,8 +6,6 @@ of most of them, which loses what the message says.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -17,6 +15,7 @@ from connect_runtime.api import DataError, Schema, Struct, Type
 from connect_runtime.api.java_numbers import between_floats, to_float, to_floats
 from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from connect_runtime.data.decimals import decimal_of
+from connect_runtime.data.json_base64 import base64_data
 from connect_runtime.data.json_text import INTEGERS, Options, decimal_scale
 
 Decode: TypeAlias = Callable[[Any], Any]
@@ -128,7 +127,7 @@ def floats(values: Sequence[float], options: Options) -> list[float]:
 
 def _base64(value: Any) -> bytes:
     try:
-        return base64.b64decode(value, validate=True)
+        return base64_data(value)
     except (TypeError, ValueError) as error:
         raise DataError("Invalid bytes field") from error
 
@@ -179,9 +178,8 @@ def _decimal(schema: Schema, options: Options) -> Decode:
     def decode(value: Any) -> Decimal:
         if isinstance(value, str):
             try:
-                data = base64.b64decode(value, validate=True)
-                return decimal_of(data, decimal_scale(schema))
-            except (binascii.Error, ValueError, DataError) as error:
+                return decimal_of(base64_data(value), decimal_scale(schema))
+            except (ValueError, DataError) as error:
                 raise DataError("Invalid bytes for Decimal field") from error
         if isinstance(value, float):
             if options.floats_as_written:

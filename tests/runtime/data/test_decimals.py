@@ -25,8 +25,11 @@ def test_no_digit_is_lost() -> None:
 
 @pytest.mark.parametrize(
     ("value", "scale", "text"),
-    [("12.3", 2, "12.30"), ("12.345", 2, "12.345"), ("1E+2", 0, "100"), ("-0.001", 0, "-0.001")],
-)
+    [
+        ("12.3", 2, "12.30"), ("12.345", 2, "12.345"), ("1E+2", 0, "100"), ("-0.001", 0, "-0.001"),
+        ("0", 6, "0.000000"), ("0", 7, "0E-7"), ("-0.00000015", 8, "-1.5E-7"), ("1E+2", -2, "1E+2"),
+    ],
+)  # fmt: skip
 def test_texts(value: str, scale: int, text: str) -> None:
     assert decimal_text(Decimal(value), scale) == text
 
