@@ -1,15 +1,17 @@
 """Prints values as Java does (`String.valueOf`), for texts that reach users or records.
 
 Used by Connect's error texts, StringConverter and the file sink. Numbers differ most: Java prints
-`1.0E7` where Python prints `10000000.0`.
+`1.0E7` where Python prints `10000000.0`. Dates are in UTC, whatever the machine's time zone is.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from connect_runtime.api.java_calendar import day_of
 from connect_runtime.api.java_numbers import to_float
 from connect_runtime.api.java_utf8 import java_utf8
 
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
     from connect_runtime.api.schema import Schema
 
 _NORMAL: Final = 2.0**-126  # smaller numbers of 32 bits have fewer digits
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS: Final = (
+    *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
+    *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+)
+_EPOCH: Final = dt.date(1970, 1, 1)
 
 
 def java_text(value: Any, schema: Schema | None = None) -> str:
@@ -38,7 +46,26 @@ def java_text(value: Any, schema: Schema | None = None) -> str:
         return "[" + ", ".join(java_text(each, items) for each in value) + "]"
     if isinstance(value, bytes | bytearray):
         return java_utf8(bytes(value))
+    if isinstance(value, dt.date | dt.time):
+        return _java_date(value)
     return str(value)
+
+
+def _java_date(value: dt.date | dt.time) -> str:
+    """`Date.toString`. A time is one of the first day, a day begins at midnight."""
+    time, date = dt.time(), _EPOCH
+    if isinstance(value, dt.datetime):
+        utc = value if value.tzinfo is None else value.astimezone(dt.UTC)
+        time, date = utc.time(), utc.date()
+    elif isinstance(value, dt.date):
+        date = value
+    else:
+        time = value
+    day = day_of((date - _EPOCH).days)
+    return (
+        f"{_WEEKDAYS[day.weekday]} {_MONTHS[day.month - 1]} {day.day:02}"
+        f" {time:%H:%M:%S} UTC {day.year}"
+    )
 
 
 def java_double(value: float) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from connect_runtime.api import (
     OPTIONAL_STRING,
@@ -41,6 +41,13 @@ CONFIG = with_converter_type(
 )
 
 
+# Java writes both big-endian, the first with a mark, and takes texts without a mark for such
+_BIG_ENDIAN: Final = {
+    "utf-16": ("utf-16-be", codecs.BOM_UTF16_BE, (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)),
+    "utf-32": ("utf-32-be", b"", (codecs.BOM_UTF32_BE, codecs.BOM_UTF32_LE)),
+}
+
+
 class StringConverter(AnyPartConverter):
     """Converts text to bytes and back. Bytes that are invalid in the encoding are replaced, as in
     Java."""
@@ -60,7 +67,7 @@ class StringConverter(AnyPartConverter):
         return True
 
     def writer(self) -> Write:
-        encoding = self._encoding
+        encoding, mark, _ = _BIG_ENDIAN.get(self._encoding, (self._encoding, b"", ()))
 
         def write(
             topic: str,
@@ -68,14 +75,16 @@ class StringConverter(AnyPartConverter):
             schema: Schema | None,
             values: Sequence[Any],
         ) -> list[bytes | None]:
+            data: list[bytes | None]
             try:
                 # nearly always all of them are strings
-                return [value.encode(encoding) for value in values]
+                data = [value.encode(encoding) for value in values]
             except (AttributeError, UnicodeEncodeError):
-                return [
+                data = [
                     None if value is None else _encode(text, encoding)
                     for value, text in zip(values, java_texts(values, schema), strict=True)
                 ]
+            return [mark + each if each else each for each in data] if mark else data
 
         return write
 
@@ -83,14 +92,18 @@ class StringConverter(AnyPartConverter):
         encoding = self._encoding
         if encoding == "utf-8":
             return _read_utf8
+        unmarked, _, marks = _BIG_ENDIAN.get(encoding, (encoding, b"", ()))
+
+        def decode(data: bytes, errors: str = "strict") -> str:
+            return data.decode(encoding if data.startswith(marks) else unmarked, errors)
 
         def read(
             topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
         ) -> Column:
             try:
-                values: list[str | None] = [data.decode(encoding) for data in column]  # type: ignore[union-attr]
+                values: list[str | None] = [decode(data) for data in column]  # type: ignore[arg-type]
             except (AttributeError, UnicodeDecodeError):
-                values = [None if d is None else d.decode(encoding, "replace") for d in column]
+                values = [None if d is None else decode(d, "replace") for d in column]
             return Column(values, OPTIONAL_STRING)
 
         return read

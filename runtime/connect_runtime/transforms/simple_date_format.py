@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_runtime.api.java_numbers import to_integer, wrapped
-from connect_runtime.transforms.java_calendar import (
+from connect_runtime.api.java_calendar import (
     MILLIS_PER_DAY,
     Day,
     day_of,
     days_since_epoch,
 )
+from connect_runtime.api.java_numbers import to_integer, wrapped
 
 _LETTERS: Final = "GyMdkHmsSEDFwWahKzZYuXL"
 _OF_WEEKS: Final = "wWYF"

@@ -4,12 +4,23 @@ and UTF-8 as Java reads it."""
 from __future__ import annotations
 
 import base64
+import codecs
+import datetime as dt
 from itertools import product
 from typing import Any
 
 import pytest
 
-from connect_runtime.api import FLOAT32, FLOAT64, STRING, Schema, Struct
+from connect_runtime.api import (
+    DATE,
+    FLOAT32,
+    FLOAT64,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    Schema,
+    Struct,
+)
 from connect_runtime.api.java_text import java_text
 from connect_runtime.data.string_converter import StringConverter
 from support.connect_classes import ConnectClasses
@@ -26,6 +37,10 @@ PIECES = b"A\x80\x8f\x90\x9f\xa0\xbf\xc0\xc2\xe0\xe1\xed\xef\xf0\xf4\xf5"
 NAME = "org.apache.kafka.connect.storage.StringConverter"
 IN = Schema.struct({"f": FLOAT32, "d": FLOAT64})
 OUT = Schema.struct({"f": FLOAT32, "s": STRING, "in": IN, "all": Schema.array(FLOAT32)})
+DAYS = [dt.date(*each) for each in ((1970, 1, 1), (2024, 2, 29), (1582, 10, 14), (1, 1, 3))]
+TIMES = [dt.time(), dt.time(23, 59, 59, 999_000)]
+MOMENTS = [dt.datetime.combine(day, time, dt.UTC) for day in DAYS for time in TIMES]
+DATED = Schema.struct({"at": TIMESTAMP, "day": DATE, "all": Schema.array(TIME)})
 STRUCTS = [
     Struct(OUT, {"f": f, "s": "x", "in": Struct(IN, {"f": f, "d": 0.1}), "all": [f, 1.0]})
     for f in (0.1, 3.14)
@@ -37,6 +52,8 @@ STRUCTS = [
     [
         (FLOAT32, FLOATS), (FLOAT64, DOUBLES), (None, DOUBLES), (OUT, STRUCTS),
         (Schema.array(FLOAT32), [[0.1], []]), (Schema.map(STRING, FLOAT32), [{"a": 0.1}, {}]),
+        (DATE, DAYS), (TIME, TIMES), (TIMESTAMP, MOMENTS),
+        (DATED, [Struct(DATED, {"at": MOMENTS[2], "day": DAYS[1], "all": TIMES})]),
     ],
 )  # fmt: skip
 def test_writing(connect_classes: ConnectClasses, schema: Schema | None, values: list[Any]) -> None:
@@ -61,3 +78,27 @@ def test_reading_what_is_no_utf8(connect_classes: ConnectClasses) -> None:
     theirs = [each["value"]["v"] for each in answer["results"]]
     assert list(reading(converter)(data).values) == theirs
     assert [java_text(each) for each in data] == theirs
+
+
+@pytest.mark.parametrize(
+    "encoding", ["UTF-16", "UTF-16LE", "UTF-32", "ISO-8859-1", "US-ASCII", "windows-1252"]
+)
+def test_other_encodings(connect_classes: ConnectClasses, encoding: str) -> None:
+    texts = ["", "a", "\u20ac", "\U0001f600"]
+    marks = (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF32_LE)
+    data = [b"", b"a", b"\x00a", b"a\x00", b"\x00\x00\x00a", b"\x81\xff", *marks]
+    data += [mark + b"a\x00" for mark in marks]
+    options = {"converter.encoding": encoding}
+    given = {
+        "read": [base64.b64encode(each).decode() for each in data],
+        "write": [{"schema": None, "value": value_json(each, None)} for each in texts],
+    }
+    answer = connect_classes.ask({"converter": NAME, "config": options, **given})["results"]
+    converter = StringConverter()
+    converter.configure(options)
+
+    theirs = [each["value"]["v"] for each in answer[: len(data)]]
+    assert [reading(converter)([each]).values[0] for each in data] == theirs
+    assert list(reading(converter)(data).values) == theirs
+    written = [base64.b64decode(each["data"]) for each in answer[len(data) :]]
+    assert writing(converter)(texts, None) == written
