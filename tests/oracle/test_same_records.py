@@ -78,7 +78,7 @@ SOURCES = (
     Case(
         "routed",
         {
-            "transforms": "r,n,s",
+            "transforms": "r,n,s,d",
             "transforms.r.type": "RegexRouter",
             "transforms.r.regex": "(.*)",
             "transforms.r.replacement": "$1-routed",
@@ -89,13 +89,17 @@ SOURCES = (
             "transforms.s.header": "list",
             "transforms.s.value.literal": "[1,2]",
             "transforms.s.predicate": "p",
+            # fails on a record without a timestamp
+            "transforms.d.type": "TimestampRouter",
+            "transforms.d.topic.format": "${topic}${timestamp}",
+            "transforms.d.timestamp.format": "'-dated'",
             "predicates": "p",
             "predicates.p.type": "TopicNameMatches",
             "predicates.p.pattern": ".*-routed",
             **STRINGS,
         },
         7,
-        routed="-routed",
+        routed="-routed-dated",
     ),
     Case(
         "negated",

@@ -58,6 +58,9 @@ class SourceBatch:
 
     `source_offset` is the offset after the last record; a batch is never split over transactions
     unless `offsets` (one offset a record) is given. Columns that are None are all None.
+
+    `read_at` (epoch milliseconds) is what transformations see as the timestamp of records without
+    one. Kafka's client sets theirs when it gets them.
     """
 
     topic: str
@@ -71,6 +74,7 @@ class SourceBatch:
     timestamps: Sequence[int | None] | None = None
     headers: Sequence[Headers] | None = None
     partition: int | None = None
+    read_at: int | None = None
 
     def __post_init__(self) -> None:
         size = len(self.values)
@@ -106,7 +110,7 @@ class SourceBatch:
                 key=None if self.keys is None else self.keys[i],
                 key_schema=self.key_schema,
                 partition=self.partition,
-                timestamp=None if self.timestamps is None else self.timestamps[i],
+                timestamp=self.read_at if self.timestamps is None else self.timestamps[i],
                 headers=() if self.headers is None else self.headers[i],
             )
 

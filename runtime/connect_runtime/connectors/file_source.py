@@ -184,6 +184,7 @@ class FileStreamSourceTask(SourceTask):
             source_offset=None if self._name is None else {"position": self._lines.position},
             values=lines,
             value_schema=STRING,
+            read_at=int(time.time() * 1000),
         )
 
     def _read(self) -> bool:

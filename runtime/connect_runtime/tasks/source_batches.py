@@ -92,9 +92,10 @@ class Outbound:
         if columns is None:
             return self._record_by_record(polled)
         all_of = cache(partial(_records_of, polled))  # made once, however many batches ask
+        read_at = polled.read_at if isinstance(polled, SourceBatch) else None
         return (
             self._sending(
-                _batch_in(columns, begin, end),
+                _batch_in(columns, begin, end, read_at),
                 partial(_chosen, all_of, columns.rows[begin:end]),
             )
             for begin, end in _runs(columns)
@@ -148,7 +149,7 @@ def _columns_of(polled: Polled) -> Columns:
         {
             "topics": all_of(polled.topic),
             "partitions": all_of(polled.partition),
-            "timestamps": all_of(None) if polled.timestamps is None else polled.timestamps,
+            "timestamps": polled.timestamps or all_of(polled.read_at),
             "headers": all_of(()) if polled.headers is None else polled.headers,
             "keys": all_of(None) if polled.keys is None else polled.keys,
             "key_schemas": all_of(polled.key_schema),
@@ -173,7 +174,7 @@ def _runs(columns: Columns) -> Iterator[tuple[int, int]]:
     return pairwise(sorted(bounds))
 
 
-def _batch_in(columns: Columns, begin: int, end: int) -> SourceBatch:
+def _batch_in(columns: Columns, begin: int, end: int, read_at: int | None) -> SourceBatch:
     def part(name: Name) -> Sequence[Any]:
         return columns[name][begin:end]
 
@@ -184,9 +185,9 @@ def _batch_in(columns: Columns, begin: int, end: int) -> SourceBatch:
         source_partition={},  # it was noted with what the task returned
         values=part("values"),
         value_schema=value_schema,
-        keys=_unless_none(part("keys")),
+        keys=_unless_all(part("keys"), None),
         key_schema=key_schema,
-        timestamps=_unless_none(part("timestamps")),
+        timestamps=_unless_all(part("timestamps"), read_at),
         headers=headers if any(headers) else None,
         partition=partition,
     )
@@ -214,16 +215,16 @@ def batches_of(records: Sequence[SourceRecord]) -> Iterator[SourceBatch]:
             source_offset=run[-1].source_offset,
             values=[r.value for r in run],
             value_schema=first.value_schema,
-            keys=_unless_none([r.key for r in run]),
+            keys=_unless_all([r.key for r in run], None),
             key_schema=first.key_schema,
-            timestamps=_unless_none([r.timestamp for r in run]),
+            timestamps=_unless_all([r.timestamp for r in run], None),
             headers=[r.headers for r in run] if any(r.headers for r in run) else None,
             partition=first.partition,
         )
 
 
-def _unless_none(column: Sequence[T | None]) -> Sequence[T | None] | None:
-    return None if column.count(None) == len(column) else column
+def _unless_all(column: Sequence[T | None], value: T | None) -> Sequence[T | None] | None:
+    return None if column.count(value) == len(column) else column
 
 
 class _Shared:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,6 +121,18 @@ def test_a_batch_has_at_most_batch_size_lines(tmp_path: Path) -> None:
 
     assert [polled(task).values for _ in range(3)] == [["0", "1"], ["2", "3"], ["4"]]
     task.stop()
+
+
+def test_a_batch_knows_when_it_was_read(tmp_path: Path) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text("a\n")
+    task = started(file)
+    before = time.time_ns() // 1_000_000
+
+    (record,) = polled(task).records()
+    task.stop()
+    assert record.timestamp is not None
+    assert before <= record.timestamp <= time.time() * 1000
 
 
 @pytest.mark.parametrize("size", ["0", "-1"])

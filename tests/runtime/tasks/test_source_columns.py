@@ -94,6 +94,17 @@ def test_columns_are_not_made_into_records(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(_sent(CHAINS["hoist"], BATCHES["lines"])[0][2]) == 3
 
 
+@pytest.mark.parametrize("in_columns", [True, False])
+def test_transformations_see_when_a_batch_was_read(*, in_columns: bool) -> None:
+    read = replace(BATCHES["lines"], read_at=1_700_000_000_123)
+    dated = {"a.type": "TimestampRouter", "a.topic.format": "${topic}-${timestamp}"}
+
+    ((topic, _, messages),) = _sent(dated, read, in_columns=in_columns)
+    assert topic == "t-20231114"
+    if in_columns:  # without times they can be sent together
+        assert [set(each) for each in messages] == [{"value"}] * 3
+
+
 def test_records_are_made_once_for_all_topics_that_have_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
