@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final
+from typing import Any, Final
 
 from connect_runtime.api import ConnectorError, SinkRecord
 from connect_runtime.errors.handler import ErrorHandler
@@ -13,15 +14,17 @@ SINK_TASK: Final = "org.apache.kafka.connect.sink.SinkTask"
 
 
 class TaskReporter:
-    """An `ErrantRecordReporter`."""
+    """An `ErrantRecordReporter`. `made` makes messages of records that the task made itself."""
 
-    def __init__(self, errors: ErrorHandler) -> None:
+    def __init__(self, errors: ErrorHandler, made: Callable[[SinkRecord], Any]) -> None:
         self._errors = errors
+        self._made = made
         self._fatal: ConnectorError | None = None
 
     def report(self, record: SinkRecord, error: Exception) -> Future[None]:
         """Reports the record as failed."""
-        failure = Failure(Stage.TASK_PUT, SINK_TASK, error, record.consumed)
+        message = self._made(record) if record.consumed is None else record.consumed
+        failure = Failure(Stage.TASK_PUT, SINK_TASK, error, message)
         try:
             return self._errors.report(failure)
         except ConnectorError as fatal:

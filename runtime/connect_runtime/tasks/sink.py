@@ -76,8 +76,8 @@ class _Loop:
         self._metrics = metrics
         self._text = ErrorTexts(launch)
         self._wait = RetryWait()
-        self._errors = SinkErrors(launch, self._wait, self._text, metrics)
         converters = converters_of(launch.connector_config, launch.worker)
+        self._errors = SinkErrors(launch, converters, self._wait, self._text, metrics)
         self._chain = chain_of(launch.connector_config)
         self._decoder = Decoder(converters, self._chain, self._errors.handler)
         self._offsets = SinkOffsets()

@@ -8,7 +8,7 @@ record is an error, else on single records.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby, pairwise
 from typing import Any, Final
@@ -37,6 +37,7 @@ from connect_runtime.transforms.columns import Columns
 
 # of so many records, of which one cannot be transformed, each is transformed by itself
 _FEW: Final = 64
+_NO_TIMESTAMP: Final = -1
 
 
 class Decoder:
@@ -123,8 +124,11 @@ class Decoder:
                 changed = self._chain.apply(record, record.consumed, self._errors)
             except RecordSkipped:
                 continue
-            if changed is not None:
-                yield changed
+            if changed is None:
+                continue
+            # a transformation may have made another record, which still is of this message
+            is_same = changed.consumed is record.consumed
+            yield changed if is_same else replace(changed, consumed=record.consumed)
 
     def _converted(self, messages: Sequence[Any], values: Column | None) -> SinkBatch:
         key = self._key.column(messages)
@@ -306,4 +310,4 @@ def _joined(parts: Sequence[Column]) -> Column:
 
 def _timestamp(message: Any) -> int | None:
     type_, milliseconds = message.timestamp()
-    return milliseconds if type_ else None
+    return milliseconds if type_ and milliseconds != _NO_TIMESTAMP else None

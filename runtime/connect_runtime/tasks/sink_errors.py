@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from connect_runtime.api import ConnectorError
+from connect_runtime.data.converters import Converters
 from connect_runtime.errors.dead_letters import Context, DeadLetterQueue
 from connect_runtime.errors.handler import ErrorHandler, Reporter
 from connect_runtime.errors.log_reporter import LogReporter
@@ -17,6 +19,7 @@ from connect_runtime.settings.topic_creation import NewTopicSettings, TopicCreat
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import kafka_may_interrupt
 from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.made_message import made_message
 from connect_runtime.tasks.retry_wait import RetryWait
 from connect_runtime.tasks.traces import ErrorTexts
 
@@ -29,7 +32,12 @@ class SinkErrors:
     neither exists nor can be created."""
 
     def __init__(
-        self, launch: TaskLaunch, wait: RetryWait, text: ErrorTexts, metrics: TaskMetrics
+        self,
+        launch: TaskLaunch,
+        converters: Converters,
+        wait: RetryWait,
+        text: ErrorTexts,
+        metrics: TaskMetrics,
     ) -> None:
         policy = ErrorPolicy.of(launch.connector_config)
         reporters: list[Reporter] = []
@@ -42,7 +50,8 @@ class SinkErrors:
             log = LogReporter(str(launch.id), text.trace, metrics, with_records=shown)
             reporters.append(log)
         self.handler = ErrorHandler(policy, reporters, wait, metrics)
-        self.reporter = TaskReporter(self.handler) if reporters else None
+        made = partial(made_message, converters)
+        self.reporter = TaskReporter(self.handler, made) if reporters else None
 
     def check_put(self) -> None:
         """Call after each `put`. Raises what a report of the task failed with."""

@@ -328,6 +328,22 @@ def test_records_of_a_sink_know_where_they_were_read() -> None:
     assert (found.partition, found.original_partition, found.original_offset) == (None, 0, 9)
 
 
+def test_a_record_that_a_transformation_made_anew_is_of_its_message() -> None:
+    anew = chain(lambda r: SinkRecord("new", 1, 0, r.value))
+
+    (found,) = decoder(converters(), anew).batch([message(b"v", 9, "old")])
+
+    assert (found.topic, found.original_topic, found.original_offset) == ("new", "old", 9)
+
+
+@pytest.mark.parametrize(("given", "found"), [((1, 5), 5), ((2, 0), 0), ((1, -1), None)])
+def test_a_message_without_a_time_has_none(given: tuple[int, int], found: int | None) -> None:
+    """Kafka's -1 stands for no time, also where a producer sent it."""
+    batch = decoder(converters()).batch([Message("t", 0, 0, value=b"v", timestamp=given)])
+
+    assert batch.timestamps == [found]
+
+
 def test_a_chain_is_never_bypassed() -> None:
     kept = decoder(
         converters(), chain(lambda r: None if r.value == "drop" else replace(r, value=r.value * 2))

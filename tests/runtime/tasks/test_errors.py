@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 from connect_runtime.api import (
+    INT8,
     STRING,
     ConfigDef,
     ConnectorError,
@@ -22,6 +23,7 @@ from connect_runtime.api import (
     Header,
     RetriableError,
     SinkBatch,
+    SinkRecord,
     SinkTask,
     SourceRecord,
     TopicPartition,
@@ -158,7 +160,14 @@ def test_a_queue_that_cannot_be_created_fails_the_task(
 def test_a_task_reports_what_its_target_refuses(cluster: Any, topic: Any, install: Any) -> None:
     topic(1)
     produce(cluster.bootstrap_servers, cluster.data, [(None, b"%d" % n) for n in range(4)])
-    task = collecting(refuses=(1, 3))
+
+    def refuse(self: Any, record: Any) -> None:
+        Collecting.refuse(self, record)
+        if record.value == 3:
+            headers = (Header("h", 5, INT8),)
+            Collecting.refuse(self, SinkRecord("made", 7, 8, {"a": 1}, headers=headers))
+
+    task = collecting(refuses=(1, 3), refuse=refuse)
     more = {"errors.deadletterqueue.context.headers.enable": "true"}
     # the message is found after a transformation moved the record to another topic
     more |= {
@@ -174,9 +183,13 @@ def test_a_task_reports_what_its_target_refuses(cluster: Any, topic: Any, instal
     wait_until(lambda: committed(cluster) == 4, what="the commit")
 
     assert stopped(cluster, running) is Ended.STOPPED
-    assert [report.result() for report in task.reports] == [None, None]
+    assert [report.result() for report in task.reports] == [None] * 3
     dead = read_to_end(cluster.bootstrap_servers, f"{cluster.name}-dead")
-    assert [m.value() for m in dead] == [b"1", b"3"]
+    assert [m.value() for m in dead] == [b"1", b"3", b'{"a":1}']
+    # one that the task made itself is converted, as Connect does
+    headers = dict(dead[2].headers() or [])
+    assert (headers["h"], headers[f"{PREFIX}topic"]) == (b"5", b"made")
+    assert (headers[f"{PREFIX}partition"], headers[f"{PREFIX}offset"]) == (b"7", b"8")
     headers = dict(dead[1].headers() or [])
     assert headers[f"{PREFIX}stage"] == b"TASK_PUT"
     assert headers[f"{PREFIX}class.name"] == b"org.apache.kafka.connect.sink.SinkTask"
