@@ -29,7 +29,15 @@ from connect_runtime.kafka.errors import AUTHENTICATION, REACH_HINT, SPECIFIC, T
 from connect_runtime.kafka.outages import ClusterLog
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 
-__all__ = ["ClientConfig", "admin", "check_reachable", "client_config", "consumer", "producer"]
+__all__ = [
+    "ClientConfig",
+    "admin",
+    "check_reachable",
+    "client_config",
+    "consumer",
+    "meet_broker",
+    "producer",
+]
 
 _log = logging.getLogger("connect.kafka")
 # Without a handler of any kind Python prints warnings to the terminal.
@@ -51,6 +59,8 @@ _admins_lock = threading.Lock()
 _ANSWER_S = 3.0
 _FIRST_TIMEOUT_S = 0.25
 _RETRY_S = 0.05
+# Exists wherever transactions do; the metadata of all topics of a cluster may be large
+_TRANSACTIONS = "__transaction_state"
 _silent = logging.Logger("connect.kafka.silent", logging.CRITICAL)
 
 
@@ -125,6 +135,18 @@ def consumer(properties: Mapping[str, str], settings: Mapping[str, Any] | None =
 def producer(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Producer:
     """Creates a producer. It partitions as Java's does, so that a key keeps its partition."""
     return _made(Producer, properties, {"partitioner": "murmur2_random", **(settings or {})})
+
+
+def meet_broker(client: Producer, timeout_s: float) -> None:
+    """Waits until a producer is connected, before it asks for the coordinator of its transactions.
+    Raises KafkaException.
+
+    Twice, and with immediate reconnects: the second answer comes when the first's connection is up,
+    and init_transactions then finds a broker to ask. Otherwise it waits for a timer of 500 ms in
+    one case of five.
+    """
+    for _ in range(2):
+        client.list_topics(_TRANSACTIONS, timeout=timeout_s)
 
 
 @logged("get the cluster id of Kafka at", "properties")

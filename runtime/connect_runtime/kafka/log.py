@@ -57,6 +57,18 @@ class KafkaLogs:
     def cluster_id(self) -> str:
         return check_reachable(self._properties)
 
+    @logged("describe topic", "topic")
+    def identity(self, topic: str) -> tuple[str, int]:
+        """Returns what tells the topic from one that is made anew under its name, and its number of
+        partitions. Raises ConnectError if it cannot be read or does not exist."""
+        wanted = TopicCollection([topic])
+        answers = self._admin.describe_topics(wanted, request_timeout=_REQUEST_S)
+        try:
+            found = answers[topic].result()
+        except KafkaException as error:
+            raise as_failure(error_of(error), "The topic cannot be read", topic) from None
+        return str(found.topic_id), len(found.partitions)
+
     def reader(self, topic: str) -> KafkaLogReader:
         """Opens a reader at the topic's beginning. Raises Failed if the topic does not exist."""
         partitions = self._partitions(topic)

@@ -13,7 +13,7 @@ from typing import NoReturn
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect_runtime.kafka.calls import logged
-from connect_runtime.kafka.clients import producer
+from connect_runtime.kafka.clients import meet_broker, producer
 from connect_runtime.kafka.errors import FENCED, RECORD_REFUSED, as_failure, error_of, reason
 from connect_runtime.storage.log import (
     Fenced,
@@ -38,8 +38,6 @@ _SETTINGS = {
     "linger.ms": 0,
     "reconnect.backoff.ms": 1,
 }
-# Requesting a topic's metadata also connects. This topic exists wherever transactions do.
-_ANY_TOPIC = "__transaction_state"
 
 
 class KafkaLogWriter:
@@ -54,11 +52,7 @@ class KafkaLogWriter:
             properties, {**_SETTINGS, "transactional.id": transactional_id}
         )
         try:
-            # Twice, and with immediate reconnects: the second answer comes when the first's
-            # connection is up, and init_transactions then finds a broker to ask for the
-            # coordinator. Otherwise it waits for a timer of 500 ms in one case of five.
-            self._producer.list_topics(_ANY_TOPIC, timeout=_METADATA_S)
-            self._producer.list_topics(_ANY_TOPIC, timeout=_METADATA_S)
+            meet_broker(self._producer, _METADATA_S)
             self._producer.init_transactions(_INIT_S)
         except KafkaException as error:
             self._usable = False

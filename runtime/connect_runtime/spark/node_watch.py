@@ -1,11 +1,11 @@
-"""Watches over the Python processes of a node: Spark's daemon, tasks, and who follows assignments.
+"""Watches over the Python processes of a node: Spark's daemon, tasks, and the one that serves them.
 
 Spark notices a process that ends, and an executor that sends no heartbeats, but not a process of a
 task that is stopped by a signal: it would keep its slot, and do nothing, for ever. So one process
 of the node asks the kernel every few seconds who is stopped, and kills who stays so. The attempt is
 LOST and runs again, and cannot wake up beside the new one. A heartbeat of each task would cost a
 thousand idle ones their sleep, and is missing, too, while a plugin runs C code. The same process
-starts the one that follows assignments (`tasks/node_orders`), and starts it again.
+starts the one that serves tasks (`node/server`), and starts it again.
 
 `start` must be called before any thread starts. Only Linux tells the state of processes in this
 way; elsewhere nobody is taken for frozen.
@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from connect_runtime.tasks import node_orders
+from connect_runtime.node import door as node_door
+from connect_runtime.node import server
 
 _log = logging.getLogger(__name__)
 
@@ -51,21 +52,21 @@ class Seen:
 def start() -> None:
     """Forks the process that watches over this one, the daemon, and over what it forks. It ends
     with this one."""
-    door = node_orders.open_door()
+    door = node_door.open_door()
     if _forked(lambda daemon: _watch(daemon, door)) is None:
-        node_orders.close_door()
+        node_door.close_door()
     door.close()
 
 
 def _watch(daemon: int, door: socket.socket) -> None:
-    follower: int | None = None
+    serving: int | None = None
     looks: Mapping[Seen, int] = {}
     while os.getppid() == daemon:
-        if follower is None or _has_ended(follower):
-            follower = _forked(lambda parent: node_orders.serve(door, parent))
+        if serving is None or _has_ended(serving):
+            serving = _forked(lambda parent: server.serve(door, parent))
         time.sleep(_LOOK_EVERY_S)
-        followers = () if follower is None else (follower,)
-        looks = look((daemon, *_children(daemon), *followers), looks)
+        servers = () if serving is None else (serving,)
+        looks = look((daemon, *_children(daemon), *servers), looks)
 
 
 def _forked(run: Callable[[int], None]) -> int | None:
@@ -75,7 +76,7 @@ def _forked(run: Callable[[int], None]) -> int | None:
     try:
         forked = os.fork()
     except OSError as error:
-        _log.warning("Each task of this node follows its assignments by itself: %s", error)
+        _log.warning("Each task of this node asks Kafka by itself: %s", error)
         return None
     if forked == 0:
         _run_and_exit(run, parent)

@@ -1,6 +1,6 @@
 """Follows what the leader wants of this attempt, in the assignments topic.
 
-With one small consumer, where no process does so for all tasks of a node (`node_control.py`). An
+With one small consumer, where no process does so for all tasks of a node (`node_topics.py`). An
 attempt runs only while the newest record of its task names it.
 """
 

@@ -1,25 +1,27 @@
-"""Writes one status record at a time to Kafka, and says why one was not written."""
+"""Writes status records to Kafka, and says why one was not written."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+import orjson
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import error_of, reason
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import is_interruption
-from connect_runtime.tasks.launch import TaskLaunch
 
-_TRY_S: Final = 5.0
+# How long one try may take
+TRY_S: Final = 5.0
 _SETTINGS: Final = {
     "acks": "all",
     "linger.ms": 0,
     "max.in.flight": 1,
-    "message.timeout.ms": int(_TRY_S * 1000),
+    "message.timeout.ms": int(TRY_S * 1000),
 }
 
 
@@ -31,31 +33,52 @@ class Unwritten:
     passing: bool
 
 
+_UNANSWERED: Final = Unwritten("Kafka has not answered", passing=True)
+
+
+def unwritten_line(unwritten: Unwritten | None) -> bytes:
+    """Returns what a write returned as JSON."""
+    return orjson.dumps(None if unwritten is None else [unwritten.why, unwritten.passing])
+
+
+def unwritten_of(line: bytes) -> Unwritten | None:
+    """Returns what `unwritten_line` was given."""
+    found = orjson.loads(line)
+    return None if found is None else Unwritten(*found)
+
+
 class KafkaStatuses:
     """Implements StatusWriter with the worker's login. Raises ConnectError if that is invalid."""
 
-    def __init__(self, launch: TaskLaunch) -> None:
-        properties = client_properties.control(launch, "statuses")
+    def __init__(self, properties: Mapping[str, str]) -> None:
         self._producer: Producer = clients.producer(properties, _SETTINGS)
 
     def write(self, record: NewRecord) -> Unwritten | None:
         """Returns None when Kafka has the record."""
-        failed: list[KafkaError] = []
+        return self.write_all([record])[0]
 
-        def delivered(error: KafkaError | None, _: Any) -> None:
-            if error is not None:
-                failed.append(error)
+    def write_all(self, records: Sequence[NewRecord]) -> list[Unwritten | None]:
+        """Returns for each record None when Kafka has it, in order."""
+        unwritten: list[Unwritten | None] = [_UNANSWERED] * len(records)
 
-        try:
-            self._producer.produce(record.topic, record.value, record.key, on_delivery=delivered)
-            # longer than a message may take, so it is answered by then
-            self._producer.flush(_TRY_S + 1)
-        except KafkaException as error:
-            failed.append(error_of(error))
-        if not failed:
-            return None
-        return Unwritten(reason(failed[0]), is_interruption(failed[0]))
+        def delivered(number: int, error: KafkaError | None, _: Any) -> None:
+            unwritten[number] = None if error is None else _because_of(error)
+
+        for number, record in enumerate(records):
+            try:
+                self._producer.produce(
+                    record.topic, record.value, record.key, on_delivery=partial(delivered, number)
+                )
+            except KafkaException as error:
+                unwritten[number] = _because_of(error_of(error))
+        # longer than a message may take, so it is answered by then, unless this process was frozen
+        self._producer.flush(TRY_S + 1)
+        return unwritten
 
     def close(self) -> None:
         """Ends the producer, with what it could not deliver."""
         del self._producer
+
+
+def _because_of(error: KafkaError) -> Unwritten:
+    return Unwritten(reason(error), is_interruption(error))

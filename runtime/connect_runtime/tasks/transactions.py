@@ -88,10 +88,7 @@ class Transactions:
         self._take_over(time.monotonic() + _START_LIMIT_S)
 
     def _take_over(self, deadline: float) -> None:
-        # A coordinator requested before the broker's address is known is requested again after 500
-        # ms.
-        for _ in range(2):
-            self._call(lambda left_s: self._producer.list_topics(timeout=left_s), deadline)
+        self._call(lambda left_s: clients.meet_broker(self._producer, left_s), deadline)
         self._call(lambda left_s: self._producer.init_transactions(left_s), deadline)
 
     def send(self, topic: str, messages: Messages, partition: int | None) -> None:

@@ -1,6 +1,7 @@
 """Opens what a task uses of its cluster's own topics, wherever they are.
 
-In Kafka, or, in standalone mode, in the worker's process (`served_topics`).
+In Kafka, through the process that serves the node where there is one (`node_topics`), or, in
+standalone mode, in the worker's process (`served_topics`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.launch import TaskLaunch
-from connect_runtime.tasks.node_control import NodeControl
+from connect_runtime.tasks.node_topics import NodeControl, NodeReader, NodeStatuses
 from connect_runtime.tasks.plain_offsets import KafkaOffsets
 from connect_runtime.tasks.served_topics import (
     ServedControl,
@@ -20,8 +21,7 @@ from connect_runtime.tasks.served_topics import (
     ServedReader,
     ServedStatuses,
 )
-from connect_runtime.tasks.start_reader import StartReader
-from connect_runtime.tasks.status_writer import KafkaStatuses, Unwritten
+from connect_runtime.tasks.status_writer import Unwritten
 
 
 class TopicsReader(Protocol):
@@ -57,7 +57,7 @@ class StatusWriter(Protocol):
 
 
 def open_reader(launch: TaskLaunch) -> TopicsReader:
-    return StartReader(launch) if launch.socket is None else ServedReader(launch)
+    return NodeReader(launch) if launch.socket is None else ServedReader(launch)
 
 
 def follow_orders(launch: TaskLaunch, orders: Orders) -> OrdersFollower:
@@ -70,4 +70,4 @@ def open_offsets(launch: TaskLaunch) -> OffsetsWriter:
 
 
 def open_statuses(launch: TaskLaunch) -> StatusWriter:
-    return KafkaStatuses(launch) if launch.socket is None else ServedStatuses(launch)
+    return NodeStatuses(launch) if launch.socket is None else ServedStatuses(launch)

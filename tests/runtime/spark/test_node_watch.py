@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.node import door
 from connect_runtime.spark import node_watch
 from connect_runtime.spark.node_watch import LOOKS, Seen, look
-from connect_runtime.tasks import node_orders
 from support.processes import (
     Process,
     daemon_processes,
@@ -146,4 +146,4 @@ def test_without_room_for_one_more_process_nobody_serves(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(node_watch.os, "fork", refused)
     node_watch.start()
-    assert node_orders.connect(1.0) is None
+    assert door.connect(1.0) is None

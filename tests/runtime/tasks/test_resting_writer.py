@@ -11,9 +11,10 @@ import pytest
 
 from connect_runtime.api import SourceRecord, SourceTask
 from connect_runtime.metrics.task_metrics import TaskMetrics
+from connect_runtime.node import door
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks import node_orders, resting_writer
+from connect_runtime.tasks import resting_writer
 from connect_runtime.tasks.control import Wanted
 from connect_runtime.tasks.launch import Ended
 from connect_runtime.tasks.resting_writer import NotWanted, RestingWriter
@@ -150,7 +151,8 @@ def test_a_rest_does_not_outlast_the_attempt(
 ) -> None:
     """What the leader wants by now does not reach it in another way: its node's process hangs."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    monkeypatch.setattr(node_orders, "_door", ours)
+    monkeypatch.setattr(door, "_door", ours)
+    monkeypatch.setattr(door, "_SILENT_S", 0.1)
     file = tmp_path / "in.txt"
     running = _resting(cluster, topic, file, monkeypatch)
     cluster.assign(TASK, attempt)

@@ -1,0 +1,257 @@
+"""One process that serves many tasks: none of them may harm it, or wait for another one."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from connect_runtime.node import door as node_door
+from connect_runtime.node import rounds, server
+from connect_runtime.node.asking import Asking
+from connect_runtime.node.door import (
+    Follow,
+    ReadAssignment,
+    ReadOffsets,
+    WriteStatus,
+    request_line,
+    request_of,
+)
+from connect_runtime.node.following import Following
+from connect_runtime.node.rounds import Rounds
+from connect_runtime.storage.line_socket import LineSocket
+from connect_runtime.storage.log import LogRecord
+from connect_runtime.storage.served_messages import records_of
+from connect_specs.diagnostics import Diagnostic, Unreachable
+from support.wait import wait_until
+
+END_S = 20
+READ = ReadOffsets("t", "a")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Follow("t", "a-0", 5),
+        ReadAssignment("t", "a-0"),
+        READ,
+        WriteStatus("t", "k", "v", 1.5),
+        WriteStatus("t", "k", None, 1.5),
+    ],
+)
+def test_requests_arrive_as_they_were_sent(request_: node_door.Request) -> None:
+    assert request_of(request_line(request_, {"a": "b"})) == (request_, {"a": "b"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"5",
+        b"[]",
+        b"[{}]",
+        b'[{},"offsets"]',
+        b'[{},"offsets","t",5]',
+        b'[{"a":5},"offsets","t","a"]',
+        b'[{},"follow","t","a-0",{}]',
+        b'[{},"status","t","k","v",null]',
+        b'[{},"another","t"]',
+    ],
+)
+def test_what_is_no_request_is_refused(line: bytes) -> None:
+    """Nothing that a task sends may end the process that serves all of them."""
+    with pytest.raises(ValueError, match=r"."):
+        request_of(line)
+
+
+def record(offset: int, key: str) -> LogRecord:
+    return LogRecord("t", 0, offset, 0, key.encode(), b"{}")
+
+
+def test_a_task_gets_records_of_its_key_from_its_offset_on() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    topic = Following("t", {})
+    assert topic._take(record(4, "a-0"))
+    asking = Asking(theirs)
+    assert topic.add(asking, Follow("t", "a-0", 5))
+    for each in (record(5, "a-1"), record(6, "a-0"), record(9, "a-0")):
+        assert topic._take(each)
+    line = LineSocket(ours)
+
+    def received() -> list[int]:
+        found = line.receive(0.0)
+        return [] if found is None else [each.offset for each in records_of(found)]
+
+    assert [received(), received(), received()] == [[6], [9], []]
+    late_ours, late_theirs = socket.socketpair()
+    late = Asking(late_theirs)
+    assert topic.add(late, Follow("t", "a-0", 5))
+    found = LineSocket(late_ours).receive(0.0)
+    assert found is not None
+    assert [each.offset for each in records_of(found)] == [9]
+
+    topic.remove(asking)
+    assert topic._take(record(10, "a-0"))
+    assert received() == []
+    topic.remove(late)
+    assert not topic._asking
+
+    # made anew, it would give other records these offsets
+    assert not topic._take(record(10, "a-0"))
+    for each in (ours, theirs, late_ours, late_theirs):
+        each.close()
+
+
+def test_a_topic_that_ends_ends_its_connections() -> None:
+    ours, theirs = socket.socketpair()
+    topic = Following("t", {"bootstrap.servers": "127.0.0.1:1"})
+    topic._follow = lambda: None  # type: ignore[method-assign]
+    assert topic.add(Asking(theirs), Follow("t", "a-0", 0))
+    topic._run()
+    assert not topic.add(Asking(theirs), Follow("t", "a-0", 0))
+    with pytest.raises(EOFError):
+        LineSocket(ours).receive(END_S)
+    ours.close()
+    theirs.close()
+
+
+class Slow:
+    """Answers with what was asked, once `go` is set. Fails while `fails` is set."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.fails = False
+        self.rounds: list[Sequence[Any]] = []
+        self.closed = 0
+        self.service = Rounds("slow", lambda: self)
+
+    def of(self, requests: Sequence[Any]) -> Sequence[bytes]:
+        self.rounds.append(requests)
+        assert self.go.wait(END_S)
+        if self.fails:
+            raise Unreachable(Diagnostic("a.code", "Kafka is away"))
+        return [each.connector.encode() * 300_000 for each in requests]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
+    """What answers all requests of a server behind the door of this process."""
+    slow, over = Slow(), threading.Event()
+    monkeypatch.setattr(server, "_TICK_S", 0.05)
+    monkeypatch.setattr(server, "_service_for", lambda *_: slow.service)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    monkeypatch.setattr(node_door, "_door", ours)
+    serving = server.Server(theirs, over.is_set, most=4)
+    thread = threading.Thread(target=serving.serve, daemon=True)
+    thread.start()
+    with ours, theirs:
+        yield slow
+        slow.go.set()
+        over.set()
+        thread.join(END_S)
+        assert not thread.is_alive()
+
+
+class Ask:
+    """A request in a thread of its own."""
+
+    def __init__(self, connector: str) -> None:
+        self.answer: bytes | None = b"none yet"
+        self.thread = threading.Thread(target=self._run, args=(connector,), daemon=True)
+        self.thread.start()
+
+    def _run(self, connector: str) -> None:
+        self.answer = node_door.ask(ReadOffsets("t", connector), {})
+
+    def answered(self) -> bytes | None:
+        self.thread.join(END_S)
+        assert not self.thread.is_alive()
+        return self.answer
+
+
+def test_what_is_asked_during_a_round_is_answered_in_the_next(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Never in the one that runs: it may have looked at the end already."""
+    monkeypatch.setattr(node_door, "_SILENT_S", 0.5)
+    first = Ask("a")
+    wait_until(lambda: len(slow.rounds) == 1, what="a round")
+    others = [Ask("b"), Ask("c")]
+    patience = time.monotonic() + 2 * 0.5
+    wait_until(lambda: time.monotonic() > patience, what="more time than for one that is silent")
+    slow.go.set()
+    assert first.answered() == b"a" * 300_000
+    assert {each.answered() for each in others} == {b"b" * 300_000, b"c" * 300_000}
+    assert [len(each) for each in slow.rounds] == [1, 2]
+
+
+def test_who_is_gone_or_does_not_read_holds_up_nobody(slow: Slow) -> None:
+    gone, deaf = (node_door.begin(ReadOffsets("t", name), {}) for name in ("gone", "deaf"))
+    assert gone is not None
+    assert deaf is not None
+    other = Ask("a")
+    wait_until(lambda: len(slow.service._waiting) + len(slow.service._in_round) == 3, what="three")
+    gone.close()
+    wait_until(lambda: len(slow.service._waiting) + len(slow.service._in_round) == 2, what="two")
+    slow.go.set()
+    assert other.answered() == b"a" * 300_000
+    assert Ask("b").answered() == b"b" * 300_000
+    deaf.close()
+
+
+def test_who_cannot_be_answered_is_told_and_the_next_one_is_answered(slow: Slow) -> None:
+    slow.fails = True
+    slow.go.set()
+    assert Ask("a").answered() is None
+    assert slow.closed == 1
+    slow.fails = False
+    assert Ask("b").answered() == b"b" * 300_000
+
+
+def test_what_fails_in_another_way_ends_only_its_service(slow: Slow) -> None:
+    slow.go.set()
+    request = ReadAssignment("t", "a-0")  # what answers knows nothing of its kind
+    assert node_door.ask(request, {}) is None
+    wait_until(lambda: slow.service.over, what="its end")
+    slow.service = Rounds("slow", lambda: slow)
+    assert Ask("b").answered() == b"b" * 300_000
+
+
+def test_a_service_that_nobody_uses_ends(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "_UNUSED_S", 0.05)
+    slow.go.set()
+    assert Ask("a").answered() is not None
+    wait_until(lambda: slow.closed == 1, what="its end")
+    with socket.socket() as late:
+        assert not slow.service.add(Asking(late), READ)
+
+
+@pytest.mark.parametrize("line", [b"no request\n", b"x" * (node_door.LONGEST_REQUEST + 1)])
+def test_who_asks_for_nothing_known_is_refused(slow: Slow, line: bytes) -> None:
+    connected = node_door.connect(END_S)
+    assert connected is not None
+    with connected:
+        connected.settimeout(END_S)
+        connected.sendall(line)
+        assert connected.recv(1) == b""
+    slow.go.set()
+    assert Ask("a").answered() is not None
+
+
+def test_only_so_many_tasks_are_served_as_descriptors_are_left_over(slow: Slow) -> None:
+    """The others ask Kafka by themselves; clients need descriptors when their brokers move."""
+    asking = [found for _ in range(5) if (found := node_door.connect(END_S))]
+    with pytest.raises(EOFError):
+        LineSocket(asking[4]).receive(END_S)
+    for each in asking:
+        each.close()
+    slow.go.set()
+    assert Ask("a").answered() is not None
