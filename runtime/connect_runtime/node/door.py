@@ -87,7 +87,8 @@ def request_of(line: bytes) -> tuple[Request, Mapping[str, str]]:
     match orjson.loads(line):
         case [dict(properties), *content] if all(isinstance(v, str) for v in properties.values()):
             return _request(content), properties
-    raise ValueError("no request of a task")
+        case _:
+            raise ValueError("no request of a task")
 
 
 def _request(content: list[object]) -> Request:
