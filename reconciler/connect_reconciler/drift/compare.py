@@ -176,8 +176,13 @@ def _config(compared: _Compared, owned: Owned, connector: LiveConnector) -> Iter
     for key in sorted((owned.config.keys() | live.keys() | (wanted or {}).keys()) - {"name"}):
         applied, now = owned.config.get(key), live.get(key)
         then = applied if wanted is None else wanted.get(key)
+        masked = compared.rest_alone and now is not None and is_mask(now)
+        in_cluster = not masked and not _same(applied, now, key, compared.redactor)
+        if wanted is not None and applied == then == "":
+            # Not a secret that was recorded without a fingerprint
+            in_cluster = not masked and now != ""
         changed_in = _changed_in(
-            in_cluster=not _same(applied, now, key, compared.redactor),
+            in_cluster=in_cluster,
             in_specs=wanted is not None and not _same(applied, then, key, compared.redactor),
         )
         if changed_in is None or (wanted is not None and then == now):
@@ -236,12 +241,8 @@ def _same(applied: str | None, text: str | None, key: str, redactor: ConfigRedac
         return True
     if not is_sensitive(key, text, redactor.named):
         return False
-    # A mask says nothing about what it hides, and without the key nothing can be told apart
-    return (
-        is_mask(text)
-        or not applied
-        or (redactor.key is None and bool(_FINGERPRINT.fullmatch(applied)))
-    )
+    # Without the key nothing can be told apart
+    return not applied or (redactor.key is None and bool(_FINGERPRINT.fullmatch(applied)))
 
 
 def _is_secret(key: str, texts: tuple[str | None, ...], redactor: ConfigRedactor) -> bool:
@@ -289,8 +290,19 @@ def _state(compared: _Compared, owned: Owned, connector: LiveConnector) -> Itera
     changed_in = _changed_in(
         in_cluster=applied not in (None, connector.target), in_specs=applied is not wanted
     )
+    if applied is None and _asked_since(compared, owned):
+        changed_in = ChangedIn.BOTH
     if changed_in is not None:
         yield _state_finding(compared, owned, connector, changed_in)
+
+
+def _asked_since(compared: _Compared, owned: Owned) -> bool:
+    """Whether the target state was set outside connect after the last apply. The ledger does not
+    tell where the spec began to manage a state that the connector had already."""
+    mark = compared.history.targets.get(compared.name)
+    if mark is None or mark.timestamp_ms <= owned.applied_ms:
+        return False
+    return compared.history.run_of(compared.name, mark) is None
 
 
 def _ambiguous_status(connector: LiveConnector) -> Detail | None:

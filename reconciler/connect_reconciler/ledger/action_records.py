@@ -113,9 +113,13 @@ def records_after(
             state = context.state if context.state is context.live_state else None
             return (owned_record(topic, name, replace(_created(context), state=state)),)
         case act.UpdateConfig():
+            owned = _owned(ledger, name, context)
+            # A state that the spec began to manage, and that the connector had already
+            there = context.state is not None and context.state is context.live_state
             owned = replace(
-                _owned(ledger, name, context),
+                owned,
                 config=recorded(context.config),
+                state=context.state if there else owned.state,
                 applied_ms=context.now_ms,
                 env=context.env,
             )

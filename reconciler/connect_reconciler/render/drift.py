@@ -282,9 +282,9 @@ def _state(finding: Finding) -> str:
     match finding.changed_in:
         case ChangedIn.SPECS:
             return f"state: {live} → {desired}"
-        case ChangedIn.BOTH:
+        case ChangedIn.BOTH if finding.applied is not None:
             return f"state: {applied} → {live}; the spec wants {desired}"
-        case ChangedIn.UNKNOWN:
+        case ChangedIn.BOTH | ChangedIn.UNKNOWN:
             return f"state: {live}; the spec wants {desired}"
         case _:
             return f"state: {applied} → {live}"

@@ -301,6 +301,16 @@ SECRETS: dict[str, tuple[World, list[str]]] = {
         of_secret(secret("hunter2"), "hunter2", "${env:X}"),
         ["config theirs | ~ db.password: (sensitive, changed)"],
     ),
+    "an empty one filled manually": (
+        of_secret("", "", "hunter2"),
+        ["config theirs | ~ db.password: (sensitive, changed)"],
+    ),
+    # as after a config was copied from where secrets are masked
+    "a mask in its place": (
+        of_secret(secret("hunter2"), "hunter2", "********"),
+        ["config theirs | ~ db.password: (sensitive, changed)"],
+    ),
+    "recorded without a fingerprint": (of_secret("", "hunter2", "hunter3", key=None), []),
     "no key to tell them apart": (
         of_secret(secret("hunter2"), "hunter2", "hunter2", key=None),
         [],
@@ -363,6 +373,8 @@ ALONE: dict[str, tuple[World, list[str]]] = {
         [ADOPTED, "config unknown | ~ password: (sensitive, changed)"],
     ),
     "a mask in it": (World(None, spec(password="new"), there(password="****")), [ADOPTED]),
+    "a mask of what was applied": (of_secret(secret("hunter2"), "hunter2", "****"), []),
+    "a mask of what was empty": (of_secret("", "", "****"), []),
 }
 
 
@@ -395,6 +407,30 @@ def test_since_when_and_whether_an_apply_did_it() -> None:
         world.drift()
     )
     assert "by apply r1 of orders by me@here" in drift_text(world.drift())
+
+
+@pytest.mark.parametrize(
+    ("set_ms", "by", "says"),
+    [
+        (300_000, {}, "both | state: paused; the spec wants running"),
+        (300_000, {"a": (299_000, 300_500)}, "ours | state: paused → running"),
+        (100_000, {}, "ours | state: paused → running"),
+    ],
+    ids=["manually", "by an apply", "before the last apply"],
+)
+def test_a_state_that_no_apply_recorded(
+    set_ms: int, by: dict[str, tuple[int, int]], says: str
+) -> None:
+    """The trap: `state: running` is added to a spec whose connector runs, which is no change to
+    apply; a pause from then on looks like a change of the spec."""
+    history = History(
+        targets={"a": Mark(set_ms, "c", 0, 7)}, runs=(Run("r1", "orders", "me@here", by),)
+    )
+    applied = replace(owned(), applied_ms=200_000)
+    drift = World(applied, spec("running"), there("paused"), history=history).drift()
+    (found,) = drift.findings
+    assert short(found) == f"state {says}"
+    assert drift.drifted is says.startswith("both")
 
 
 def test_what_belongs_to_nobody_any_more() -> None:

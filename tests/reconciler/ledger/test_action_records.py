@@ -161,6 +161,20 @@ def test_a_new_config_is_recorded_without_its_secrets() -> None:
     assert state.connectors["a"] == Owned("orders", STORED, RUNNING, False, PAUSED, 9)
 
 
+@pytest.mark.parametrize(
+    ("state", "live", "recorded"),
+    [(RUNNING, RUNNING, RUNNING), (RUNNING, PAUSED, None), (None, RUNNING, None)],
+)
+def test_a_state_that_the_spec_manages_by_now_is_recorded(
+    state: TargetState | None, live: TargetState, recorded: TargetState | None
+) -> None:
+    """Else drift could not tell a later change of it from one in the spec."""
+    before = ledger(Owned("orders", {}, None))
+    update = UpdateConfig(connector="a", reason=NO_REASON, config=CONFIG, changes=())
+    after = fold(before, records_after(update, before, context(state, live)))
+    assert after.connectors["a"].state is recorded
+
+
 def test_guards_are_set_and_lifted() -> None:
     state = ledger(Owned("orders", {}, RUNNING, prevent_delete=True))
     lift = Protect(connector="a", reason=NO_REASON, prevent_delete=False)
