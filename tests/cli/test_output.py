@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from connect_reconciler.apply.report import Waiting
 from connect_reconciler.cli import plan_output
+from connect_reconciler.cli.applying.terminal import ProgressLines
 from connect_reconciler.cli.options import Forms
-from connect_reconciler.cli.output import with_hanging_indent
+from connect_reconciler.cli.output import table, with_hanging_indent
 from connect_reconciler.cli.session import Invocation
 from connect_reconciler.model.live import Live
 from support.plans import plan_with_everything
@@ -30,6 +33,7 @@ def test_an_explanation_is_broken_under_its_own_text(line: str) -> None:
     [
         (EFFECT, None),
         (EFFECT, 80),
+        ("    → 日本 日本\n", 15),
         (PAINTED, len(EFFECT) - 1),
         ('    ~ config: "a value that is to be copied as it is" → "another"\n', 20),
         ("    → averylongwordthatfitsnowhere\n", 10),
@@ -37,6 +41,28 @@ def test_an_explanation_is_broken_under_its_own_text(line: str) -> None:
 )
 def test_other_lines_stay_as_they_are(line: str, width: int | None) -> None:
     assert with_hanging_indent(line, width) == line
+
+
+def test_wide_characters_take_two_columns() -> None:
+    """As terminals draw them: of East Asia, emoji, and accents on the character before."""
+    drawn = table(["NAME", "X"], [["日本", "1"], ["😀", "2"], ["cafe\u0301s", "3"], ["アa", "4"]])
+    assert drawn.splitlines() == [
+        "NAME   X",
+        "日本   1",
+        "😀     2",
+        "cafe\u0301s  3",
+        "アa    4",
+    ]
+
+
+def test_a_terminal_that_is_gone_ends_no_apply() -> None:
+    """The trap: a job outlives its terminal, and ends in the middle of an action."""
+
+    def gone(text: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    for lines in (ProgressLines(gone), ProgressLines(lambda text: None, gone)):
+        lines(Waiting("a", "it runs"))
 
 
 def test_a_plan_is_shown_before_its_files_are_named(

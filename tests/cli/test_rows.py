@@ -1,5 +1,6 @@
 """Rows and rates: what a person reads of a connector, and what stays unknown."""
 
+from dataclasses import replace
 from typing import cast
 
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
@@ -9,6 +10,7 @@ from connect_reconciler.cli.running.live_table import Rates
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus, Runtime
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.storage.snapshots import State, TaskId
+from connect_specs.printable import width_of
 
 TRACE = 'Traceback (most recent call last):\n  File "x.py", line 1\nOSError: disk full\n\n'
 
@@ -52,6 +54,15 @@ def test_a_row_counts_tasks_and_says_why_one_failed() -> None:
         "CONNECTOR  TYPE  STATE   TASKS  SLOTS SHORT  REASON\n"
         "c          sink  FAILED  1/3    1            task 1: OSError: disk full\n"
     )
+
+
+def test_a_reason_in_wide_characters_keeps_to_the_terminal() -> None:
+    row = replace(
+        row_of(status(State.FAILED)), name="注文", why=("注文の読み取りに失敗しました" * 2,)
+    )
+    lines = draw([row], width=90).splitlines()
+    assert max(map(width_of, lines)) <= 90
+    assert "".join(line.split()[-1] for line in lines[1:]) == row.why[0]
 
 
 def test_each_reason_stands_once_with_its_tasks() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
-from connect_reconciler.backend.lease import Lease
+from connect_reconciler.backend.lease import Lease, Waits, silently
 from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters
 from connect_reconciler.backend.plugins import known_plugins
 from connect_reconciler.backend.port import Cluster, Holding, LedgerWriter, ReadBack
@@ -142,9 +142,9 @@ class Backend(ABC):
         neither can be asked about this connector."""
 
     @abstractmethod
-    def cluster(self) -> Cluster:
+    def cluster(self, waits: Waits = silently) -> Cluster:
         """The cluster, by whichever way leads there. This process leads until it is closed, where
-        nobody does.
+        nobody does. `waits` is called before another process that leads is waited for.
 
         Raises LeaseRefused while another process leads without REST, Unreachable.
         """
@@ -157,9 +157,11 @@ class Backend(ABC):
         *,
         lease: Lease | None = None,
         at_once: AtOnce = nullcontext,
+        waits: Waits = silently,
     ) -> AbstractContextManager[Connection]:
         """What an apply of `by` needs; `lease` is one that was taken over for it. What is waited
-        for before the ledger is opened is within `at_once`.
+        for before the ledger is opened is within `at_once`. `waits` is called before another apply
+        is waited for.
 
         Raises LeaseRefused while another apply runs, and as `cluster` does.
         """

@@ -13,6 +13,7 @@ from dataclasses import replace
 from connect_reconciler.backend.backend import Statuses, hasty
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.http import HttpCluster
+from connect_reconciler.backend.lease import Waits, silently
 from connect_reconciler.backend.observe.kafka_view import KeepingView
 from connect_reconciler.backend.observe.rest import statuses_over_rest
 from connect_reconciler.backend.observe.same_cluster import (
@@ -87,10 +88,12 @@ class ConnectBackend(KafkaBackend):
                 ensure_same_cluster(self.project, self.kafka, rest, (name,))
             self._compared = True
 
-    def cluster(self) -> HttpCluster:
+    def cluster(self, waits: Waits = silently) -> HttpCluster:
         return HttpCluster(RestClient.checked(self.target))
 
-    def _cluster_to_change(self, desired: Desired, logs: KafkaLogs, stack: ExitStack) -> Cluster:
+    def _cluster_to_change(
+        self, desired: Desired, logs: KafkaLogs, stack: ExitStack, waits: Waits
+    ) -> Cluster:
         rest = stack.enter_context(RestClient.checked(self.target, PATIENT))
         if not self._compared:
             concerned = connectors_of(desired, self.ledger().state)

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from connect_runtime.kafka.coordinators import Coordinators
-from connect_runtime.kafka.election import Election, find_leader, members_of
+from connect_runtime.kafka.election import Election, find_leader, leader_of, members_of
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.rights import READ, WRITE, check_rights
 from connect_runtime.storage.log import Logs
@@ -36,10 +36,20 @@ _LEASE_S = 12.0
 _TAKEOVER_S = 150.0
 _HOLDER_S = 2.0
 
+# A free lease is acquired sooner
+_FREE_S = 0.5
 _POLL_S = 0.2
 _LEAVE_S = 10.0
 # How many polls lie between two checks for an apply that takes over
 _CHECK_EVERY = 5
+
+
+# Says what is waited for, and for how many seconds at most
+Waits: TypeAlias = Callable[[str, float], None]
+
+
+def silently(what: str, limit_s: float) -> None:
+    """Says nothing of a wait."""
 
 
 class LeaseLost(Failed):
@@ -89,18 +99,26 @@ class Lease:
         *,
         timeout_s: float,
         rival: Callable[[], str | None] = lambda: None,
+        waits: Waits = silently,
     ) -> Lease:
-        """Acquires the lease within `timeout_s`. Raises LeaseRefused, which says who holds it."""
+        """Acquires the lease within `timeout_s`. `waits` is called at once if another apply has it.
+
+        Raises LeaseRefused, which says who holds it.
+        """
+        # Before joining: while the group rebalances, nobody is seen to hold it
+        before = holder()
         lease = cls(join, rival)
         try:
+            if before is not None and not lease._wait(min(_FREE_S, timeout_s)):
+                waits(another_runs(before), timeout_s)
             if lease._wait(timeout_s):
                 return lease
-            who = holder()
+            who = holder() or before
         except BaseException:
             lease.release()
             raise
         lease.release()
-        what = f"another apply is running: {who}" if who else "the lease of this cluster is taken"
+        what = another_runs(who) if who else "the lease of this cluster is taken"
         hint = (
             "wait until it ends, or take the lease over with --takeover; a killed apply loses its"
             " lease within seconds"
@@ -169,6 +187,11 @@ class Lease:
             self._settled.set()
 
 
+def another_runs(who: str) -> str:
+    """What is said of an apply that this one has to wait for."""
+    return f"another apply is running: {who}"
+
+
 def identity(now_ms: int) -> str:
     """Who acquires the lease: `user@host pid 12 since 2026-11-21T14:00:00Z`."""
     user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid-{os.getuid()}"
@@ -192,12 +215,22 @@ def check_lease_rights(project: Project, kafka: Mapping[str, str]) -> None:
 
 
 def acquired(
-    project: Project, kafka: Mapping[str, str], logs: Logs, by: str, timeout_s: float = _LEASE_S
+    project: Project,
+    kafka: Mapping[str, str],
+    logs: Logs,
+    by: str,
+    waits: Waits = silently,
+    *,
+    timeout_s: float = _LEASE_S,
 ) -> Lease:
     """Acquires the lease of the project's cluster for `by`. Raises LeaseRefused."""
     topic, group = project.topics.ledger, ledger_group(project.group_id)
     logs.ensure_compacted(topic, 1, PURPOSE, key="cluster.topics.ledger")
     coordinators = Coordinators(kafka)
+
+    def holder() -> str | None:
+        found = leader_of(coordinators, kafka, group, topic, _HOLDER_S)
+        return None if found is None else found.identity
 
     def rival() -> str | None:
         others = (each for each in members_of(coordinators, group, _HOLDER_S) if each != by)
@@ -205,9 +238,10 @@ def acquired(
 
     return Lease.acquire(
         lambda: Election(kafka, group, topic, by),
-        lambda: _holder(project, kafka),
+        holder,
         timeout_s=timeout_s,
         rival=rival,
+        waits=waits,
     )
 
 
@@ -227,7 +261,7 @@ def taken_over(
         logs.fence([ledger_transactional_id(project.group_id)])
         if found is not None:
             say(f"taking over from {found}, which ends after the actions in flight")
-        lease = acquired(project, kafka, logs, who() + TAKES_OVER, _TAKEOVER_S)
+        lease = acquired(project, kafka, logs, who() + TAKES_OVER, timeout_s=_TAKEOVER_S)
     finally:
         logs.close()
     try:

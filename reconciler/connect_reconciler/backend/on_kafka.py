@@ -8,7 +8,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 
 from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Followed, now_ms
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
-from connect_reconciler.backend.lease import Lease, acquired, check_lease_rights, taken_over
+from connect_reconciler.backend.lease import (
+    Lease,
+    Waits,
+    acquired,
+    check_lease_rights,
+    silently,
+    taken_over,
+)
 from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.backend.observe.connector_clusters import (
     ConnectorClusters,
@@ -83,6 +90,7 @@ class KafkaBackend(Backend):
         *,
         lease: Lease | None = None,
         at_once: AtOnce = nullcontext,
+        waits: Waits = silently,
     ) -> Iterator[Connection]:
         # The cluster first, because a new one has no topics yet; then the lease; and the ledger
         # last, because opening it ends whatever apply wrote before
@@ -92,9 +100,9 @@ class KafkaBackend(Backend):
                 logs = KafkaLogs(self.kafka)
                 stack.callback(logs.close)
                 check_lease_rights(self.project, self.kafka)
-                cluster = self._cluster_to_change(desired, logs, stack)
+                cluster = self._cluster_to_change(desired, logs, stack, waits)
                 if lease is None:
-                    lease = acquired(self.project, self.kafka, logs, by)
+                    lease = acquired(self.project, self.kafka, logs, by, waits)
                     stack.callback(lease.release)
             ledger = Ledger.open(logs, topics.ledger, self.project.group_id)
             stack.callback(ledger.close)
@@ -106,7 +114,9 @@ class KafkaBackend(Backend):
             yield Connection(cluster, ledger, lease, configs, clusters, followed)
 
     @abstractmethod
-    def _cluster_to_change(self, desired: Desired, logs: KafkaLogs, stack: ExitStack) -> Cluster:
+    def _cluster_to_change(
+        self, desired: Desired, logs: KafkaLogs, stack: ExitStack, waits: Waits
+    ) -> Cluster:
         """The cluster, patiently waited for, and closed with the stack."""
 
     def _followed(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Statuses, hasty, now_ms
 from connect_reconciler.backend.config_ledger import ConfigKeyLedger, NoLease
 from connect_reconciler.backend.http import HttpCluster
-from connect_reconciler.backend.lease import Lease
+from connect_reconciler.backend.lease import Lease, Waits, silently
 from connect_reconciler.backend.observe.kafka_view import fingerprint_key_given
 from connect_reconciler.backend.observe.rest import (
     ledger_over_rest,
@@ -71,7 +71,7 @@ class RestOnlyBackend(Backend):
     def ensure_one_cluster(self, name: str) -> None:
         """No topics are read that could be those of another one."""
 
-    def cluster(self) -> HttpCluster:
+    def cluster(self, waits: Waits = silently) -> HttpCluster:
         return HttpCluster(RestClient.checked(self.target))
 
     @contextmanager
@@ -82,6 +82,7 @@ class RestOnlyBackend(Backend):
         *,
         lease: Lease | None = None,
         at_once: AtOnce = nullcontext,
+        waits: Waits = silently,
     ) -> Iterator[Connection]:
         with ExitStack() as stack:
             with at_once():

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from connect_reconciler.backend.backend import Statuses, hasty
 from connect_reconciler.backend.http import HttpCluster
-from connect_reconciler.backend.lease import LeaseRefused, who
+from connect_reconciler.backend.lease import LeaseRefused, Waits, another_runs, silently, who
 from connect_reconciler.backend.observe.kafka_view import KafkaView, KeepingView
 from connect_reconciler.backend.on_kafka import KafkaBackend
 from connect_reconciler.backend.port import Cluster
@@ -82,7 +82,7 @@ class RuntimeBackend(KafkaBackend):
 
     def rest(self) -> RestClient | None:
         leader = _leader(self.project, self.kafka)
-        if leader is None or not leader.identity.startswith(("http://", "https://")):
+        if leader is None or not _has_url(leader):
             return None
         target = runtime_target(self.project, leader.identity)
         return hasty(target, login_hint(self.project), direct=True)
@@ -90,23 +90,30 @@ class RuntimeBackend(KafkaBackend):
     def ensure_one_cluster(self, name: str) -> None:
         check_reachable(self.kafka)
 
-    def cluster(self) -> Cluster:
+    def cluster(self, waits: Waits = silently) -> Cluster:
         check_reachable(self.kafka)
-        deadline = time.monotonic() + _CHOOSE_S
+        deadline, told = time.monotonic() + _CHOOSE_S, False
         while True:
             leader = _leader(self.project, self.kafka)
             if leader is None:
                 found: Cluster | None = _lead(self.project, self.kafka)
-            else:
+            elif _has_url(leader):
                 found = _over_http(self.project, leader.identity)
+            else:
+                found = None
+                if not told:
+                    waits(another_runs(leader.identity), _CHOOSE_S)
+                told = True
             if found is not None:
                 return found
             if time.monotonic() > deadline:
                 raise _taken(leader, self.project.group_id)
             time.sleep(_EVERY_S)
 
-    def _cluster_to_change(self, desired: Desired, logs: KafkaLogs, stack: ExitStack) -> Cluster:
-        cluster = self.cluster()
+    def _cluster_to_change(
+        self, desired: Desired, logs: KafkaLogs, stack: ExitStack, waits: Waits
+    ) -> Cluster:
+        cluster = self.cluster(waits)
         stack.callback(cluster.close)
         return cluster
 
@@ -115,10 +122,13 @@ def _leader(project: Project, client: Mapping[str, str]) -> Leader | None:
     return find_leader(client, project.group_id, project.topics.config, _ELECTION_S)
 
 
+def _has_url(leader: Leader) -> bool:
+    """Whether a runtime leads; an apply that leads has no address."""
+    return leader.identity.startswith(("http://", "https://"))
+
+
 def _over_http(project: Project, url: str) -> HttpCluster | None:
-    """None where nobody answers at this leader's address, or it has none."""
-    if not url.startswith(("http://", "https://")):
-        return None
+    """None where nobody answers at this leader's address."""
     target, hint = runtime_target(project, url), login_hint(project)
     cluster = HttpCluster(RestClient(target, login_hint=hint, direct=True))
     if cluster.ready():
@@ -131,11 +141,11 @@ def _taken(leader: Leader | None, group_id: str) -> ConnectError:
     if leader is None:
         what = "no leader can be elected"
         return Unreachable(Diagnostic("cluster.no-leader", what, group_id))
-    if leader.identity.startswith(("http://", "https://")):
+    if _has_url(leader):
         what = f"the leader does not answer at {leader.identity}"
         hint = "check that this address can be reached from here, and the runtime's log"
         return Unreachable(Diagnostic("cluster.leader-silent", what, group_id, hint=hint))
-    what = f"another apply is running: {leader.identity}"
+    what = another_runs(leader.identity)
     return LeaseRefused(Diagnostic("apply.leased", what, group_id, hint="wait until it has ended"))
 
 

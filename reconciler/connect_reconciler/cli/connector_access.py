@@ -11,6 +11,7 @@ from connect_reconciler.backend.observe.plugin_facts import redactor_of
 from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.refusals import wants_stop
 from connect_reconciler.cli.connecting import backend_of
+from connect_reconciler.cli.output import progress_of_wait
 from connect_reconciler.cli.session import secrets_of_specs
 from connect_reconciler.cli.signals import may_change
 from connect_reconciler.ledger.config_entry import load_ledger, with_configs
@@ -54,7 +55,7 @@ def cluster_at(backend: Backend, name: str, *, reads: bool = False) -> Iterator[
     backend.ensure_one_cluster(name)
     if not reads:
         may_change()
-    cluster = backend.cluster()
+    cluster = backend.cluster(progress_of_wait)
     try:
         yield cluster
     except RequestError as error:

@@ -11,7 +11,7 @@ from connect_reconciler.cli.output import table
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.counting import listed
-from connect_specs.printable import one_line
+from connect_specs.printable import one_line, width_of
 
 _UNKNOWN = "-"
 _REASON = "REASON"
@@ -22,6 +22,8 @@ _GAP = 2
 _REASON_LEAST = 24
 _REASON_LINES = 3
 _INDENT = "    "
+# No character, so in no text
+_FILLER = "\uffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def _room(lines: Sequence[Sequence[str]], width: int | None) -> int | None:
     if width is None:
         return None
     columns = zip(*lines, strict=True)
-    return width - sum(max(map(len, column)) + _GAP for column in columns)
+    return width - sum(max(map(width_of, column)) + _GAP for column in columns)
 
 
 def _with_reasons_below(drawn: str, rows: Sequence[Row], width: int) -> str:
@@ -164,7 +166,11 @@ def _wrapped(text: str, room: int | None) -> Iterator[str]:
     if room is None:
         yield text
         return
-    yield from textwrap.wrap(text, room, max_lines=_REASON_LINES, placeholder=" …")
+    # It counts characters, of which some take two columns, and may part them at the end of a line
+    wide = "".join(each + _FILLER * (width_of(each) - 1) for each in text)
+    room -= wide != text
+    for line in textwrap.wrap(wide, room, max_lines=_REASON_LINES, placeholder=" …"):
+        yield line.replace(_FILLER, "")
 
 
 def _tasks(row: Row) -> str:

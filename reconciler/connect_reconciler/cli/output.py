@@ -17,8 +17,9 @@ from typing import NoReturn, TextIO, TypeVar
 
 import typer
 
+from connect_reconciler.cli.options import duration_text
 from connect_specs.diagnostics import ConnectError
-from connect_specs.printable import lines_of, one_line
+from connect_specs.printable import lines_of, one_line, padded, width_of
 
 T = TypeVar("T")
 
@@ -53,6 +54,11 @@ def progress(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{lines_of(text)}\n")
         sys.stderr.flush()
+
+
+def progress_of_wait(what: str, limit_s: float) -> None:
+    """Shows which other apply is waited for, and for how long at most."""
+    progress(f"{what}; waiting up to {duration_text(limit_s)} for it to finish")
 
 
 def show_progress_as_json() -> None:
@@ -138,7 +144,7 @@ def _hanging(line: str, width: int) -> str:
 
 def _visible(text: str) -> int:
     """How many columns the text takes, without colours."""
-    return len(_COLOUR.sub("", text))
+    return width_of(_COLOUR.sub("", text))
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
@@ -150,8 +156,8 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns of text, as wide as they need to be; control characters are escaped."""
     cells = [[one_line(cell) for cell in row] for row in [head, *rows]]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
+    widths = [max(map(width_of, column)) for column in zip(*cells, strict=True)]
+    lines = ("  ".join(map(padded, row, widths)).rstrip() for row in cells)
     return "".join(f"{line}\n" for line in lines)
 
 

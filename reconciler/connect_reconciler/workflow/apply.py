@@ -14,7 +14,7 @@ from connect_reconciler.apply.preconditions import ensure_fresh, rights_to_move
 from connect_reconciler.apply.report import ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.backend.lease import Lease, LeaseRefused, who
+from connect_reconciler.backend.lease import Lease, LeaseRefused, Waits, silently, who
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.scope import Scope
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _COMMITS, _COMMITS_MS = "offset.flush.interval.ms", "60000"
 _AGAIN_S = 1.0
 _MOVED = "the cluster changed since the plan was shown; this is what there is to do now"
+_DENIED = "not applied: the plan has errors that it did not have when it was shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,11 @@ class ApplyRun:
             try:
                 report = self._execute(plan, desired, live, self.replan)
             except Moved as moved:
-                if not self.user.can_be_asked:
-                    self.user.show(moved.plan)
-                    raise moved.stale() from None
                 plan, live = moved.plan, moved.live
-                self.user.say(_MOVED)
+                if not self.user.can_be_asked and not plan.errors:
+                    self.user.show(plan)
+                    raise moved.stale() from None
+                self.user.say(_DENIED if plan.errors else _MOVED)
             else:
                 return self._reported(plan, desired, report)
 
@@ -108,10 +109,18 @@ class ApplyRun:
     def _reported(self, plan: Plan, desired: Desired, report: ApplyReport) -> Ended:
         """Reports the apply, and rolls it back where that is wanted."""
         policies = self.rollback_policies if to_be_rolled_back(report) else None
-        self.user.report(report, rollback_follows=policies is not None)
         if policies is None:
+            self.user.report(report, rollback_follows=False)
             return Ended(plan, report.exit_code, report)
+        unread: OSError | None = None
+        try:
+            self.user.report(report, rollback_follows=True)
+        except OSError as error:
+            # A closed pipe or a full disk must not prevent the rollback
+            unread = error
         undone = self._roll_back(report.apply_id, desired, policies)
+        if unread is not None:
+            raise unread
         return Ended(plan, report.exit_code, report, undone)
 
     def _execute(
@@ -148,22 +157,29 @@ class ApplyRun:
     def _edges_once_free(self, desired: Desired, stop: Stop) -> Iterator[Edges]:
         """The edges, as soon as no other apply runs. Raises LeaseRefused after the lock timeout,
         KeyboardInterrupt where the user stops waiting."""
-        limit_s, user = self.choices.lock_timeout, self.user
-        deadline, told = time.monotonic() + limit_s, False
+        user, choices, told = self.user, self.choices, False
+        deadline = time.monotonic() + choices.lock_timeout
+
+        def waits(what: str, limit_s: float) -> None:
+            nonlocal told
+            if not told:
+                user.waits(what, max(limit_s, choices.lock_timeout))
+            told = True
+
         with ExitStack() as stack:
             found: Edges | None = None
             while found is None:
                 try:
-                    opened = edges_for(self.backend, desired, self.choices, user, stop, self.lease)
+                    opened = edges_for(
+                        self.backend, desired, choices, user, stop, self.lease, waits
+                    )
                     found = stack.enter_context(opened)
                 except LeaseRefused as refused:
                     if stop.is_set():
                         raise KeyboardInterrupt from None
                     if time.monotonic() >= deadline:
                         raise
-                    if not told:
-                        user.waits(refused.diagnostics[0].what, limit_s)
-                    told = True
+                    waits(refused.diagnostics[0].what, choices.lock_timeout)
                     if stop.wait(_AGAIN_S):
                         raise KeyboardInterrupt from None
             yield found
@@ -201,9 +217,10 @@ def edges_for(
     user: User | None = None,
     stop: Stop | None = None,
     lease: Lease | None = None,
+    waits: Waits | None = None,
 ) -> Iterator[Edges]:
     """The edges of one apply, which `user` sees and `stop` ends; `lease` is one that was taken over
-    for it.
+    for it. `waits`, else the user, is told of another apply that is waited for.
 
     Raises LeaseRefused while another apply runs.
     """
@@ -221,8 +238,11 @@ def edges_for(
         ),
     )
     at_once = nullcontext if user is None else user.at_once
+    tell = waits or (silently if user is None else user.waits)
     with (
-        backend.connection(desired, settings.by, lease=lease, at_once=at_once) as connection,
+        backend.connection(
+            desired, settings.by, lease=lease, at_once=at_once, waits=tell
+        ) as connection,
         nullcontext(settings.progress) if user is None else user.progress() as told,
     ):
         yield edges_over(connection, replace(settings, progress=told), worker)

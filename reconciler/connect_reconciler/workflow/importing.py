@@ -22,7 +22,14 @@ from connect_reconciler.workflow.apply import edges_for
 from connect_reconciler.workflow.planning import observed, planned, policies_of
 from connect_reconciler.workflow.user import Choices, User
 from connect_specs.desired import Desired, DesiredConnector, Project
-from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid, Location
+from connect_specs.diagnostics import (
+    ConnectError,
+    Diagnostic,
+    ExitCode,
+    Failed,
+    Invalid,
+    Location,
+)
 from connect_specs.loader import load_specs
 from connect_specs.secret_values import is_sensitive
 from connect_specs.states import TargetState
@@ -160,18 +167,25 @@ def adoption(backend: Backend, desired: Desired) -> Plan:
 
 
 def adopt(plan: Plan, backend: Backend, desired: Desired, user: User) -> ApplyReport:
-    """Records that the connectors are this project's. Raises Failed."""
-    with (
-        user.stopping() as stop,
-        edges_for(backend, desired, Choices(), user, stop) as edges,
-    ):
-        report = apply_plan(
-            plan,
-            desired,
-            backend.project,
-            edges,
-            observe=lambda: observed(backend, desired),
-        )
+    """Records that the connectors are this project's, whose specs are written. Raises Failed, and
+    as an apply does."""
+    try:
+        with (
+            user.stopping() as stop,
+            edges_for(backend, desired, Choices(), user, stop) as edges,
+        ):
+            report = apply_plan(
+                plan,
+                desired,
+                backend.project,
+                edges,
+                observe=lambda: observed(backend, desired),
+            )
+    except ConnectError as error:
+        what = "the specs are written, and none of their connectors is adopted yet"
+        hint = "`connect apply` adopts them"
+        error.diagnostics = (*error.diagnostics, Diagnostic("import.not-adopted", what, hint=hint))
+        raise
     if report.exit_code is not ExitCode.OK:
         what = "the specs are written, but not all of their connectors could be adopted"
         details = (each.detail for found in report.connectors for each in found.results)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from connect_reconciler.apply.preconditions import ensure_fresh
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.ledger.topic import LedgerSnapshot
+from connect_reconciler.model.actions import ConfigAction
+from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan, target_of
 from connect_reconciler.model.secrets import key_id
@@ -82,12 +84,24 @@ class FromSpecs:
         live = self.backend.observe(self.desired)
         try:
             ensure_fresh(shown, self.desired, project, live)
-            # The cluster validated these very configs before
-            ensure_same(shown, made(live), live)
-            return shown, live
+            # The cluster validated these very configs before, and said what is secret in them
+            again = made(_with_secrets_of(shown, live))
+            ensure_same(shown, again, live)
+            # A policy may deny by now what it allowed then
+            return again if again.errors else shown, live
         except Stale:
             live = observed(self.backend, self.desired, self.scope)
             return made(live), live
+
+
+def _with_secrets_of(shown: Plan, live: Live) -> Live:
+    """`live`, with what is sensitive in the plan that was shown: policies see the same values."""
+    known = dict(live.password_keys)
+    for action in shown.actions:
+        if isinstance(action, ConfigAction):
+            keys = {key for key, value in action.config.items() if isinstance(value, Secret)}
+            known[action.connector] = known.get(action.connector, frozenset()) | keys
+    return replace(live, password_keys=known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,16 +244,17 @@ def find_leader(
     Raises ApacheGroup if Apache's workers are members of the group.
     """
     with Coordinators(properties) as coordinators:
-        return _find_leader(coordinators, properties, group, topic, timeout_s)
+        return leader_of(coordinators, properties, group, topic, timeout_s)
 
 
-def _find_leader(
+def leader_of(
     coordinators: Coordinators,
     properties: Mapping[str, str],
     group: str,
     topic: str,
     timeout_s: float,
 ) -> Leader | None:
+    """The same, through a client that there is."""
     deadline = time.monotonic() + timeout_s
     busy_until = time.monotonic() + _REQUEST_S
     while True:

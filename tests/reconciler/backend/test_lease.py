@@ -73,6 +73,29 @@ def test_a_taken_lease_is_refused_with_its_holder() -> None:
     assert member.closed
 
 
+def test_who_holds_it_is_said_before_the_wait() -> None:
+    """The trap: a second apply says nothing for as long as it waits."""
+    member, said = Member(leading=False), list[tuple[str, float]]()
+
+    def waits(what: str, limit_s: float) -> None:
+        said.append((what, limit_s))
+        member.leading, member.term = True, 1
+
+    lease = Lease.acquire(lambda: member, lambda: "alex@ci pid 7", timeout_s=60, waits=waits)
+    assert said == [("another apply is running: alex@ci pid 7", 60)]
+    lease.release()
+
+
+@pytest.mark.parametrize("holder", [None, "one that just ended"])
+def test_nothing_is_said_of_a_lease_that_comes_at_once(holder: str | None) -> None:
+    member, said = Member(leading=True), list[str]()
+    lease = Lease.acquire(
+        lambda: member, lambda: holder, timeout_s=5, waits=lambda what, _: said.append(what)
+    )
+    assert said == []
+    lease.release()
+
+
 def test_what_keeps_it_from_joining_is_said() -> None:
     def join() -> Member:
         raise Unreachable(Diagnostic("kafka.unreachable", "nobody there"))

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from connect_reconciler.backend.backend import Backend
+from connect_reconciler.backend.lease import LeaseRefused
+from connect_reconciler.cli.applying.terminal import Terminal
 from connect_reconciler.model.actions import Adopt
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.workflow.importing import choose, importable, spec_of
+from connect_reconciler.workflow.importing import adopt, choose, importable, spec_of
 from connect_specs.desired import Desired, DesiredConnector
-from connect_specs.diagnostics import Invalid, Location
+from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.secret_values import is_sensitive
 from connect_specs.states import TargetState
 from connect_specs.writing import spec_text
+from support.applying import PROJECT
 from support.spec_files import load_connectors
 
 SECRET = "hunter2-hunter2"
@@ -84,3 +89,23 @@ def test_what_may_be_imported() -> None:
         ("import.other-project", "theirs"),
     ]
     assert choose(["specified"], live, desired, again=True)
+
+
+class Leased:
+    """The cluster of a project while another apply runs."""
+
+    project = PROJECT
+
+    def connection(self, *args: Any, **options: Any) -> Any:
+        raise LeaseRefused(Diagnostic("apply.leased", "another apply is running: alex@ci"))
+
+
+def test_what_is_written_and_cannot_be_adopted_is_told() -> None:
+    """The trap: the error of an apply that changed nothing, and files that it leaves."""
+    plan = make_plan(Desired("orders", {}), Live(), group_id="g")
+    user = Terminal(yes=True, as_json=False)
+    with pytest.raises(LeaseRefused) as refused:
+        adopt(plan, cast(Backend, Leased()), Desired("orders", {}), user)
+    first, second = refused.value.diagnostics
+    assert (first.code, second.code) == ("apply.leased", "import.not-adopted")
+    assert "the specs are written" in second.what

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
+import cel
 import pytest
 
-from connect_reconciler.apply.report import ApplyReport
+from connect_reconciler.apply.report import (
+    ActionResult,
+    ApplyReport,
+    ConnectorReport,
+    Health,
+    Outcome,
+)
 from connect_reconciler.backend import open_backend
+from connect_reconciler.backend.backend import Backend
 from connect_reconciler.cli.applying.terminal import Terminal
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.workflow.apply import ApplyRun
-from connect_reconciler.workflow.replanning import Moved, left_of
+from connect_reconciler.plan.scope import Scope
+from connect_reconciler.policies.policy import Policy
+from connect_reconciler.workflow.apply import ApplyRun, Undone
+from connect_reconciler.workflow.replanning import FromSpecs, Moved, left_of
 from connect_reconciler.workflow.user import Choices
-from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location, Stale
 from support.applying import PROJECT, Applying, desired_of
 from support.fake_cluster import FakeCluster
@@ -111,6 +121,32 @@ def test_what_the_cluster_said_of_secrets_is_kept(world: Applying) -> None:
     assert found.password_keys == {"a": frozenset({"p", "q"}), "b": frozenset({"r"})}
 
 
+@dataclass(frozen=True)
+class Seen:
+    """Stands for the project's cluster."""
+
+    live: Live
+    project: Project = PROJECT
+
+    def observe(self, desired: Desired) -> Live:
+        return self.live
+
+
+def test_a_policy_that_denies_by_now_is_obeyed(world: Applying) -> None:
+    """The trap: allowed before six, applied after a wait until seven."""
+    shown, live = world.plan(WANTED), world.observe(WANTED)
+    policy = Policy("late", "deny", cel.compile("now.hour >= 18"), Location("p.yaml"))
+    late = replace(live, now_ms=(24 * 365 + 19) * 3_600_000)
+    for now, denied in ((live, False), (late, True)):
+        replan = FromSpecs(cast(Backend, Seen(now)), WANTED, (policy,), Scope())
+        if not denied:
+            assert left_of(shown, live, replan)[0].actions == shown.actions
+            continue
+        with pytest.raises(Moved) as moved:
+            left_of(shown, live, replan)
+        assert [each.code for each in moved.value.plan.errors] == ["policy.deny"]
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the user was asked on a terminal, and agreed to."""
@@ -169,6 +205,47 @@ def test_nobody_agreed_to_what_is_new(
         shown_and_applied(world, monkeypatch, yes=True)
     assert refused.value.diagnostics[0].code == "stale.moved"
     assert capsys.readouterr().out.count("~ a: ") == 1
+
+
+def test_errors_that_came_meanwhile_are_those_of_the_plan(
+    world: Applying, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    shown, live = world.plan(WANTED), world.observe(WANTED)
+    denied = replace(shown, errors=(Diagnostic("policy.deny", "not after six"),))
+
+    def execute(self: ApplyRun, plan: Plan, *more: Any) -> ApplyReport:
+        raise Moved(denied, live)
+
+    monkeypatch.setattr(ApplyRun, "_execute", execute)
+    ended = ApplyRun(BACKEND, Terminal(yes=True, as_json=False), Choices()).run(shown, WANTED, live)
+    assert (ended.exit_code, ended.plan, ended.report) == (ExitCode.INVALID, denied, None)
+    assert "not applied: the plan has errors" in capsys.readouterr().err
+
+
+def test_an_apply_is_rolled_back_although_nobody_reads_its_report(
+    world: Applying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: `connect apply --yes --rollback-on-failure | head`."""
+    shown, live = world.plan(WANTED), world.observe(WANTED)
+    result = ActionResult(shown.actions[0], Outcome.DONE)
+    failed = ConnectorReport("a", (result,), health=Health.FAILED)
+    report = ApplyReport("id", (failed,), exit_code=ExitCode.FAILED)
+    rolled_back: list[str] = []
+
+    def unread(self: Terminal, report: ApplyReport, **more: Any) -> None:
+        raise BrokenPipeError
+
+    def roll_back(self: ApplyRun, apply_id: str, *more: Any) -> Undone:
+        rolled_back.append(apply_id)
+        return Undone()
+
+    monkeypatch.setattr(ApplyRun, "_execute", lambda *_: report)
+    monkeypatch.setattr(ApplyRun, "_roll_back", roll_back)
+    monkeypatch.setattr(Terminal, "report", unread)
+    user = Terminal(yes=True, as_json=False)
+    with pytest.raises(BrokenPipeError):
+        ApplyRun(BACKEND, user, Choices(), rollback_policies=()).run(shown, WANTED, live)
+    assert rolled_back == ["id"]
 
 
 def test_what_is_new_after_a_killed_apply_needs_someone_to_ask(

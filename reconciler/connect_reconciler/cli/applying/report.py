@@ -24,7 +24,7 @@ from connect_reconciler.apply.report import (
 from connect_reconciler.model.actions import verb
 from connect_specs.counting import listed
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, NextStep, Stale
-from connect_specs.printable import lines_of
+from connect_specs.printable import lines_of, padded, width_of
 from connect_specs.secret_values import is_sensitive
 from connect_specs.value_secrets import gives_secret
 
@@ -137,9 +137,9 @@ def after_rollback(run: Run) -> tuple[NextStep, ...]:
 
 def steps_text(steps: Sequence[NextStep]) -> str:
     """A heading and a line for each step, or two where one would be long; empty without any."""
-    width = max((len(each.command) for each in steps), default=0)
-    lines = [f"  {each.command.ljust(width)}   {each.why}\n" for each in steps]
-    if max(map(len, lines), default=0) > _WIDTH:
+    width = max((width_of(each.command) for each in steps), default=0)
+    lines = [f"  {padded(each.command, width)}   {each.why}\n" for each in steps]
+    if max(map(width_of, lines), default=0) > _WIDTH:
         lines = [f"  {each.command}\n      {each.why}\n" for each in steps]
     return lines_of("".join(["Next:\n", *lines])) if lines else ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
@@ -34,8 +34,15 @@ from connect_reconciler.cli.applying.report import (
     report_json,
     steps_text,
 )
-from connect_reconciler.cli.options import Warned, duration_text
-from connect_reconciler.cli.output import colour, confirmed, progress, result, result_json
+from connect_reconciler.cli.options import Warned
+from connect_reconciler.cli.output import (
+    colour,
+    confirmed,
+    progress,
+    progress_of_wait,
+    result,
+    result_json,
+)
 from connect_reconciler.cli.plan_output import show_plan
 from connect_reconciler.cli.signals import at_once, may_change, stop_requested
 from connect_reconciler.model.actions import verb
@@ -94,7 +101,7 @@ class Terminal:
         progress(text)
 
     def waits(self, what: str, limit_s: float) -> None:
-        progress(f"{what}; waiting up to {duration_text(limit_s)} for it to finish")
+        progress_of_wait(what, limit_s)
 
     def report(self, report: ApplyReport, *, rollback_follows: bool) -> None:
         if not self.as_json:
@@ -184,16 +191,22 @@ def shown_progress() -> Iterator[Progress]:
     from rich.markup import escape
 
     console = Console(stderr=True, no_color=not colour(sys.stderr), highlight=False)
-    with console.status("applying") as below:
+    below = console.status("applying")
+    with suppress(OSError):
+        below.start()
+    try:
         yield ProgressLines(
             lambda text: console.print(text, markup=False, soft_wrap=True),
             lambda text: below.update(escape(text)),
         )
+    finally:
+        with suppress(OSError):
+            below.stop()
 
 
 class ProgressLines:
     """Shows events from the threads of an apply. `line` adds a line, `below` replaces the last one;
-    without `below`, waits get lines of their own."""
+    without `below`, waits get lines of their own. A terminal that is gone ends no apply."""
 
     def __init__(
         self, line: Callable[[str], None], below: Callable[[str], None] | None = None
@@ -205,7 +218,7 @@ class ProgressLines:
         self._actions = self._ended = 0
 
     def __call__(self, event: Event) -> None:
-        with self._lock:
+        with self._lock, suppress(OSError):
             self._show(event)
             if self._below is not None:
                 self._below(self._now())

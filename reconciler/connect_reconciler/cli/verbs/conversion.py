@@ -73,6 +73,9 @@ def import_(
         with written(folder, texts, force=force):
             desired = importing.read_back(project, before, found)
             plan = importing.adoption(backend, desired)
+        if not plan.empty:
+            number = counted(len(found), "spec")
+            progress(f"{number} written to {relative_name(folder, project.folder)}; adopting")
         user = Terminal(yes=True, as_json=as_json)
         # From here on the files stay: what is adopted and has no spec would be deleted
         report = None if plan.empty else importing.adopt(plan, backend, desired, user)
