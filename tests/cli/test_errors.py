@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -174,6 +175,26 @@ def test_a_reader_that_goes_away_is_no_noise(connect: Command) -> None:
     _, errors = piped.communicate(timeout=30)
     assert errors == b""
     assert piped.returncode in (0, 1)
+
+
+@pytest.mark.parametrize(("closed", "words", "code"), [("2>&-", "nonsense", 2), (">&-", "init", 0)])
+def test_a_stream_that_is_closed_is_no_bug(
+    connect: Command, closed: str, words: str, code: int
+) -> None:
+    """The trap: Python has None in its place, and the next socket gets its number."""
+    command = f"{shlex.join(CONNECT)} {words} {closed}"
+    done = subprocess.run(["sh", "-c", command], cwd=connect.folder, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+def test_an_output_that_is_full_is_no_bug(connect: Command) -> None:
+    """The trap: with --json the error of a full stdout goes there, too."""
+    command = [*CONNECT, "version", "--json"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, cwd=connect.folder, stdout=full, stderr=subprocess.PIPE)
+    told = done.stderr.decode()
+    assert (done.returncode, "Traceback" in told) == (1, False)
+    assert "error[file.unwritable]: the output cannot be written" in told
 
 
 def test_an_error_names_keys_and_never_a_value(connect: Command) -> None:

@@ -62,9 +62,28 @@ def test_nothing_to_show(connect: Command) -> None:
     assert none.returncode == 1
     assert "error[logs.none]" in none.stderr
     _logs(connect.folder, runtime=RUNTIME, spark="")
-    done = connect("logs", "absent")
+    connect.write("connectors/quiet.yaml", "name: quiet\nconfig: {connector.class: A}\n")
+    done = connect("logs", "quiet")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "nothing was logged about absent" in done.stderr
+    assert "nothing was logged about quiet" in done.stderr
+
+
+def test_a_mistyped_name_is_an_error(connect: Command) -> None:
+    """The trap: exit code 0 and no lines, as of a connector that is well."""
+    connect.write("connect.yaml", PROJECT)
+    connect.write("connectors/orders.yaml", "name: orders\nconfig: {connector.class: A}\n")
+    _logs(connect.folder, runtime=GENERAL, spark="")
+    done = connect("logs", "oders")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error[logs.no-such-connector]: oders: there is no connector oders" in done.stderr
+    assert "hint: did you mean orders?" in done.stderr
+    # what was there once and logged is still to be read
+    (connect.folder / ".connect" / "runtime.log").write_text(RUNTIME)
+    (connect.folder / "connectors" / "orders.yaml").unlink()
+    assert connect("logs", "orders").stdout == RUNTIME
+    # without its specs nobody knows its connectors
+    connect.write("connectors/orders.yaml", "name: [")
+    assert connect("logs", "oders").returncode == 0
 
 
 def test_the_logs_of_an_existing_cluster_are_elsewhere(connect: Command) -> None:

@@ -102,6 +102,9 @@ def _report(
             sys.stderr.write(steps_text(steps))
     except BrokenPipeError:
         _broken_pipe()
+    except OSError:
+        # The error may be that nothing can be written there, and stderr has it
+        _discard_output()
     return code
 
 
@@ -127,9 +130,13 @@ def _position(where: Location | str | None) -> dict[str, object]:
 
 
 def _broken_pipe() -> int:
-    # The reader has gone: Python would fail again when it closes stdout at the end.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard_output()
     return ExitCode.FAILED
+
+
+def _discard_output() -> None:
+    """Python would fail again when it closes stdout at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unwritable(error: Exception) -> Diagnostic | None:
@@ -143,7 +150,7 @@ def _unwritable(error: Exception) -> Diagnostic | None:
     else:
         return None
     where = None if error.filename is None else str(error.filename)
-    what = "a file cannot be written"
+    what = "the output cannot be written" if where is None else "a file cannot be written"
     return Diagnostic("file.unwritable", what, where, error.strerror or "", hint)
 
 

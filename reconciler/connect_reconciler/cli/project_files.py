@@ -103,7 +103,7 @@ def written(
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             file = folder / name
-            content = file.read_bytes() if file.exists() else None
+            content = file.read_bytes() if file.is_file() else None
             replace_file(file, text, mode=mode)
             before[file] = content
         yield
@@ -121,7 +121,8 @@ def _restore(before: Mapping[Path, bytes | None], created: Sequence[Path]) -> No
     """`created` are new folders, the innermost first."""
     for file, content in before.items():
         if content is None:
-            file.unlink(missing_ok=True)
+            if file.is_file():
+                file.unlink()
         else:
             replace_file(file, content)
     with suppress(OSError):
@@ -132,9 +133,14 @@ def _restore(before: Mapping[Path, bytes | None], created: Sequence[Path]) -> No
 def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666) -> None:
     """Writes the whole file or none of it. `mode`, less the umask, is who may read it.
 
-    Raises OSError.
+    A device or a pipe, such as /dev/stdout, is written to, and stays. Raises OSError.
     """
     data = content.encode() if isinstance(content, str) else content
+    if file.exists() and not file.is_file():
+        with file.open("wb") as out:
+            out.write(data)
+        return
+    file = Path(os.path.realpath(file))
     unfinished = file.with_name(f".{file.name}.new")
     unfinished.unlink(missing_ok=True)
     handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

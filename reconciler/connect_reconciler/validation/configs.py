@@ -20,6 +20,7 @@ from connect_reconciler.backend.rest.refusals import follows_from_another
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live, kind_of
 from connect_reconciler.plan.checks.pins import shape_problem, unread_topics
+from connect_reconciler.plan.checks.unsupported import names_not_creatable
 from connect_reconciler.plan.diff import base_config, recorded_pin, written_config
 from connect_reconciler.validation.findings import Written, findings
 from connect_reconciler.validation.judges import NO_KAFKA, ClusterAnswers, ask_cluster
@@ -58,7 +59,8 @@ def check_specs(project: Project, desired: Desired) -> tuple[Diagnostic, ...]:
         for spec in desired.connectors.values()
     ]
     said = findings(project, written, ClusterAnswers(), plugins)
-    return (*said, *check_pins(desired, plugins))
+    names = names_not_creatable(desired, ours=project.uses_runtime)
+    return (*said, *check_pins(desired, plugins), *names)
 
 
 def check_pins(desired: Desired, plugins: Definitions) -> Iterator[Diagnostic]:

@@ -39,6 +39,7 @@ from connect_specs.plugin_definitions import (
 )
 
 _SHOWN_MOST: Final = 8
+_LIST: Final = "`connect plugins list` shows all classes"
 _INSTALL: Final = (
     "install it here; Java's run on an Apache cluster: `target: {rest: URL}` in connect.yaml"
 )
@@ -160,13 +161,13 @@ def _recommendation(value: str, recommended: tuple[str, ...]) -> str:
 
 
 def _class_meant(each: Written, problem: KeyProblem, plugins: Definitions) -> str:
-    """Which class a name may mean that no plugin has."""
+    """Which class a name may mean that no plugin has, and where to find the others."""
     types = {part.key: part.types for part in parts_of(each.config)} | {CLASS_KEY: CONNECTORS}
     if problem.key not in types or not class_not_found(problem.error):
         return ""
     wanted, name = types[problem.key], each.config.get(problem.key, "")
     near = nearest_class(name, plugins.class_names(wanted), wanted)
-    return f"did you mean {near}?" if near else ""
+    return f"did you mean {near}? {_LIST}" if near else _LIST
 
 
 def _unread(each: Written, verdict: Validation, plugins: Definitions) -> Iterator[Diagnostic]:
@@ -236,7 +237,7 @@ def _unknown_class(project: Project, name: str, each: Written, plugins: Definiti
     why = "its secrets can only be guessed from names and values; `sensitive` in a spec adds keys"
     near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
     hint = _INSTALL if project.uses_runtime else "run `connect plugins lock`"
-    hint = f"did you mean {near}? Else {hint}" if near else hint
+    hint = f"did you mean {near}? {_LIST}; else {hint}" if near else f"{hint}; {_LIST}"
     return warning("config.unknown-class", what, each.place(CLASS_KEY), why, hint)
 
 

@@ -133,7 +133,7 @@ def test_a_missing_option_and_an_unknown_class(tmp_path: Path) -> None:
             "a.yaml:10:3",
             "a: Invalid value RegexRooter for configuration transforms.route.type: Class "
             "RegexRooter could not be found.",
-            "did you mean RegexRouter?",
+            "did you mean RegexRouter? `connect plugins list` shows all classes",
         ),
     ]
 

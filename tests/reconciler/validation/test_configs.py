@@ -342,21 +342,37 @@ def test_a_lock_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert error.value.diagnostics[0].where == Location(PLUGINS_LOCK, 1, 2)
 
 
+LIST = "`connect plugins list` shows all classes"
+LOCK = "run `connect plugins lock`"
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("OrderSink", "did you mean OrdersSink? Else run `connect plugins lock`"),
-        ("orderssink", "did you mean OrdersSink? Else run `connect plugins lock`"),
+        (
+            "OrderSink",
+            f"did you mean OrdersSink? {LIST}; else {LOCK}",
+        ),
+        (
+            "orderssink",
+            f"did you mean OrdersSink? {LIST}; else {LOCK}",
+        ),
         (
             "com.exmaple.OrdersSink",
-            "did you mean com.example.OrdersSink? Else run `connect plugins lock`",
+            f"did you mean com.example.OrdersSink? {LIST}; else {LOCK}",
         ),
         (
             "org.acme.sinks.OrderSink",
-            "did you mean com.example.OrdersSink? Else run `connect plugins lock`",
+            f"did you mean com.example.OrdersSink? {LIST}; else {LOCK}",
         ),
-        ("FileStreamSnk", "did you mean FileStreamSink? Else run `connect plugins lock`"),
-        ("com.acme.Kinesis", "run `connect plugins lock`"),
+        (
+            "FileStreamSnk",
+            f"did you mean FileStreamSink? {LIST}; else {LOCK}",
+        ),
+        (
+            "com.acme.Kinesis",
+            f"{LOCK}; {LIST}",
+        ),
     ],
 )
 def test_an_unknown_class_has_its_nearest_name(tmp_path: Path, name: str, meant: str) -> None:
@@ -371,7 +387,9 @@ def test_an_unknown_converter_has_its_nearest_name(tmp_path: Path) -> None:
     spec = "name: a\nconfig: {connector.class: FileStreamSource, topic: t, file: f, "
     specs = desired(tmp_path, f"{spec}key.converter: StringConvertor}}\n")
     errors, _ = by_severity(check_specs(project(tmp_path, None), specs))
-    assert [each.hint for each in errors] == ["did you mean StringConverter?"]
+    assert [each.hint for each in errors] == [
+        "did you mean StringConverter? `connect plugins list` shows all classes"
+    ]
 
 
 @pytest.mark.parametrize("converter", ["StringConverter", "JsonConverter", "ByteArrayConverter"])

@@ -81,6 +81,7 @@ cluster:
     offset.flush.interval.ms: soon
     tasks.max: 3
 """
+ELSEWHERE = WORKER + "  target: {rest: 'http://localhost:8083'}\n"
 
 
 def project(folder: Path, text: str) -> Project:
@@ -100,7 +101,7 @@ def test_properties_of_the_worker_are_checked(tmp_path: Path) -> None:
 
 
 def test_of_other_workers_only_unknown_properties_are_told(tmp_path: Path) -> None:
-    found = check_project(project(tmp_path, WORKER + "  target: {rest: 'http://localhost:8083'}\n"))
+    found = check_project(project(tmp_path, ELSEWHERE))
     assert [(each.severity, str(each.where)) for each in found] == [("warning", "connect.yaml:7:5")]
 
 
@@ -135,3 +136,30 @@ def test_slips_are_told_once_and_with_their_place(tmp_path: Path) -> None:
         ("config.slip", "warning", "a.yaml:6:3"),
         ("config.slip", "warning", "a.yaml:1:7"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("worker", "name", "found"),
+    [
+        (WORKER, "team/orders", "'/'"),
+        (WORKER, "100%{a}", None),
+        (ELSEWHERE, "team/orders", "'/'"),
+        (ELSEWHERE, "{a}%", "'%' and '{' and '}'"),
+        (ELSEWHERE, "orders.eu-1 é", None),
+    ],
+)
+def test_a_name_that_no_plan_could_create_is_warned_of(
+    tmp_path: Path, worker: str, name: str, found: str | None
+) -> None:
+    """One that is there already may stay, which only the cluster tells."""
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        f"name: '{name}'\nconfig: {{connector.class: FileStreamSource, file: /f, topic: t}}\n"
+    )
+    desired = Desired("p", load_connectors([file], tmp_path))
+    said = [
+        (each.severity, str(each.where), f"holds {found}, " in each.what)
+        for each in check_specs(project(tmp_path, worker), desired)
+        if each.code == "plan.name-not-addressable"
+    ]
+    assert said == ([("warning", "a.yaml:1:7", True)] if found else [])

@@ -200,4 +200,5 @@ def fingerprint_key_given() -> bytes | None:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        return text.encode()
+        # An environment may hold any bytes
+        return text.encode(errors="surrogateescape")

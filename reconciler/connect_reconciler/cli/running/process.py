@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -48,6 +49,8 @@ _PATIENCE_S = 90.0
 _ENDING_S = 30.0
 _TRIES_S = 0.1
 _TAIL_LINES = 15
+# What a start that fails writes to its log at least
+_ROOM_BYTES = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +204,27 @@ def _ended(pid: int, log: Path, begin: int) -> ConnectError:
         ExitCode.INVALID: Invalid,
         ExitCode.UNREACHABLE: Unreachable,
     }
-    what = f"the runtime exited during startup with code {code}"
-    return kinds.get(code, Failed)(Diagnostic("up.ended", what, str(log), why=_tail(log, begin)))
+    what, why, hint = f"the runtime exited during startup with code {code}", _tail(log, begin), ""
+    no_room = _no_room(log.parent)
+    if no_room:
+        # What it said last is not in its log
+        why = "\n".join(
+            filter(None, (why, f"nothing more can be written beside the log: {no_room}"))
+        )
+        hint = "free some space, and run this again"
+    return kinds.get(code, Failed)(Diagnostic("up.ended", what, str(log), why=why, hint=hint))
+
+
+def _no_room(folder: Path) -> str:
+    """Why nothing can be written to this folder; empty if something can."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"\0" * _ROOM_BYTES)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return ""
 
 
 def _tail(log: Path, begin: int) -> str:

@@ -6,6 +6,7 @@ Reads files on this machine, so it works whether or not the runtime is up.
 from __future__ import annotations
 
 import time
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ import typer
 
 from connect_reconciler.cli.output import progress, result
 from connect_reconciler.cli.session import connector_names, invocation
-from connect_specs.diagnostics import Diagnostic, Failed, Invalid
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Invalid
 from connect_specs.printable import lines_of
 
 if TYPE_CHECKING:
@@ -52,11 +53,50 @@ def logs(context: typer.Context, name: Name = None, follow: Follow = False) -> N
     everything = [*LogFiles([older(file) for file in files]).read(), *reader.read()]
     found = [event for event in everything if is_about(event, name)]
     _print(found)
-    if not found and not follow:
-        progress(f"nothing was logged about {name}" if name else "nothing was logged")
+    if not found:
+        _tell_nothing(name, invocation(context), follow=follow)
     while follow:
         time.sleep(_EVERY_S)
         _print([event for event in reader.read() if is_about(event, name)])
+
+
+def _tell_nothing(name: str | None, call: Invocation, *, follow: bool) -> None:
+    """Raises Failed for a name that nobody knows; with `follow` it may still get a connector."""
+    said = "nothing was logged" + (f" about {name}" if name else "")
+    known = None if name is None else _known_names(call)
+    if name is None or known is None or name in known:
+        if not follow:
+            progress(said)
+        return
+    problem = _no_such_connector(name, known)
+    if not follow:
+        raise Failed(problem)
+    progress(f"{problem.what}; waiting for lines about it")
+
+
+def _no_such_connector(name: str, known: Sequence[str]) -> Diagnostic:
+    near = get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}?" if near else "`connect status --all` lists the connectors"
+    what = f"there is no connector {name}, and nothing was logged about it"
+    return Diagnostic("logs.no-such-connector", what, name, hint=hint)
+
+
+def _known_names(call: Invocation) -> Sequence[str] | None:
+    """The connectors of the specs and of the runtime here; None where the specs cannot be read."""
+    from connect_reconciler.cli.running.process import find_runtime, probe
+    from connect_runtime.rest.password import login
+    from connect_specs.loader import load_specs
+
+    try:
+        project = call.project()
+        names = set(load_specs(project).connectors)
+    except ConnectError:
+        return None
+    runtime = find_runtime(project)
+    if runtime is not None and runtime.url:
+        url = f"{runtime.url}/connectors?expand=info"
+        names |= (probe(project, url, login(project.data)) or {}).keys()
+    return sorted(names)
 
 
 def _data_folder(call: Invocation) -> Path:

@@ -15,6 +15,7 @@ from connect_reconciler.model.live import Feature, Live, knows, parse, too_old
 from connect_reconciler.model.secrets import masked_keys
 from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
+from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.states import TargetState
 
@@ -89,6 +90,23 @@ def name_not_addressable(changes: ConnectorDiff, context: Context) -> Iterator[D
             yield _not_addressable(changes, rename.old, refused, live)
 
 
+def names_not_creatable(desired: Desired, *, ours: bool) -> Iterator[Diagnostic]:
+    """Warnings of names that the cluster refuses in a new connector, before it can be asked which
+    connectors it has. `ours`: our runtime is to run them."""
+    refused = _refused_in_names(Live(ours=ours), creates=True)
+    for spec in desired.connectors.values():
+        found = [each for each in refused if each in spec.name]
+        if found:
+            what = f"the name {spec.name} holds {_quoted(found)}"
+            whose = "our runtime" if ours else "a Connect cluster"
+            yield warning(
+                "plan.name-not-addressable",
+                f"{what}, with which {whose} creates no connector that its REST API can address",
+                spec.where,
+                hint="choose another name, unless the connector is there already",
+            )
+
+
 def _masked(changes: ConnectorDiff, key: str) -> Diagnostic:
     spec = changes.spec
     where = None if spec is None else spec.key_locations.get(key)
@@ -149,7 +167,7 @@ def _asks_the_cluster(changes: ConnectorDiff) -> bool:
 
 
 def _not_addressable(changes: ConnectorDiff, name: str, refused: str, live: Live) -> Diagnostic:
-    found = " and ".join(f"'{each}'" for each in refused if each in name)
+    found = _quoted(each for each in refused if each in name)
     whose = "our runtime's" if live.ours else "the workers'"
     hint = "choose another name"
     if name != changes.name or changes.existence == "adopt":
@@ -164,3 +182,7 @@ def _not_addressable(changes: ConnectorDiff, name: str, refused: str, live: Live
         hint=hint,
         blocks="connector",
     )
+
+
+def _quoted(characters: Iterable[str]) -> str:
+    return " and ".join(f"'{each}'" for each in characters)

@@ -175,7 +175,10 @@ def commit(client: dict[str, str], group: str, topic: str, offset: int) -> None:
     member.close()
 
 
-@pytest.mark.parametrize(("given", "key"), [("00ff", b"\x00\xff"), ("a word", b"a word")])
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [("00ff", b"\x00\xff"), ("a word", b"a word"), ("no text \udcff", b"no text \xff")],
+)
 def test_a_given_key_wins(
     project: Project,
     client: dict[str, str],

@@ -1,0 +1,78 @@
+"""Files that verbs write: all of a file or none of it, and devices stay devices."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_reconciler.cli.project_files import replace_file, written
+from connect_reconciler.cli.running import process
+
+
+def test_a_device_or_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    """The trap: as root, a plan for /dev/stdout or /dev/null takes the place of the device."""
+    pipe, link = tmp_path / "pipe", tmp_path / "stdout"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with _reading(pipe) as read:
+            replace_file(path, "a plan\n")
+        assert read == ["a plan\n"]
+        with _reading(pipe) as read, written(path.parent, {path.name: "drift\n"}, force=True):
+            pass
+        assert read == ["drift\n"]
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert link.is_symlink()
+
+
+def test_the_file_that_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "link").symlink_to("a")
+    replace_file(tmp_path / "link", "new", mode=0o600)
+    assert ((tmp_path / "link").is_symlink(), (tmp_path / "a").read_text()) == (True, "new")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "link"]
+
+
+class _reading:
+    """Reads a pipe to its end on another thread."""
+
+    def __init__(self, pipe: Path) -> None:
+        self._read: list[str] = []
+        self._thread = threading.Thread(target=lambda: self._read.append(pipe.read_text()))
+
+    def __enter__(self) -> list[str]:
+        self._thread.start()
+        return self._read
+
+    def __exit__(self, *error: Any) -> None:
+        self._thread.join(20)
+
+
+def test_a_runtime_that_cannot_log_why_it_ends_is_told_with_the_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: what went wrong is in a log that could not be written."""
+    log = tmp_path / "runtime.log"
+    log.write_text("")
+
+    def full(**more: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def ended() -> tuple[str, str]:
+        pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 1"], {})
+        problem = process._ended(pid, log, 0).diagnostics[0]
+        assert problem.code == "up.ended"
+        return problem.why, problem.hint
+
+    assert ended() == ("", "")
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    why, hint = ended()
+    assert "No space left on device" in why
+    assert hint.startswith("free some space")
