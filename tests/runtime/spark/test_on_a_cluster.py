@@ -284,6 +284,7 @@ def test_a_node_that_vanishes_is_noticed_and_its_tasks_run_elsewhere(
     assert leader.leads
 
 
+@pytest.mark.long
 def test_a_killed_leader_is_followed_by_the_standby(site: Site) -> None:
     """It takes the executors over, and no line is lost or comes twice."""
     site.ask("PUT", "/connectors/lines/resume")
