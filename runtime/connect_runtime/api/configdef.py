@@ -6,14 +6,14 @@ of them, as `PUT /connector-plugins/{plugin}/config/validate` answers. Texts are
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, Protocol
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.api.java_text import java_text
+from connect_runtime.api.java_numbers import parse_double, parse_integer
+from connect_runtime.api.java_text import java_list, java_text, java_trim
 from connect_runtime.api.validators import Validator
 
 HIDDEN: Final = "[hidden]"
@@ -262,65 +262,58 @@ def parse_value(name: str, value: Any, type: ConfigType) -> Any:
     """Parses `value`, mostly a string, as `type`. None stays None. Raises `ConfigError`."""
     if value is None:
         return None
-    if isinstance(value, str):
-        value = value.strip()
-    return _PARSERS[type](name, value)
+    try:
+        return _PARSERS[type](java_trim(value) if isinstance(value, str) else value)
+    except ValueError as error:
+        # as it was given, blanks included
+        shown = HIDDEN if type is ConfigType.PASSWORD else value
+        raise ConfigError.invalid(name, shown, str(error)) from None
 
 
-def _boolean(name: str, value: Any) -> bool:
+def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     found = {"true": True, "false": False}.get(value.lower() if isinstance(value, str) else "")
     if found is None:
-        raise ConfigError.invalid(name, value, "Expected value to be either true or false")
+        raise ValueError("Expected value to be either true or false")
     return found
 
 
-def _string(name: str, value: Any) -> str:
+def _string(value: Any) -> str:
     if not isinstance(value, str):
-        why = f"Expected value to be a string, but it was a {_java_class(value)}"
-        raise ConfigError.invalid(name, value, why)
+        raise ValueError(f"Expected value to be a string, but it was a {_java_class(value)}")
     return value
 
 
-def _integer(type: ConfigType, bits: int) -> Callable[[str, Any], int]:
-    def parse(name: str, value: Any) -> int:
-        # Java's digits only: Python's int() would take 1_000 as well
-        text = value if isinstance(value, str) else str(value)
-        if isinstance(value, bool | float) or not re.fullmatch(r"[+-]?[0-9]+", text):
-            raise ConfigError.invalid(name, value, f"Not a number of type {type.value}")
-        number = int(text)
-        if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
-            raise ConfigError.invalid(name, value, f"Not a number of type {type.value}")
-        return number
+def _integer(type: ConfigType, bits: int) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        try:
+            return parse_integer(str(value), bits)
+        except ValueError:
+            raise ValueError(f"Not a number of type {type.value}") from None
 
     return parse
 
 
-def _double(name: str, value: Any) -> float:
-    try:
-        if isinstance(value, bool) or "_" in str(value):
-            raise ValueError
+def _double(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
-    except ValueError as error:
-        raise ConfigError.invalid(name, value, "Not a number of type DOUBLE") from error
+    try:
+        return parse_double(str(value))
+    except ValueError:
+        raise ValueError("Not a number of type DOUBLE") from None
 
 
-def _list(name: str, value: Any) -> list[str]:
+def _list(value: Any) -> list[str]:
     if isinstance(value, list | tuple):
         return list(value)
     if not isinstance(value, str):
-        raise ConfigError.invalid(name, value, "Expected a comma separated list.")
-    return re.split(r"\s*,\s*", value) if value else []
+        raise ValueError("Expected a comma separated list.")
+    return java_list(value)
 
 
-def _password(name: str, value: Any) -> Password:
-    if isinstance(value, Password):
-        return value
-    if not isinstance(value, str):
-        why = f"Expected value to be a string, but it was a {_java_class(value)}"
-        raise ConfigError.invalid(name, HIDDEN, why)
-    return Password(value)
+def _password(value: Any) -> Password:
+    return value if isinstance(value, Password) else Password(_string(value))
 
 
 def _java_class(value: Any) -> str:
@@ -336,7 +329,7 @@ def _java_class(value: Any) -> str:
     return f"java.{found}" if "." in found else f"java.lang.{found}"
 
 
-_PARSERS: Final[Mapping[ConfigType, Callable[[str, Any], Any]]] = {
+_PARSERS: Final[Mapping[ConfigType, Callable[[Any], Any]]] = {
     ConfigType.BOOLEAN: _boolean,
     ConfigType.STRING: _string,
     ConfigType.INT: _integer(ConfigType.INT, 32),

@@ -24,7 +24,8 @@ _FLOAT: Final = re.compile(
     r"|0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?"
     r")[\x00-\x20]*"
 )
-_BLANKS: Final = "".join(map(chr, range(0x21)))
+# What `String.trim` removes
+BLANKS: Final = "".join(map(chr, range(0x21)))
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?")
 _MOST_EXPONENT: Final = 2**31 - 1
 
@@ -112,7 +113,7 @@ def parse_double(text: str) -> float:
     """`Double.parseDouble`."""
     if _FLOAT.fullmatch(text) is None:
         raise ValueError(f'For input string: "{text}"')
-    text = text.strip(_BLANKS)
+    text = text.strip(BLANKS)
     if "x" in text or "X" in text:
         try:
             return float.fromhex(text.rstrip("fFdD") if "p" in text.lower() else text)

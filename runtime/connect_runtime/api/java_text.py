@@ -1,4 +1,5 @@
-"""Prints values as Java does (`String.valueOf`), for texts that reach users or records.
+"""Prints values as Java does (`String.valueOf`), for texts that reach users or records, and takes
+texts apart as Java does.
 
 Used by Connect's error texts, StringConverter and the file sink. Numbers differ most: Java prints
 `1.0E7` where Python prints `10000000.0`. Dates are in UTC, whatever the machine's time zone is.
@@ -8,11 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from connect_runtime.api.java_calendar import day_of
-from connect_runtime.api.java_numbers import to_float
+from connect_runtime.api.java_numbers import BLANKS, to_float
 from connect_runtime.api.java_utf8 import java_utf8
 
 if TYPE_CHECKING:
@@ -25,6 +27,20 @@ _MONTHS: Final = (
     *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
 )
 _EPOCH: Final = dt.date(1970, 1, 1)
+_COMMA: Final = re.compile(r"\s*,\s*", re.ASCII)
+
+
+def java_trim(text: str) -> str:
+    """`String.trim`: without blanks and control characters around it. Other white space, such as a
+    no-break space, stays."""
+    return text.strip(BLANKS)
+
+
+def java_list(text: str) -> list[str]:
+    """The entries of a config value of type LIST: what is between commas and the blanks around
+    them."""
+    trimmed = java_trim(text)
+    return _COMMA.split(trimmed) if trimmed else []
 
 
 def java_text(value: Any, schema: Schema | None = None) -> str:

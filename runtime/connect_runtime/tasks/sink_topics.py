@@ -15,6 +15,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from connect_runtime.api import ConfigError, java_regex
+from connect_runtime.api.java_text import java_list, java_trim
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, error_of, reason
 
@@ -28,8 +29,7 @@ _REQUEST_S: Final = 10.0
 
 def named_topics(config: Mapping[str, str]) -> frozenset[str]:
     """Returns the topics in `topics`. Raises ConfigError if there are none."""
-    names = re.split(r"\s*,\s*", (config.get("topics") or "").strip())
-    topics = frozenset(filter(None, names))
+    topics = frozenset(filter(None, java_list(config.get("topics") or "")))
     if not topics:
         raise ConfigError("Must configure one of topics or topics.regex")
     return topics
@@ -37,7 +37,7 @@ def named_topics(config: Mapping[str, str]) -> frozenset[str]:
 
 def topic_pattern(config: Mapping[str, str]) -> re.Pattern[str] | None:
     """Returns `topics.regex`, if it is set. Raises ConfigError if it is not valid."""
-    pattern = (config.get("topics.regex") or "").strip()
+    pattern = java_trim(config.get("topics.regex") or "")
     if not pattern:
         return None
     try:

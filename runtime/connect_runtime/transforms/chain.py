@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from connect_runtime.api import ConfigError, Predicate, Transformation
+from connect_runtime.api.java_text import java_list
 from connect_runtime.api.transforms import R
 from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.errors.stages import Failure, Stage
@@ -167,5 +167,4 @@ def _options(config: Mapping[str, str], prefix: str, without: frozenset[str]) ->
 
 
 def _aliases(config: Mapping[str, str], key: str) -> list[str]:
-    given = config.get(key, "").strip()
-    return list(dict.fromkeys(re.split(r"\s*,\s*", given))) if given else []
+    return list(dict.fromkeys(java_list(config.get(key, ""))))

@@ -6,7 +6,6 @@ own, in Connect's order. `predicate` and `negate` hide options of those names (K
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,6 +19,7 @@ from connect_runtime.api import (
     Importance,
     Validator,
 )
+from connect_runtime.api.java_text import java_list
 from connect_runtime.plugins.registry import Kind
 from connect_runtime.validation.infos import Findings
 from connect_runtime.validation.keys import HIGH, LONG, MEDIUM, Keys, Recommended, versions
@@ -149,8 +149,7 @@ def _choice(config: Config, kind: Kind, prefix: str) -> Choice | None:
 
 def _aliases(key: str, config: Config) -> list[str]:
     """Returns the aliases in a list, each once: duplicates are a separate error."""
-    given = (config.get(key) or "").strip()
-    return list(dict.fromkeys(re.split(r"\s*,\s*", given))) if given else []
+    return list(dict.fromkeys(java_list(config.get(key) or "")))
 
 
 def _negation_error(member: Member, config: Config) -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from connect_runtime.api import ConnectorError
+from connect_runtime.api.java_text import java_trim
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Kind, Plugin
 from connect_runtime.validation.version_ranges import InvalidVersionRange, required_versions
@@ -56,7 +57,7 @@ class Choice:
 
 def choose(kind: Kind, key: str, name: str, version: str | None = None) -> Choice:
     """Returns the plugin of `kind` for `<key>=<name>`, in a version that `version` allows."""
-    name = name.strip()
+    name = java_trim(name)
     try:
         plugin = _FIND[kind](key, name)
     except ConnectorError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,6 +12,7 @@ from connect_runtime.api import (
     TransactionBoundaries,
     java_regex,
 )
+from connect_runtime.api.java_text import java_list, java_trim
 from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY
 from connect_runtime.settings.topic_creation import unlisted_groups
 from connect_runtime.validation.infos import Findings
@@ -54,8 +54,8 @@ def check_converters(config: Config, findings: Findings) -> None:
 
 def check_sink(config: Config, findings: Findings, worker_group: str) -> None:
     """Checks a sink's topics, and that it does not use the worker's own group."""
-    topics = (config.get("topics") or "").strip()
-    regex = (config.get("topics.regex") or "").strip()
+    topics = java_trim(config.get("topics") or "")
+    regex = java_trim(config.get("topics.regex") or "")
     if topics and regex:
         text = "topics and topics.regex are mutually exclusive options, but both are set."
     elif not topics and not regex:
@@ -70,10 +70,10 @@ def check_sink(config: Config, findings: Findings, worker_group: str) -> None:
 
 
 def _check_dead_letters(config: Config, topics: str, regex: str, findings: Findings) -> None:
-    dlq = (config.get(_DLQ) or "").strip()
+    dlq = java_trim(config.get(_DLQ) or "")
     if not dlq:
         return
-    named = re.split(r"\s*,\s*", topics) if topics else []
+    named = java_list(topics)
     if dlq in named:
         findings.error(
             "topics",
@@ -123,7 +123,7 @@ def check_source(
 
 def check_offsets_topic(config: Config, findings: Findings, topics: ClusterTopics) -> None:
     """Checks that a connector's own offsets topic is none of the cluster's other topics."""
-    name = (config.get(OFFSETS_TOPIC_KEY) or "").strip()
+    name = java_trim(config.get(OFFSETS_TOPIC_KEY) or "")
     # the value of a reference is not known here
     if not name or "${" in name or findings.values[OFFSETS_TOPIC_KEY].errors:
         return
@@ -144,7 +144,7 @@ def check_topic_creation(config: Config, findings: Findings) -> None:
 
 
 def _is(config: Config, key: str, value: str) -> bool:
-    return (config.get(key) or "").strip().lower() == value
+    return java_trim(config.get(key) or "").lower() == value
 
 
 def _support_error(connector: SourceConnector, config: Mapping[str, str]) -> str:
