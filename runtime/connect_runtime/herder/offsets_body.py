@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from connect_runtime.api.java_numbers import parse_integer
+from connect_runtime.api.java_text import java_text
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage.offsets_topic import check_map
 from connect_specs.desired import Offset, OffsetEntry, Partition
@@ -61,14 +63,14 @@ def _sink_partition(partition: Mapping[str, Any] | None) -> tuple[str, int]:
         raise RequestError(400, "Kafka topic names must be valid strings and may not be null")
     if number is None:
         raise RequestError(400, "Kafka partitions must be valid numbers and may not be null")
-    found = _integer(number)
-    if found is None:
+    try:
+        return java_text(topic), parse_integer(java_text(number), 32)
+    except ValueError:
         raise RequestError(
             400,
             "Failed to parse the following Kafka partition value in the provided offsets: "
-            f"'{number}'. Partition values for sink connectors need to be integers.",
-        )
-    return str(topic), found
+            f"'{java_text(number)}'. Partition values for sink connectors need to be integers.",
+        ) from None
 
 
 def _sink_offset(offset: Mapping[str, Any] | None) -> int | None:
@@ -80,20 +82,12 @@ def _sink_offset(offset: Mapping[str, Any] | None) -> int | None:
             "The offset for a sink connector should either be null or contain the key "
             "'kafka_offset'",
         )
-    value = offset["kafka_offset"]
-    found = _integer(value)
-    if found is None:
-        shown = "null" if value is None else value
+    shown = java_text(offset["kafka_offset"])
+    try:
+        return parse_integer(shown, 64)
+    except ValueError:
         raise RequestError(
             400,
             "Failed to parse the following Kafka offset value in the provided offsets: "
             f"'{shown}'. Offset values for sink connectors need to be integers.",
-        )
-    return found
-
-
-def _integer(value: object) -> int | None:
-    """Parses an integer's text form as Java does: an optional sign and digits."""
-    text = str(value)
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    return int(text) if digits.isascii() and digits.isdigit() else None
+        ) from None

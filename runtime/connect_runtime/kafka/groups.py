@@ -86,8 +86,12 @@ def alter_group_offsets(
     if min(offsets.values()) < 0:
         raise Failed(Diagnostic("group.negative-offset", "Offsets are 0 or greater", group))
     wanted = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
-    with Coordinators(properties) as coordinators:
-        answer = coordinators.alter(group, wanted, _REQUEST_S)
+    try:
+        with Coordinators(properties) as coordinators:
+            answer = coordinators.alter(group, wanted, _REQUEST_S)
+    except ValueError as error:  # the client refuses names and numbers that no partition has
+        what = "The offsets cannot be altered"
+        raise Failed(Diagnostic("group.no-partition", what, group, str(error))) from error
     if isinstance(answer, KafkaError):
         raise _failure(answer, "The offsets cannot be altered", group)
     for at in answer.topic_partitions:

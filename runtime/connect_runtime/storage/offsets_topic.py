@@ -156,7 +156,7 @@ def _wrong_format(text: str) -> Failed:
 
 def _unsupported_type(content: object) -> str | None:
     if isinstance(content, int) and not isinstance(content, bool) and content not in _LONG:
-        return "java.math.BigInteger"
+        return "class java.math.BigInteger"
     if content is None or isinstance(content, (str, int, float, bytes)):
         return None
     if isinstance(content, Mapping):

@@ -77,6 +77,9 @@ def test_what_does_not_exist_is_an_error(kafka: dict[str, str], topic: str) -> N
         with pytest.raises(Failed) as caught:
             alter_group_offsets(kafka, topic, {partition: 1})
         assert not isinstance(caught.value, GroupActive)
+    for refused in ((topic, -1), ("", 0)):
+        with pytest.raises(Failed, match="The offsets cannot be altered"):
+            alter_group_offsets(kafka, topic, {refused: 1})
     with pytest.raises(Failed, match="Offsets are 0 or greater"):
         alter_group_offsets(kafka, topic, {(topic, 0): -1})
 
