@@ -93,7 +93,10 @@ READS = (
     _ask("GET", "/connectors/idle/tasks"),
     _ask("GET", "/connectors/idle/offsets"),
     _ask("GET", "/connector-plugins"),
-    _ask("GET", "/connector-plugins?connectorsOnly=false"),
+    *(
+        _ask("GET", f"/connector-plugins?connectorsOnly={value}")
+        for value in ("false", "", "%20", "TRUE", "%20true")
+    ),
     _ask("GET", "/connector-plugins/FileStreamSource/config"),
     _ask("GET", "/connector-plugins/FileStreamSink/config"),
     _ask("GET", "/connector-plugins/StringConverter/config"),
@@ -149,6 +152,7 @@ UNKNOWN = (
     _ask("PUT", "/connector-plugins/Bogus/config/validate", {"connector.class": "Bogus"}),
     _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", {}),
     _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", _SOURCE),
+    _ask("PUT", "/connector-plugins/Connector/config/validate", _SOURCE),
 )
 
 # What Jetty and Jersey answer, before any resource
@@ -272,6 +276,7 @@ LOGGERS = (
     _ask("PUT", "/admin/loggers/no.such.logger", ""),
     _ask("PUT", "/admin/loggers/no.such.logger", "[]"),
     _ask("PUT", "/admin/loggers/only.this", {"level": "debug"}),
+    _ask("PUT", "/admin/loggers/only.blanks", {"level": " debug "}),
     _ask("PUT", "/admin/loggers/only.that?scope=bogus", {"level": "DEBUG", "more": "x"}),
     _ask("PUT", "/admin/loggers/all.workers?scope=cluster", {"level": "debug"}),
 )
@@ -298,6 +303,33 @@ BODIES = (
     _ask("POST", "/connectors", "{} {}"),
     _ask("POST", "/connectors", "[] {}"),
     _ask("PATCH", "/connectors/src/offsets", "{} {}"),
+    *(
+        _ask("PUT", "/connectors/src/config", body)
+        for body in (
+            '"text"',
+            '""',
+            "1",
+            "1.5",
+            "true",
+            '{"a":"b" "c":1}',
+            '{"a" "b"}',
+            '{"a":"b",}',
+            '{"a":"b\n"}',
+            '{"a":"\\x"}',
+            '{"a":}',
+            '{"a":.5}',
+            '{"a":-Infinity}',
+            '{"a',
+            '{"a"',
+            '{"a":"b',
+            '{"a":1',
+        )
+    ),
+    _ask("POST", "/connectors", {"name": "new", "config": '{"a":"b"}'}),
+    _ask("PATCH", "/connectors/src/offsets", {"offsets": "text"}),
+    _ask("PATCH", "/connectors/src/offsets", {"offsets": [{"partition": 1}]}),
+    _ask("PATCH", "/connectors/nope/config", "{"),
+    _ask("PATCH", "/connectors/nope/offsets", "{"),
     _ask("PUT", "/connectors/src/config", "\ufeff{}"),
     _ask("PUT", "/connectors/src/config", "{"),
     _ask("PUT", "/connectors/src/config", _SOURCE, content_type="application/xml"),
@@ -316,6 +348,11 @@ CONFIGS = (
     _create({**_SOURCE, "name": "other"}),
     _create(_SOURCE, name=" "),
     _create(_SOURCE, name="a\u0001b"),
+    *(_create({**_SOURCE, "tasks.max": 0}, name=name) for name in ("\u0001", "\u00a0", "\u2003x")),
+    _create({**_SOURCE, "name": "x"}, name="\u0001x\u00a0"),
+    _create({**_SOURCE, "tasks.max": " 1_0 "}),
+    _create({**_SOURCE, "tasks.max": "\u00a05"}),
+    _create({**_SOURCE, "tasks.max.enforce": " maybe "}),
     _create({**_SOURCE, "tasks.max": 0}),
     _create({**_SOURCE, "tasks.max": "x"}),
     _create({**_SOURCE, "tasks.max": None}),
@@ -344,6 +381,8 @@ CONFIGS = (
     _create({**_SOURCE, "batch.size": "many"}),
     _create({"connector.class": "FileStreamSink"}),
     _create({**_SINK, "topics.regex": "a.*"}),
+    _create({**_SINK, "topics": "a\u00a0, b", "errors.deadletterqueue.topic.name": " b "}),
+    _create({**_SINK, "topics": "a\u00a0, a", "errors.deadletterqueue.topic.name": "a\u00a0"}),
     _differs(
         "the regular expression's error is Python's",
         _create({"connector.class": "FileStreamSink", "topics.regex": "["}),
@@ -428,6 +467,14 @@ OFFSETS = (
     _alter("still", {"partition": _partition(number=None), "offset": None}),
     _alter("still", {"partition": _partition(number="x"), "offset": None}),
     _alter("still", {"partition": _partition(number=1.0), "offset": None}),
+    *(
+        _alter("still", {"partition": _partition(number=number), "offset": None})
+        for number in (2**31, True, [1], {"a": 1})
+    ),
+    _alter("still", {"partition": _partition(number=-1), "offset": {"kafka_offset": 1}}),
+    _alter("still", {"partition": _partition(topic=True), "offset": {"kafka_offset": 1}}),
+    _alter("still", {"partition": _partition(), "offset": {"kafka_offset": 2**63}}),
+    _alter("still", {"partition": _partition(), "offset": {"kafka_offset": False}}),
     _alter("still", {"partition": _partition(), "offset": {}}),
     _alter("still", {"partition": _partition(), "offset": {"kafka_offset": None}}),
     _alter("still", {"partition": _partition(), "offset": {"kafka_offset": "x"}}),
@@ -441,6 +488,7 @@ OFFSETS = (
     _alter("still", {"partition": _partition(), "offset": None}),
     _alter("idle", {"partition": None, "offset": {"position": 1}}),
     _alter("idle", {"partition": {"filename": "x"}, "offset": {"position": [1]}}),
+    _alter("idle", {"partition": {"filename": "x"}, "offset": {"position": 2**63}}),
     _alter("idle", {"partition": {"filename": {"a": 1}}, "offset": {"position": 1}}),
     _alter("idle", {"partition": {"filename": "x"}, "offset": {"position": "text"}}),
     _alter("idle", {"partition": {"filename": "x"}, "offset": {"position": 5}}),

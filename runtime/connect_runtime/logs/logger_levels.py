@@ -49,8 +49,8 @@ class LoggerLevel:
 
 
 def is_level(text: str) -> bool:
-    """Whether this is the name of a level, in any case."""
-    return text.upper() in _LEVELS
+    """Whether this is the name of a level, in any case and with blanks around it."""
+    return _level(text) in _LEVELS
 
 
 def levels() -> Mapping[str, LoggerLevel]:
@@ -68,7 +68,8 @@ def level_of(name: str) -> LoggerLevel | None:
 def set_level(namespace: str, level: str) -> list[str]:
     """Sets a logger and those below it, and returns the names of those that it changed, sorted.
     Makes the logger of that name if there is none."""
-    number = _LEVELS[level.upper()]
+    name_of_level = _level(level)
+    number = _LEVELS[name_of_level]
     prefix = _python_name(namespace)
     if _is_left_alone(prefix):
         return []
@@ -76,7 +77,7 @@ def set_level(namespace: str, level: str) -> list[str]:
     with _lock:
         logger = logging.getLogger("" if prefix == ROOT else prefix)
         names = [name for name in _names() if prefix == ROOT or name.startswith(prefix)]
-        changed = [name for name in names if _level_of(name).level != level.upper()]
+        changed = [name for name in names if _level_of(name).level != name_of_level]
         for name in changed:
             _modified_ms[name] = now_ms
         for name in names:
@@ -127,6 +128,10 @@ def _is_left_alone(name: str) -> bool:
 
 def _logger(name: str) -> logging.Logger:
     return logging.getLogger("" if name == ROOT else name)
+
+
+def _level(text: str) -> str:
+    return text.strip().upper()
 
 
 def _level_of(name: str) -> LoggerLevel:

@@ -216,7 +216,8 @@ def _not_negotiable(request: Request, path: str) -> Response | None:
         return jetty.page("Bad Request")
     if sent is not None and not is_json(sent) and path not in _TAKE_ANYTHING:
         return _http_error(415)
-    if path != _METRICS and not accepts_json(request.headers.get("accept")):
+    # a client may send the header several times
+    if path != _METRICS and not accepts_json(",".join(request.headers.getlist("accept"))):
         return _http_error(406)
     return None
 

@@ -134,8 +134,11 @@ class Connectors:
 
     def patch_config(self, call: Call) -> Reply:
         name = call.path["name"]
-        self._verbs.config(name)  # an unknown connector comes before a bad body
-        info = self._verbs.patch_config(name, bodies.patch_request(call.entity()))
+        patch = bodies.patch_request(call.entity())
+        self._verbs.config(name)  # an unknown connector comes before a patch that is null
+        if patch is None:
+            raise bodies.no_patch()
+        info = self._verbs.patch_config(name, patch)
         return Reply(200, wire.connector_info_json(info))
 
     def status(self, call: Call) -> Reply:

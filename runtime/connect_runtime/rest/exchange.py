@@ -38,9 +38,10 @@ class Call:
         return self.body
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Returns a boolean query parameter; as in Java, anything but `true` is false."""
-        found = [value for key, value in self.query if key == name]
-        return found[0].lower() == "true" if found else default
+        """Returns a boolean query parameter; as in Java, anything but `true` is false, and a blank
+        one is the default."""
+        found = self.values(name)
+        return found[0].lower() == "true" if found and found[0].strip() else default
 
     def values(self, name: str) -> list[str]:
         """Returns all values of a query parameter."""

@@ -28,9 +28,10 @@ def is_json(content_type: str) -> bool:
     return _plain(content_type) == JSON
 
 
-def accepts_json(accept: str | None) -> bool:
-    """Whether a client with this Accept header takes JSON. Weights are ignored, as in Jersey."""
-    wanted = [_plain(each) for each in (accept or "").split(",")]
+def accepts_json(accept: str) -> bool:
+    """Whether a client with this Accept header, empty if there is none, takes JSON. Weights are
+    ignored, as in Jersey."""
+    wanted = [_plain(each) for each in accept.split(",")]
     return wanted == [""] or any(each in _ANYTHING for each in wanted)
 
 

@@ -103,7 +103,11 @@ def keys_json(name: str, version: str | None = None) -> list[Json]:
 
 
 def _same(included: str, path: str) -> bool:
-    return included.removesuffix("Connector").endswith(path.removesuffix("Connector"))
+    return _short(included).endswith(_short(path))
+
+
+def _short(name: str) -> str:
+    return name.removesuffix("Connector") or name
 
 
 def _plugin(name: str) -> Plugin:

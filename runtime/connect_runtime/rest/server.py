@@ -91,6 +91,8 @@ class RestServer:
             lifespan="off",
             log_config=None,
             server_header=False,
+            # an Apache worker's `Location` has the address that the client used, too
+            proxy_headers=False,
             timeout_graceful_shutdown=int(_STOP_S),
         )
         config.load()

@@ -36,8 +36,8 @@ class Client:
     def __call__(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """`body` text is sent as it is, anything else as JSON; None is no body."""
-        content = body if isinstance(body, str | None) else json.dumps(body)
+        """`body` text and bytes are sent as they are, anything else as JSON; None is no body."""
+        content = body if isinstance(body, str | bytes | None) else json.dumps(body)
         kind = {} if body is None else {"content-type": "application/json"}
 
         async def ask() -> httpx.Response:

@@ -94,8 +94,15 @@ def test_a_whole_surrogate_pair_is_a_character(client: Client, verbs: FakeVerbs)
     assert verbs.config("new")["x"] == "\U0001f600 \\ud800"
 
 
-def test_a_byte_order_mark_is_no_part_of_a_body(client: Client) -> None:
-    assert client("PUT", "/connectors/new/config", f"\ufeff{json.dumps(SOURCE)}").status_code == 201
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_the_first_bytes_of_a_body_tell_its_encoding(
+    client: Client, verbs: FakeVerbs, encoding: str
+) -> None:
+    """As Jackson does: files that Windows PowerShell writes are in UTF-16."""
+    body = json.dumps({**SOURCE, "topic": "\u00e9"}, ensure_ascii=False).encode(encoding)
+    kind = {"content-type": "application/json"}
+    assert client("PUT", "/connectors/new/config", body, kind).status_code == 201
+    assert verbs.config("new")["topic"] == "\u00e9"
 
 
 @pytest.mark.parametrize("state", ["stopped", "STOPPED", "Stopped"])

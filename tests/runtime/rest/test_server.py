@@ -9,6 +9,9 @@ from starlette.responses import PlainTextResponse
 
 from connect_runtime.rest.server import Bound, RestServer
 from connect_specs.diagnostics import Unreachable
+from runtime.rest.client import app_of
+from runtime.rest.fake_verbs import FakeVerbs
+from runtime.rest.serving import read_answer, served
 from support import http
 
 
@@ -41,6 +44,21 @@ def test_a_listener_that_is_listed_twice_is_said_plainly() -> None:
     assert f"127.0.0.1:{first.port}" in str(raised.value)
     first.close()
     second.close()
+
+
+def test_headers_of_clients_and_proxies_mean_what_they_mean_to_a_worker() -> None:
+    """An Accept header may come in parts, and those of proxies do not change a Location."""
+    body = b'{"name":"new","config":{"connector.class":"FileStreamSource","topic":"t"}}'
+    with served(app_of(FakeVerbs())) as server, server.connect() as connection:
+        connection.sendall(
+            b"POST /connectors HTTP/1.1\r\nHost: localhost:1\r\nConnection: close\r\n"
+            b"Content-Type: application/json\r\nContent-Length: %d\r\n"
+            b"Accept: text/html\r\nAccept: application/json\r\n"
+            b"X-Forwarded-Proto: https\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n%s" % (len(body), body)
+        )
+        answer = read_answer(connection)
+    assert answer.startswith(b"HTTP/1.1 201 ")
+    assert b"\r\nlocation: http://localhost:1/connectors/new\r\n" in answer
 
 
 def test_answers_do_not_wait_for_the_clients_ack() -> None:
