@@ -334,15 +334,17 @@ class _Loop:
         )
         self._started = True
         self._task.initialize(context)
-        self._task.start(self._launch.config)
+        self._task.start(dict(self._launch.config))
 
     def _send(self, polled: Polled) -> None:
         """Sends what the chain leaves. What it drops counts like the rest: its offsets are
         committed, and the task is told of it."""
-        with self._timer.may_commit(_QUICK_PREPARING_S):  # a record may be tried again for any time
+        # a record may be tried again for any time, and so may a topic be created
+        with self._timer.may_commit(_QUICK_PREPARING_S):
             sendings = self._outbound.sendings(polled)
+            for sending in sendings:
+                self._topics.prepare(sending.topic)
         for sending in sendings:
-            self._topics.prepare(sending.topic)
             self._writer.send(sending.topic, sending.messages, sending.partition)
             self._metrics.sent(len(sending.messages.each))
             self._uncommitted.topics.add(sending.topic)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
 from connect_runtime.api import SourceBatch, SourceOffset, SourcePartition, SourceRecord, SourceTask
 from connect_runtime.storage.log import NewRecord
@@ -48,14 +48,15 @@ class Uncommitted:
             self._move(polled.source_partition, polled.last_offset)
         else:
             for partition, run in groupby(polled, attrgetter("source_partition")):
-                (last,) = deque(run, maxlen=1)
-                self._move(partition, last.source_offset)
+                moves = (r.source_offset for r in reversed(list(run)))
+                self._move(partition, next((m for m in moves if m is not None), None))
         if self._tells_records:
             self._sent.extend(polled.records() if isinstance(polled, SourceBatch) else polled)
 
     def _move(self, partition: SourcePartition, offset: SourceOffset | None) -> None:
         if offset is not None:
-            self._moved[self._offsets.key(partition)] = (partition, offset)
+            # copies: a commit may come when the task has changed its own maps in its next poll
+            self._moved[self._offsets.key(partition)] = (_copy(partition), _copy(offset))
 
     def offsets(self, *, asked: bool) -> list[NewRecord]:
         """Returns the offsets to commit. With `asked` the task may change them first (KIP-910):
@@ -64,7 +65,7 @@ class Uncommitted:
         moved = list(self._moved.values())
         changed = self._task.update_offsets(moved) if asked else None
         for partition, offset in changed or ():
-            self._moved[self._offsets.key(partition)] = (partition, offset)
+            self._moved[self._offsets.key(partition)] = (_copy(partition), _copy(offset))
         return self._offsets.records(self._moved.values())
 
     def committed(self, records: Sequence[NewRecord]) -> None:
@@ -102,3 +103,8 @@ class Uncommitted:
             self._task.commit()
         except Exception as error:
             _log.error("Task %s: commit failed: %s", self._name, self._text(error))
+
+
+def _copy(given: Any) -> Any:
+    """Returns a copy of a map; what is none is refused later, with Connect's text."""
+    return dict(given) if isinstance(given, Mapping) else given

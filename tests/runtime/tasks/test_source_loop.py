@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -23,21 +24,24 @@ from connect_runtime.tasks.source_writer import Messages
 from connect_runtime.tasks.task_offsets import TaskOffsets
 from connect_runtime.transforms.chain import Chain, Step
 from connect_specs.names import ClusterTopics
+from support.wait import wait_until
 
 
 class ModelWriter:
     """Keeps what is sent, and what of it is committed."""
 
-    atomic, expires_s, opened_at, bytes = True, 60.0, 0.0, 0
+    atomic, expires_s, bytes = True, 60.0, 0
 
     def __init__(self) -> None:
         self.open = False
+        self.opened_at = 0.0
         self.sent: list[bytes] = []
         self.committed: list[bytes] = []
         self.offsets: dict[bytes, bytes | None] = {}
 
     def send(self, topic: str, messages: Messages, partition: int | None) -> None:
-        self.open = True
+        if not self.open:
+            self.open, self.opened_at = True, time.monotonic()
         self.sent += [message["value"] for message in messages.each]
 
     def commit(self, offsets: Sequence[NewRecord], limit_s: float | None = None) -> bool:
@@ -76,12 +80,20 @@ class Passing:
         return record
 
 
-def _run(task: SourceTask, orders: Orders, chain: Chain, **config: str) -> ModelWriter:
-    """Runs the loop until it is stopped. Returns its writer, with what was committed."""
+def _run(
+    task: SourceTask,
+    orders: Orders,
+    chain: Chain,
+    writer: ModelWriter | None = None,
+    prepare: Callable[[str], object] = id,
+    **config: str,
+) -> ModelWriter:
+    """Runs the loop until it is stopped. Returns its writer, with what was committed. `prepare` is
+    called for each topic before it is written to."""
     launch = TaskLaunch(
         TaskId("c", 0), 1, 0, 1, 0, "g", ClusterTopics.of("g"), "host:8083", {}, config, {}
     )
-    metrics, writer, text = TaskMetrics(), ModelWriter(), StringConverter()
+    metrics, writer, text = TaskMetrics(), writer or ModelWriter(), StringConverter()
     metrics.begin("source")
     text.configure({})
     errors = ErrorHandler(
@@ -92,7 +104,7 @@ def _run(task: SourceTask, orders: Orders, chain: Chain, **config: str) -> Model
         task,
         writer,
         TaskOffsets("c", "offsets", OffsetSnapshot()),
-        SimpleNamespace(prepare=id, before_commit=id, after_commit=id),  # type: ignore[arg-type]
+        SimpleNamespace(prepare=prepare, before_commit=id, after_commit=id),  # type: ignore[arg-type]
         Outbound(Converters(text, text, SimpleHeaderConverter()), chain, errors),
         SimpleNamespace(record=id, new_topics=lambda _: (), write=lambda *_: None),  # type: ignore[arg-type]
         metrics,
@@ -144,6 +156,65 @@ def test_a_stop_while_a_record_is_tried_again_moves_no_offset_past_it() -> None:
     writer = _run(MovingItsOffset(), orders, _stopping_at("2", orders), **interval)
     assert writer.committed == [b"1"]
     assert writer.offsets == {b'["c",{"p":0}]': b'{"n":1}'}
+
+
+class CountingInPlace(SourceTask):
+    """Keeps where it has read to in one map, which it changes, and is stopped in its second poll
+    once `writer` has committed the first one."""
+
+    def __init__(self, orders: Orders, writer: ModelWriter) -> None:
+        self.orders, self.writer = orders, writer
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.offset = {"n": 0}
+
+    def poll(self) -> Any:
+        self.offset["n"] += 1
+        if self.offset["n"] == 1:
+            return [SourceRecord({"p": 0}, self.offset, "t", "1")]
+        wait_until(lambda: self.writer.committed, what="the commit during the poll")
+        self.orders.wanted_now = Wanted.STOP
+        return None
+
+    def stop(self) -> None: ...
+
+
+def test_a_commit_during_a_poll_has_the_offset_of_what_was_sent() -> None:
+    """With one that the poll has moved, a record that it has not returned yet would be lost."""
+    orders, writer = Orders(), ModelWriter()
+    _run(CountingInPlace(orders, writer), orders, Chain(()), writer)
+    assert writer.committed == [b"1"]
+    assert writer.offsets == {b'["c",{"p":0}]': b'{"n":1}'}
+
+
+class OfTwoTopics(SourceTask):
+    """Polls a record for each, and is stopped after that."""
+
+    def __init__(self, orders: Orders) -> None:
+        self.orders = orders
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.left = ["quick", "slow"]
+
+    def poll(self) -> Any:
+        topic = self.left.pop(0)
+        if not self.left:
+            self.orders.wanted_now = Wanted.STOP
+        return [SourceRecord({"p": 0}, {"n": len(self.left)}, topic, topic)]
+
+    def stop(self) -> None: ...
+
+
+def test_records_do_not_wait_for_a_topic_that_is_created() -> None:
+    """Creating topics takes any time, and Kafka ends a transaction that is open for a minute."""
+    orders, writer = Orders(), ModelWriter()
+
+    def prepare(topic: str) -> None:
+        if topic == "slow":
+            wait_until(lambda: writer.committed, what="the commit while a topic is created")
+
+    _run(OfTwoTopics(orders), orders, Chain(()), writer, prepare)
+    assert writer.committed == [b"quick", b"slow"]
 
 
 def _stopping_at(value: str, orders: Orders) -> Chain:

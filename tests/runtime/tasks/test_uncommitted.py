@@ -31,6 +31,13 @@ def _records(*values: int) -> list[SourceRecord]:
     return [SourceRecord({"p": 0}, {"n": value}, "t", value) for value in values]
 
 
+def test_a_record_without_an_offset_hides_none_before_it() -> None:
+    uncommitted = Uncommitted("c-0", Told(), TaskOffsets("c", "offsets", OffsetSnapshot()), str)
+    uncommitted.add([*_records(1, 2), SourceRecord({"p": 0}, None, "t", "heartbeat")])
+    (record,) = uncommitted.offsets(asked=False)
+    assert record.value == b'{"n":2}'
+
+
 def test_records_sent_after_a_commit_wait_for_the_next_one() -> None:
     task = Told()
     uncommitted = Uncommitted("c-0", task, TaskOffsets("c", "offsets", OffsetSnapshot()), str)
