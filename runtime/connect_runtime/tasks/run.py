@@ -67,7 +67,7 @@ def run_task(
         trace = trace_of(error, launch)
         _log.warning("Task %s was interrupted: %s", launch.id, error)
         return Outcome(launch.id, launch.attempt, Ended.INTERRUPTED, trace)
-    except (Exception, SystemExit) as error:  # a connector's exception is its outcome
+    except BaseException as error:  # a connector's exception is its outcome, also sys.exit's
         trace = reporter.trace or trace_of(error, launch)
         _log.error("Task %s failed: %s", launch.id, trace)
         return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)

@@ -162,7 +162,7 @@ class _Loop:
                     self._once()
             if started:
                 self._finish(commit=ended is not Ended.SUPERSEDED)
-        except Exception:
+        except BaseException:  # also SystemExit, and asyncio's CancelledError
             # as Connect does: records that the task took before it failed need not be redelivered
             self._finish(commit=True)
             raise
@@ -174,7 +174,7 @@ class _Loop:
 
     def _start(self) -> None:
         self._task.initialize(self)
-        self._task.start(self._launch.config)
+        self._task.start(dict(self._launch.config))
         self._consumer = SinkConsumer(
             self._launch,
             gained=self._on_gained,
@@ -304,13 +304,20 @@ class _Loop:
             self._send(self._offsets.committable(current, allowed))
 
     def _flush(self, current: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int] | None:
-        """Returns the offsets that the task allows to commit, or None if it could not flush."""
+        """Returns the offsets that the task allows to commit, or None if it could not flush. Raises
+        ConnectorError if it returned no offsets, such as None, by mistake."""
         try:
-            return self._task.pre_commit(current)
+            allowed = self._task.pre_commit(dict(current))
         except Exception as error:
             why = self._text(error)
             _log.warning("Task %s could not flush, and reads again: %s", self._launch.id, why)
             return None
+        if not isinstance(allowed, Mapping):
+            raise ConnectorError(
+                f"pre_commit of {type(self._task).__name__} must return the offsets that may be"
+                f" committed, by partition, but it returned a {type(allowed).__name__}"
+            )
+        return allowed
 
     def _reports_kept(self) -> bool:
         """Whether offsets may be committed: Kafka has all reports, also those of the flush. Raises
@@ -345,7 +352,7 @@ class _Loop:
     def _on_gained(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
         starts = self._kafka.starts(partitions)
         self._offsets.gain(starts)
-        self._task.open(partitions)
+        self._task.open(list(partitions))
         return starts | self._offsets.take_rewinds(partitions)
 
     def _on_settled(self, partitions: list[TopicPartition]) -> None:
@@ -387,7 +394,7 @@ class _Loop:
                     allowed = flushed
         finally:
             try:
-                self._task.close(partitions)
+                self._task.close(list(partitions))
             finally:
                 self._send(self._offsets.committable(current, allowed))
 

@@ -43,6 +43,8 @@ Answered: TypeAlias = Callable[
 
 # Kafka's default for `max.poll.records`. Larger batches leave the processor's cache.
 _BATCH: Final = 500
+# The client makes room for so many at each read, and refuses more than ten times as many
+_LARGEST_BATCH: Final = 100_000
 _SETTINGS: Final = {
     "enable.auto.offset.store": False,
     # with librdkafka's 1000 ms, fetching stops for a second whenever its queue is full
@@ -91,7 +93,7 @@ class SinkConsumer:
         pattern = topic_pattern(launch.connector_config)
         named = frozenset() if pattern else named_topics(launch.connector_config)
         properties = client_properties.sink_consumer(launch)
-        self._most = int(properties.get("max.poll.records") or _BATCH)
+        self._most = min(int(properties.get("max.poll.records") or _BATCH), _LARGEST_BATCH)
         self._reset = properties["auto.offset.reset"].strip().lower()
         # Java's `none` is librdkafka's `error`
         properties["auto.offset.reset"] = "error" if self._reset == "none" else self._reset

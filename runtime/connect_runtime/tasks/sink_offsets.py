@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
-from connect_runtime.api import TopicPartition
+from connect_runtime.api import ConnectorError, TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,13 @@ class SinkOffsets:
     # rewinds
 
     def ask(self, rewinds: Mapping[TopicPartition, int]) -> None:
-        """Notes where the task wants to read on, also of partitions that it gets later."""
+        """Notes where the task wants to read on, also of partitions that it gets later. Raises
+        ConnectorError for negative offsets, which mean the ends of partitions to Kafka's client."""
+        for partition, offset in rewinds.items():
+            if offset < 0:
+                raise ConnectorError(
+                    f"seek offset must not be a negative number: {offset} of {partition}"
+                )
         self._rewinds.update(rewinds)
 
     def rewind(self, partitions: Iterable[TopicPartition]) -> None:
@@ -105,6 +111,8 @@ class SinkOffsets:
         for partition, offset in allowed.items():
             if partition not in self.assigned:
                 _log.warning("Offset of %s is ignored: the partition is not assigned", partition)
+            elif offset < 0:
+                _log.warning("Offset %d of %s is ignored: it is negative", offset, partition)
             elif offset > current.get(partition, -1):
                 _log.warning("Offset %d of %s is ignored: not delivered yet", offset, partition)
             elif offset != self._base.get(partition):

@@ -103,7 +103,9 @@ def test_values_offsets_and_status(cluster: Any, topic: Any, tmp_path: Path) -> 
     topic(1)
     filled(cluster, "a", "b")
     file = tmp_path / "out.txt"
-    running = run(cluster, FILE_TASK, file=str(file))
+    # Java's largest number, which stands for no limit, is too large for librdkafka
+    most = {"consumer.override.max.poll.records": str(2**31 - 1)}
+    running = run(cluster, FILE_TASK, file=str(file), **most)
 
     wait_until(lambda: file.exists() and file.read_text() == "a\nb\n", what="both lines")
     assert cluster.wait_for_state(TASK, "RUNNING")["generation"] == 7

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+import pytest
 from confluent_kafka import KafkaError, Message
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from connect_runtime.api import RetriableError, SinkBatch, SinkTask, TopicPartition
+from connect_runtime.api import ConnectorError, RetriableError, SinkBatch, SinkTask, TopicPartition
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks.delivery import Delivery
@@ -328,3 +329,54 @@ def test_a_commit_stays_before_what_was_asked_for_again() -> None:
     model.step({"put"}, commit=False)
     model.step(set(), commit=True)
     model.teardown()
+
+
+def test_maps_and_lists_that_a_task_changes_are_its_own() -> None:
+    class Changing(ModelTask):
+        def open(self, partitions: Any) -> None:
+            partitions.clear()
+
+        def pre_commit(self, offsets: Any) -> Any:
+            self.flush(offsets)
+            for partition in offsets:
+                offsets[partition] += 1
+            return offsets
+
+        def close(self, partitions: Any) -> None:
+            super().close(partitions)
+            partitions.clear()
+
+    model = _model_of(Changing())
+    model.gain(P[:1])
+    model.step(set(), commit=True)
+    model.step(set(), commit=True)
+    assert model.task.safe and not model.kafka.requests  # nothing beyond what was put
+    model.give_up(P[:1], fails=False, lost=False)
+    assert not model.loop.assignment
+
+
+@pytest.mark.parametrize("lost", [None, False])
+def test_a_pre_commit_that_forgets_to_return_offsets_fails_the_task(lost: bool | None) -> None:
+    """Else it would be given the same records for ever."""
+
+    class Forgetful(ModelTask):
+        def pre_commit(self, offsets: Any) -> Any:
+            self.flush(offsets)
+
+    model = _model_of(Forgetful())
+    model.gain(P[:1])
+    with pytest.raises(ConnectorError, match=r"must return the offsets .* returned a NoneType"):
+        model.step(set(), commit=False)
+        if lost is None:
+            model.step(set(), commit=True)
+        else:
+            model.give_up(P[:1], fails=False, lost=lost)
+
+
+def _model_of(task: ModelTask) -> SinkModel:
+    """A model with one record in each partition."""
+    model = SinkModel()
+    model.begin(first=0, counts=(1, 1, 1))
+    model.task = model.loop._task = task
+    task.initialize(model.loop)
+    return model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Message
 
-from connect_runtime.api import SinkBatch, SinkRecord, TopicPartition
+from connect_runtime.api import ConnectorError, SinkBatch, SinkRecord, TopicPartition
 from connect_runtime.tasks.delivery import PutBatch
 from connect_runtime.tasks.sink_offsets import SinkOffsets
 
@@ -37,6 +37,7 @@ def test_where_a_task_started_is_not_committed(offsets: SinkOffsets) -> None:
         ({FOREIGN: 1, A: 10}, {A: 10}),
         ({A: 5}, {}),
         ({A: 4}, {A: 4}),
+        ({A: -1, B: -2}, {}),
     ],
 )
 def test_what_pre_commit_may_return(
@@ -98,6 +99,14 @@ def test_nothing_beyond_a_rewind_is_committed_before_it(offsets: SinkOffsets) ->
     assert offsets.current([A]) == {A: 5}
     assert offsets.take_rewinds([A]) == {A: 5}
     assert offsets.take_rewinds([A]) == {}
+
+
+@pytest.mark.parametrize("offset", [-1, -2, -1001])
+def test_a_negative_offset_is_no_place_to_read_on(offsets: SinkOffsets, offset: int) -> None:
+    """To Kafka's client, -1 is the end of the partition: records would be passed over."""
+    with pytest.raises(ConnectorError, match=f"must not be a negative number: {offset} of t-0"):
+        offsets.ask({B: 1, A: offset})
+    assert offsets.take_rewinds([A, B]) == {}
 
 
 def test_a_rewind_goes_with_its_partition(offsets: SinkOffsets) -> None:
