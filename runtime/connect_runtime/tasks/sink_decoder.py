@@ -21,6 +21,7 @@ from connect_runtime.api import (
     DataError,
     Header,
     Headers,
+    RawHeaders,
     Read,
     SinkBatch,
     SinkRecord,
@@ -275,16 +276,24 @@ class _Part:
         """Converts messages; those of each topic together, if it matters."""
         if self.converter.ignores_context:
             topic = messages[0].topic() if messages else ""
-            return self.reader(topic, None, list(map(self.field, messages)))
+            return self._read(topic, None, messages)
         parts = []
         for topic, run in groupby(messages, Message.topic):
             group = list(run)
             headers = [message.headers() or [] for message in group]
             try:
-                parts.append(self.reader(topic, headers, list(map(self.field, group))))
+                parts.append(self._read(topic, headers, group))
             except UnreadableRows as error:  # they are counted within this topic's
                 raise DataError(str(error)) from error
         return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _read(
+        self, topic: str, headers: Sequence[RawHeaders] | None, messages: Sequence[Any]
+    ) -> Column:
+        found = self.reader(topic, headers, list(map(self.field, messages)))
+        if len(found.values) != len(messages):  # a converter may be anybody's
+            raise DataError(f"{len(messages)} messages were converted to {len(found.values)}")
+        return found
 
 
 def _part(stage: Stage, converter: Converter, field: Callable[[Any], Any]) -> _Part:

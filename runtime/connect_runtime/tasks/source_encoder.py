@@ -110,7 +110,8 @@ class Encoder:
     ) -> list[bytes | None] | None:
         if batch.keys is None and batch.key_schema is None:
             return None
-        keys = batch.keys or [None] * len(batch)
+        # not `or`: one key of an array that is 0 or empty is false
+        keys = [None] * len(batch) if batch.keys is None else batch.keys
         return self._key(batch.topic, headers, batch.key_schema, keys)
 
 
@@ -135,6 +136,8 @@ def _messages(
     values: list[bytes | None],
     sources: Callable[[], Iterator[SourceRecord]],
 ) -> Messages:
+    if len(values) != len(batch):  # a converter may be anybody's
+        raise ConnectorError(f"{len(batch)} values were converted to {len(values)}")
     if keys is None:
         messages: list[dict[str, Any]] = [{"value": value} for value in values]
     else:

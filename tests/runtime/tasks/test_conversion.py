@@ -92,6 +92,25 @@ class Registry(Converter):
         return read
 
 
+class Filtering(StringConverter):
+    """Leaves out values, which no converter may; the others would get wrong keys and offsets."""
+
+    ignores_context = True
+    reads_anything = False
+
+    def writer(self) -> Write:
+        write = super().writer()
+        return lambda topic, headers, schema, values: write(
+            topic, headers, schema, [value for value in values if value != "no"]
+        )
+
+    def reader(self) -> Read:
+        read = super().reader()
+        return lambda topic, headers, column: read(
+            topic, headers, [data for data in column if data != b"no"]
+        )
+
+
 @dataclass
 class Does(Transformation):
     """Applies a function."""
@@ -218,6 +237,20 @@ def test_each_bad_record_is_one_error_and_the_others_are_sent_in_order() -> None
     assert (Stage.KEY_CONVERTER, 500) in noted.stages
     assert noted.failures[0].class_name == "org.apache.kafka.connect.json.JsonConverter"
     assert isinstance(noted.failures[0].record, SourceRecord)
+
+
+def test_a_converter_that_leaves_values_out_loses_none() -> None:
+    filtering = Filtering()
+    filtering.configure({})
+    given = converters(value=filtering)
+    with pytest.raises(ConnectorError, match="1 values were converted to 0"):
+        sent(Outbound(given, NO_CHAIN, ErrorHandler()), [record("a"), record("no"), record("b")])
+
+    noted = Noted()
+    messages = [message(value, offset) for offset, value in enumerate((b"a", b"no", b"b"))]
+    batch = Decoder(given, NO_CHAIN, tolerant(noted)).batch(messages)
+    assert (batch.values, batch.offsets) == (["a", "b"], [0, 2])
+    assert [str(failure.error) for failure in noted.failures] == ["1 messages were converted to 0"]
 
 
 def test_an_error_after_the_chain_is_told_with_the_record_of_the_task() -> None:
