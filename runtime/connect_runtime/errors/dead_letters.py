@@ -7,6 +7,7 @@ those that the message has: a message that fails twice has two sets.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connect_runtime.api import ConnectorError
 from connect_runtime.errors.handler import RetriesEnded, Wait
-from connect_runtime.errors.stages import Failure
+from connect_runtime.errors.stages import Failure, Stage
 from connect_runtime.kafka.errors import reason
 from connect_runtime.metrics.task_metrics import TaskMetrics
 
@@ -62,8 +63,7 @@ def _class_name(error: Exception) -> str:
 
 
 class _Sent(Future[None]):
-    """Is done when Kafka has the message. Waiting for it serves the producer's callbacks: nothing
-    else does while the task waits."""
+    """Is done when Kafka has the message. Waiting for its result ends when the task is to end."""
 
     def __init__(self, wait: Callable[[Callable[[], bool], float], None]) -> None:
         super().__init__()
@@ -74,6 +74,15 @@ class _Sent(Future[None]):
         end."""
         self._wait(self.done, math.inf if timeout is None else timeout)
         return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Waits as `result` does, and returns what that would raise about the message."""
+        self._wait(self.done, math.inf if timeout is None else timeout)
+        return super().exception(0)
+
+    def cancel(self) -> bool:
+        """Returns False, as Kafka's own producers do: the message is on its way."""
+        return False
 
 
 class DeadLetterQueue:
@@ -98,6 +107,9 @@ class DeadLetterQueue:
         self._metrics = metrics or TaskMetrics()
         self._failed: KafkaError | None = None
         self._gave_up = False
+        self._lock = threading.Lock()
+        self._served = False  # on a thread of its own
+        self._closed = False
 
     def report(self, failure: Failure) -> Future[None]:
         """Sends the message. The result is done when Kafka has it, or has refused it. Raises
@@ -136,6 +148,8 @@ class DeadLetterQueue:
                 delivered(error.args[0], None)
                 break
         self._producer.poll(0)
+        if failure.stage is Stage.TASK_PUT and not sent.done():
+            self._serve_meanwhile()
         return sent
 
     def serve(self) -> None:
@@ -150,9 +164,30 @@ class DeadLetterQueue:
             raise _refused(self._topic, self._failed)
         return left == 0 and not self._gave_up
 
+    def _serve_meanwhile(self) -> None:
+        """Serves the producer on a thread until Kafka has answered all: a task may wait for its
+        reports in a way that does not serve it, such as `concurrent.futures.wait`."""
+        with self._lock:
+            if self._served:
+                return
+            self._served = True
+        name = "dead-letters"
+        serve, given = self._serve_all, (self._producer,)
+        threading.Thread(target=serve, args=given, name=name, daemon=True).start()
+
+    def _serve_all(self, producer: Producer) -> None:
+        while True:
+            producer.poll(_ROOM_S)
+            with self._lock:
+                if self._closed or not len(producer):
+                    self._served = False
+                    return
+
     def close(self) -> None:
         """Ends the producer; nothing may follow. An error's traceback may outlive the task and
         refer to this queue."""
+        with self._lock:
+            self._closed = True
         del self._producer
 
     def _until(self, done: Callable[[], bool], timeout_s: float) -> None:

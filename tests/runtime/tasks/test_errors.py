@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -536,6 +537,28 @@ def test_a_report_that_kafka_refuses_fails_the_task(cluster: Any, topic: Any, in
     assert outcome.ended is Ended.FAILED
     assert f"Could not write to the dead letter queue {queue}" in (outcome.trace or "")
     assert committed(cluster) < 0
+
+
+def waiting_for_all_reports(self: Any, record: Any) -> None:
+    Collecting.refuse(self, record)
+    report = self.reports[-1]
+    assert not report.cancel()
+    done, _ = futures.wait([report], timeout=30)
+    assert done
+    assert report.exception() is None
+
+
+def test_a_task_may_wait_for_its_reports_as_for_any_future(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(1)
+    produce(cluster.bootstrap_servers, cluster.data, [(None, b"1"), (None, b"2")])
+    task = collecting(refuses=(1,), refuse=waiting_for_all_reports)
+    running = started(cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster))
+    wait_until(lambda: committed(cluster) == 2, what="the commit")
+
+    assert stopped(cluster, running) is Ended.STOPPED
+    assert task.values == [2]
 
 
 def waiting_for_the_report(self: Any, record: Any) -> None:
