@@ -81,8 +81,12 @@ class TaskMetrics:
         self._state = (state, now)
 
     def client(self, kind: Literal["producer", "consumer"], statistics: str) -> None:
-        """Takes the statistics of a Kafka client of the task: librdkafka's JSON."""
-        found = client_reading(kind, statistics)
+        """Takes the statistics of a Kafka client of the task: librdkafka's JSON. Called by the
+        client, which passes on what is raised here to the task."""
+        try:
+            found = client_reading(kind, statistics)
+        except orjson.JSONDecodeError:  # librdkafka escapes nothing, such as quotes in client.id
+            return
         self._clients[found["client_id"]] = found
 
     def without_clients(self) -> None:

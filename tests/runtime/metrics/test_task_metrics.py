@@ -8,9 +8,11 @@ import threading
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
 from connect_runtime.storage.snapshots import State
+from support.wait import wait_until
 
 SOURCE = "kafka_connect_source_task_"
 SINK = "kafka_connect_sink_task_"
@@ -173,3 +175,27 @@ def test_what_is_counted_during_a_reading_does_not_fail_it(monkeypatch: pytest.M
         done.set()
         reader.join()
     assert failures == []
+
+
+@pytest.mark.parametrize("name", ['say "hi"', "back\\slash"])
+def test_a_client_whose_name_librdkafka_cannot_write_fails_no_task(
+    metrics: TaskMetrics, name: str
+) -> None:
+    """Connectors may have such names. What a callback raises would be raised to its task."""
+    told: list[str] = []
+
+    def take(statistics: str) -> None:
+        told.append(statistics)
+        metrics.client("producer", statistics)
+
+    settings = {"bootstrap.servers": "127.0.0.1:1", "client.id": name, "log_level": 0}
+    producer = Producer({**settings, "statistics.interval.ms": 10, "stats_cb": take})
+
+    def served() -> list[str]:
+        producer.poll(0.1)
+        return told
+
+    wait_until(served, what="statistics")
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(told[0])
+    assert values_of(metrics.reading())["clients"] == []
