@@ -70,7 +70,7 @@ def tasks_of(
             return
         if kind != "sink":
             if not any(view.runs[task].active for task in ids if task in view.runs):
-                yield from _fencing(view, state, wanted)
+                yield from _fencing(view, state, ids, wanted)
             return
     yield from wanted
 
@@ -215,15 +215,21 @@ def _startable(view: View, state: ConnectorState) -> bool:
     return instance is not None and instance.phase is InstancePhase.FAILED
 
 
-def _fencing(view: View, state: ConnectorState, wanted: Iterable[Effect]) -> Iterator[Effect]:
+def _fencing(
+    view: View, state: ConnectorState, ids: Iterable[TaskId], wanted: Iterable[Effect]
+) -> Iterator[Effect]:
     """Applies KIP-618's rule: a single task fences its single predecessor by itself. The record and
-    the assignments that follow it share a transaction."""
+    the assignments that follow it share a transaction.
+
+    Assignments of earlier leaders' attempts are withdrawn before: one that is about to make its
+    producer, which the fencing may miss, looks at its assignment after that."""
     count = len(state.task_configs)
     old = state.task_count_record
     fencing = view.fencings.get(state.name)
     if old is None or old == 0 or (old == 1 and count == 1):
         yield from (RecordFencing(state.name, count), *wanted)
     elif fencing is None or fencing.generation != state.generation:
+        yield from (Unassign(task) for task in ids if task in view.assignments.tasks)
         yield Fence(state.name, old, state.generation)
     elif fencing.done:
         yield from (RecordFencing(state.name, count), *wanted)

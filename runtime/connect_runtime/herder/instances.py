@@ -132,7 +132,9 @@ class Instances:
                 # The caller was told at once: a start may hang forever.
                 self._stop_plugin(name, live)
                 return
-            self._ask_tasks(name, serial)
+            asked = self._to_ask(name, serial)
+            if asked is not None:
+                self._ask_tasks(name, serial, asked)
         except BaseException as error:  # a plugin may also call sys.exit
             self._fail(name, serial, error, version, resolved)
         finally:
@@ -146,18 +148,27 @@ class Instances:
         self._report(InstanceFailed(name, serial, trace, version, config.reload_in_s))
 
     def _reconfigure(self, name: str, serial: int) -> None:
-        self._pool.submit(self._ask_tasks, name, serial)
+        """Asks for task configs soon. However often a plugin requests it, one call is in the pool,
+        which all connectors share."""
+        live = self._to_ask(name, serial)
+        if live is not None:
+            self._pool.submit(self._ask_tasks, name, serial, live)
 
-    def _ask_tasks(self, name: str, serial: int) -> None:
-        """Asks for task configs until there is no further request for them."""
+    def _to_ask(self, name: str, serial: int) -> _Live | None:
+        """Returns the instance to ask for task configs; None if it has not started, has stopped, or
+        is being asked, and will be once more."""
         with self._lock:
             live = self._live.get((name, serial))
             if live is None:
-                return
+                return None
             live.again = True
             if live.asking:
-                return
+                return None
             live.asking = True
+            return live
+
+    def _ask_tasks(self, name: str, serial: int, live: _Live) -> None:
+        """Asks for task configs until there is no further request for them."""
         pause_s = 0.0
         while True:
             with self._lock:

@@ -37,6 +37,7 @@ from connect_runtime.plugins.registry import Plugin
 from connect_runtime.settings.client_overrides import Kind
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import config_topic
+from connect_runtime.storage.assignments_topic import assignment_record
 from connect_runtime.storage.layered_offsets import OffsetWrites
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import ConnectorState
@@ -181,8 +182,17 @@ class ConnectorOffsets:
         state = self._checked(change)
         if not self._herder.view.exactly_once:
             return _Fencing(self._herder.view.term, 0, pending=False)
+        self._withdraw(change.name)
         tasks = state.task_count_record if state.pending_fencing else None
         return _Fencing(self._herder.view.term, tasks or 0, state.pending_fencing)
+
+    def _withdraw(self, name: str) -> None:
+        """Ends what is still assigned, before the fencing: an attempt that is about to make its
+        producer, which the fencing may miss, looks at its assignment after that."""
+        topic, assigned = self._topics.assignments, self._herder.view.assignments.tasks
+        records = [assignment_record(topic, t, None) for t in assigned if t.connector == name]
+        if records:
+            self._herder.write(records)
 
     def _write(self, change: Change, fenced: _Fencing, records: Sequence[NewRecord]) -> None:
         """Writes the records, unless another leader ran the connector meanwhile: its tasks are not

@@ -170,6 +170,15 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         ),
         (Fence("c", 2, 3),),
     ),
+    "earlier leaders' attempts lose their assignments before they are fenced": (
+        view(
+            connector(pending_fencing=True, task_count_record=2),
+            started(),
+            connector_status=UP,
+            assigned=(T0,),
+        ),
+        (Unassign(T0), Fence("c", 2, 3)),
+    ),
     "after a stop the record says zero": (
         view(
             connector(pending_fencing=True, task_count_record=0),

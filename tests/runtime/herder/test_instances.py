@@ -14,7 +14,7 @@ from connect_runtime.herder.events import Event, InstanceFailed, InstanceStarted
 from connect_runtime.herder.instances import Instances
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from support.connectors import ObedientSource
-from support.memory_cluster import MemoryCluster
+from support.memory_cluster import Later, MemoryCluster
 from support.wait import wait_until
 
 CONFIG = {"name": "c", "connector.class": f"{__name__}.SlowSource", "tasks.max": "9"}
@@ -70,3 +70,20 @@ def test_a_later_answer_is_never_overtaken_by_an_earlier_one(events: queue.Queue
     assert numbers == ["2", "3"]
     assert max(SlowSource.at_once) == 1
     instances.close(5)
+
+
+def test_requests_that_a_connector_repeats_do_not_fill_the_pool_of_all(
+    events: queue.Queue[Event],
+) -> None:
+    allow_modules({PLUGIN_MODULES: __name__})
+    sources, pool = MemoryCluster().leader().connect._sources, Later()
+    instances = Instances(events.put, sources, ConfigProviders({}), pool)
+    instances.start("c", 1, CONFIG)
+    pool.run()
+    for _ in range(100):
+        ObedientSource.contexts["c"].request_task_reconfiguration()
+    assert len(pool.waiting) == 1
+    SlowSource.go_on.set()
+    pool.run()
+    assert [answer(events).task_configs[0]["number"] for _ in range(2)] == ["1", "2"]
+    assert events.empty()

@@ -160,6 +160,29 @@ def test_offsets_are_not_altered_where_another_leader_ran_the_connector_meanwhil
     assert AT_ELSEWHERE[0].offset not in [found.offset for found in held]
 
 
+def test_offsets_are_not_altered_while_an_attempt_is_still_assigned() -> None:
+    """It could make its producer after the fencing, and move the offsets again."""
+    logs = RefusingLogs()
+    cluster = MemoryCluster(logs)
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(tasks="1"), None)
+    while not (made := cluster.attempts):
+        runtime.tick()
+        runtime.calls.run()
+    (late,) = made  # it has not begun
+    logs.refuses = lambda record: record.topic == TOPICS.assignments
+    runtime.verbs.stop("c")
+    with pytest.raises(RequestError):
+        runtime.verbs.alter_offsets("c", AT_ELSEWHERE)
+
+    logs.refuses = lambda record: False
+    runtime.verbs.alter_offsets("c", AT_ELSEWHERE)
+    late.step()
+    assert (late.state, late.alive) == (None, False)
+    (found,) = cluster.offsets.connectors["c"].values()
+    assert found.offset == AT_ELSEWHERE[0].offset
+
+
 class _LogsWithAFence(RefusingLogs):
     meanwhile: Callable[[], None] | None = None
 
