@@ -21,6 +21,7 @@ _TASK_MB: Final = 10.0
 _SETTLED_S: Final = 150.0
 _MEASURED_S: Final = 60.0
 _DAEMON: Final = "connect_runtime.spark.daemon"
+_PARENT, _GROUP = 1, 2  # among the fields that follow the command's name
 
 
 def density(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple[str, bool]:
@@ -63,15 +64,14 @@ def density(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple[
 
 
 def _tasks(running: Worker) -> set[int]:
-    """The processes of tasks: in the group that Spark's daemon leads."""
+    """The processes of tasks: forked by Spark's daemon, each in a group of its own."""
     found = running.cpu_times()
     python = {n for n in found if _DAEMON in Path(f"/proc/{n}/cmdline").read_text()}
-    daemons = {number for number in python if _group(number) == number}
-    return {number for number in python - daemons if _group(number) in daemons}
+    return {n for n in python if _stat(n, _GROUP) == n and _stat(n, _PARENT) in python}
 
 
-def _group(number: int) -> int:
-    return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[2])
+def _stat(number: int, field: int) -> int:
+    return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[field])
 
 
 def _pss_mb(number: int) -> float | None:

@@ -59,28 +59,38 @@ def marked(mark: str) -> list[Process]:
 
 
 def task_processes(among: Sequence[Process]) -> list[Process]:
-    """Those that run one task each: in the groups of Spark's Python daemons."""
-    python = [each for each in among if _DAEMON in each.command]
+    """Those that run one task each: forked by Spark's Python daemons, and in their groups until
+    they lead groups of their own."""
     daemons = {each.pid for each in daemon_processes(among)}
-    return [each for each in python if each.pid not in daemons and _group(each.pid) in daemons]
+    return [
+        each
+        for each in _python(among)
+        if _parent(each.pid) in daemons and _group(each.pid) in (each.pid, _parent(each.pid))
+    ]
 
 
 def daemon_processes(among: Sequence[Process]) -> list[Process]:
-    """Those from which Spark forks Python: each leads a group."""
-    return [each for each in among if _DAEMON in each.command and _group(each.pid) == each.pid]
+    """Those from which Spark forks Python: each leads a group, and none of them forked it."""
+    python = _python(among)
+    forkers = {each.pid for each in python} | {1}  # 1 adopts tasks whose daemon is gone
+    return [
+        each for each in python if _group(each.pid) == each.pid and _parent(each.pid) not in forkers
+    ]
 
 
 def follower_processes(among: Sequence[Process]) -> list[Process]:
     """Those that follow assignments for all tasks of a daemon: forked by who watches over them,
-    its only fork outside of its group."""
-    python = [each for each in among if _DAEMON in each.command]
-    daemons = {each.pid for each in daemon_processes(among)}
+    its only fork that keeps the group in which the daemon was started."""
+    daemons, tasks = daemon_processes(among), task_processes(among)
+    forkers = {each.pid for each in daemons}
     watching = {
-        each.pid
-        for each in python
-        if _parent(each.pid) in daemons and _group(each.pid) not in daemons
+        each.pid for each in _python(among) if _parent(each.pid) in forkers and each not in tasks
     }
-    return [each for each in python if _parent(each.pid) in watching]
+    return [each for each in _python(among) if _parent(each.pid) in watching]
+
+
+def _python(among: Sequence[Process]) -> list[Process]:
+    return [each for each in among if _DAEMON in each.command]
 
 
 def pss_mb(of: Process) -> float:

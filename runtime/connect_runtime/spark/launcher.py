@@ -11,6 +11,7 @@ import contextlib
 import functools
 import itertools
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -312,6 +313,9 @@ class SparkLauncher:
     def _job(self, attempt: _Attempt, session: SparkSession, hosts: Collection[str]) -> Any:
         """Returns an RDD that runs the attempt when it is collected."""
         launch, context = attempt.launch, session.context
+        # Py4J would give up the call that lasts as long as the task, at a limit that a plugin in
+        # this process has set for all new sockets
+        socket.setdefaulttimeout(None)
         context.setJobGroup(attempt.group, f"task {launch.id}, attempt {launch.attempt}")
         if session.local:
             attempt.lease = Lease(session.leases)

@@ -20,8 +20,6 @@ from connect_runtime.kafka.process import end_process, start_time
 _log = logging.getLogger(__name__)
 
 _POLL_S = 0.05
-# The worker's locks: a lock lasts as long as its process.
-_held: list[int] = []
 
 
 class Lease:
@@ -77,19 +75,19 @@ def confirm_death(lease: Lease, grace_s: float, most_s: float) -> bool:
     return True
 
 
-def hold(path: str) -> bool:
-    """Locks the lease until this process, the worker, ends. Returns False if the lease is over."""
+def hold(path: str) -> int | None:
+    """Locks the lease until this process, the worker, ends. Returns the descriptor that holds the
+    lock; None if the lease is over."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:
-        return False
+        return None
     if not _locked(descriptor) or not os.path.exists(path):  # noqa: PTH110 - a plain string
         os.close(descriptor)
-        return False
+        return None
     with contextlib.suppress(OSError):  # such as a full disk: then it cannot be killed by its pid
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-    _held.append(descriptor)
-    return True
+    return descriptor
 
 
 def _locked(descriptor: int) -> bool:

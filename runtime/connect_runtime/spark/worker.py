@@ -26,6 +26,7 @@ from pyspark import TaskContext
 
 from connect_runtime.logs.log_format import process_is_about
 from connect_runtime.metrics.task_metrics import TaskMetrics
+from connect_runtime.spark.forks import keep_from_forks, sockets
 from connect_runtime.spark.lease import hold
 from connect_runtime.spark.messages import (
     Envelope,
@@ -160,7 +161,8 @@ def _answer(envelope: Envelope, body: Body | None) -> Outcome:
         # Spark retries after a lost executor, whatever its settings; the executor may not be dead
         trace = "The executor was lost; Spark's own retry does nothing"
         return Outcome(envelope.id, envelope.attempt, Ended.LOST, trace, dead=False)
-    if envelope.lease is not None and not hold(envelope.lease):
+    held = None if envelope.lease is None else hold(envelope.lease)
+    if envelope.lease is not None and held is None:
         return Outcome(envelope.id, envelope.attempt, Ended.ORPHANED)
     try:
         launch = launch_from_json(unseal(envelope.sealed, key_of()))
@@ -168,6 +170,10 @@ def _answer(envelope: Envelope, body: Body | None) -> Outcome:
         return Outcome(envelope.id, envelope.attempt, Ended.FAILED, str(error))
     if envelope.lease is None:  # the process of another machine, whose packages may differ
         check_plugins(launch)
+    keep_from_forks(sockets() if held is None else [*sockets(), held])
+    with contextlib.suppress(OSError):
+        # a plugin that signals its process group, to end what it started, must end no other task
+        os.setpgid(0, 0)
     return _run(launch, body, envelope.lease)
 
 

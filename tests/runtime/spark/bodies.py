@@ -32,12 +32,15 @@ def launch(connector: str, *, task: int = 0, attempt: int = 1, **config: str) ->
 
 
 def body_in(folder: Path) -> Body:
-    """Runs `echo`, `throw`, `exit`, `crash`, `wait` (until orphaned), `deaf` (for ever), and
-    `forks` (for ever, after it started a process that survives it)."""
+    """Runs `echo`, `throw`, `exit`, `crash`, `wait` (until orphaned), `deaf` (for ever), `ends its
+    group`, and for ever, after they started a process that survives them, `forks` and `shares`,
+    whose fork keeps all that it has."""
     place = str(folder)
 
     def body(launch: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
+        import ctypes
         import os
+        import signal
         import time
         from pathlib import Path
 
@@ -53,13 +56,16 @@ def body_in(folder: Path) -> Body:
             raise SystemExit(3)
         if kind == "crash":
             os._exit(3)
-        if kind == "forks":
-            child = os.fork()
+        if kind == "ends its group":
+            os.killpg(os.getpgid(0), signal.SIGKILL)
+        if kind in ("forks", "shares"):
+            # C code forks without Python's knowledge
+            child = os.fork() if kind == "forks" else ctypes.CDLL(None).fork()
             if child == 0:
                 time.sleep(60)
                 os._exit(0)
             at.with_name(f"{at.name}-child").write_text(str(child))
-        while kind in ("deaf", "forks") or (kind == "wait" and not orphaned()):
+        while kind in ("deaf", "forks", "shares") or (kind == "wait" and not orphaned()):
             time.sleep(0.05)
         if kind == "wait":
             at.with_name(f"{at.name}-drained").touch()

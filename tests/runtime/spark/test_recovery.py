@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,20 +153,68 @@ def test_what_may_live_is_said_and_takes_up_its_slot(
 ) -> None:
     monkeypatch.setattr(launching, "_DEATH_MAX_S", 2.0)
     wait_for_slots(launcher)
-    given = launch("forks", attempt=8)
+    given = launch("shares", attempt=8)
     launcher.launch(given, endings)
     pid = running(folder, given)
     at = folder / f"{given.id}-8-child"
     child = process(int(wait_until(lambda: at.exists() and at.read_text(), what="the child")))
     assert child is not None
     launcher.kill(given.id, given.attempt)
-    lost = endings.wait("forks", 8)
+    lost = endings.wait("shares", 8)
     assert (lost.ended, lost.trace, lost.dead) == (Ended.LOST, "killed", False)
     assert is_gone(pid)
     assert launcher.active == 1
     kill(child)
     wait_until(lambda: launcher.active == 0, what="the slot to be free")
     assert len(endings.told) == 1
+
+
+def test_a_killed_python_worker_is_lost_whatever_it_forked(
+    launcher: SparkLauncher, folder: Path, endings: Endings
+) -> None:
+    given = launch("forks", attempt=8)
+    launcher.launch(given, endings)
+    at = folder / f"{given.id}-8-child"
+    child = process(int(wait_until(lambda: at.exists() and at.read_text(), what="the child")))
+    assert child is not None
+    os.kill(running(folder, given), signal.SIGKILL)
+    lost = endings.wait("forks", 8)
+    assert (lost.ended, lost.dead, launcher.active) == (Ended.LOST, True, 0)
+    assert child.alive
+    kill(child)
+
+
+def test_a_task_that_ends_its_process_group_ends_no_other(
+    launcher: SparkLauncher, folder: Path, endings: Endings
+) -> None:
+    sibling, given = launch("wait", attempt=11), launch("ends its group", attempt=11)
+    launcher.launch(sibling, endings)
+    stays = running(folder, sibling)
+    launcher.launch(given, endings)
+    assert endings.wait("ends its group", 11).ended is Ended.LOST
+    assert not is_gone(stays)
+    assert not endings.of("wait", 11)
+    launcher.kill(sibling.id, sibling.attempt)
+    endings.wait("wait", 11)
+
+
+def test_a_time_limit_that_a_plugin_gives_all_sockets_ends_no_task(
+    launcher: SparkLauncher, folder: Path, endings: Endings
+) -> None:
+    """The driver's process runs plugins, too, and each task is one long call of it."""
+    given = launch("wait", attempt=12)
+    socket.setdefaulttimeout(0.2)
+    try:
+        launcher.launch(given, endings)
+        pid = running(folder, given)
+        launcher.launch(launch("echo", attempt=12), endings)
+        endings.wait("echo", 12)
+    finally:
+        socket.setdefaulttimeout(None)
+    assert not is_gone(pid)
+    assert not endings.of("wait", 12)
+    launcher.kill(given.id, given.attempt)
+    endings.wait("wait", 12)
 
 
 def test_a_killed_python_worker_is_lost_and_its_siblings_go_on(
