@@ -19,9 +19,9 @@ from connect_runtime.kafka.embedded import EmbeddedBroker
 from support.processes import (
     Process,
     daemon_processes,
-    follower_processes,
     frozen,
     kill,
+    node_servers,
     process,
 )
 from support.unruly import RETRYING
@@ -139,19 +139,19 @@ def spark_daemon_killed(world: World) -> Iterator[None]:
 
 
 @contextmanager
-def follower_killed(world: World) -> Iterator[None]:
-    """The process that follows assignments for all tasks. They follow by themselves, and another
-    one is started for later tasks."""
-    kill(*follower_processes(world.leader.processes))
-    wait_until(lambda: follower_processes(world.leader.processes), what="another follower")
+def node_server_killed(world: World) -> Iterator[None]:
+    """The process that serves all tasks of a node. They follow assignments by themselves, and
+    another one is started for later tasks."""
+    kill(*node_servers(world.leader.processes))
+    wait_until(lambda: node_servers(world.leader.processes), what="another node server")
     yield
 
 
 @contextmanager
-def follower_frozen(world: World) -> Iterator[None]:
-    (follower,) = follower_processes(world.leader.processes)
-    with frozen([follower]):
-        wait_until(lambda: not follower.alive, what="the follower to be noticed")
+def node_server_frozen(world: World) -> Iterator[None]:
+    (server,) = node_servers(world.leader.processes)
+    with frozen([server]):
+        wait_until(lambda: not server.alive, what="the node server to be noticed")
         yield
 
 

@@ -78,9 +78,9 @@ def daemon_processes(among: Sequence[Process]) -> list[Process]:
     ]
 
 
-def follower_processes(among: Sequence[Process]) -> list[Process]:
-    """Those that follow assignments for all tasks of a daemon: forked by who watches over them,
-    its only fork that keeps the group in which the daemon was started."""
+def node_servers(among: Sequence[Process]) -> list[Process]:
+    """Those that serve all tasks of a daemon: forked by who watches over them, its only fork that
+    keeps the group in which the daemon was started."""
     daemons, tasks = daemon_processes(among), task_processes(among)
     forkers = {each.pid for each in daemons}
     watching = {

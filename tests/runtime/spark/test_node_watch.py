@@ -1,4 +1,4 @@
-"""Processes that stay stopped are killed, and who follows assignments is replaced."""
+"""Processes that stay stopped are killed, and the one that serves a node is replaced."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from connect_runtime.spark.node_watch import LOOKS, Seen, look
 from support.processes import (
     Process,
     daemon_processes,
-    follower_processes,
     kill,
+    node_servers,
     of_session,
     process,
 )
@@ -113,25 +113,25 @@ def session(tmp_path: Path) -> Iterator[Callable[[], list[Process]]]:
         kill(*of_session(shell.pid)[1:])
 
 
-def test_who_follows_assignments_is_replaced_and_ends_with_the_daemon(
+def test_who_serves_a_node_is_replaced_and_ends_with_the_daemon(
     session: Callable[[], list[Process]],
 ) -> None:
-    def follower() -> Process | None:
-        return next(iter(follower_processes(session())), None)
+    def server() -> Process | None:
+        return next(iter(node_servers(session())), None)
 
-    first = wait_until(follower, what="a follower")
+    first = wait_until(server, what="a node server")
     kill(first)
-    second = wait_until(follower, what="another one")
+    second = wait_until(server, what="another one")
     with stopped([second]):
         wait_until(lambda: not second.alive, what="it to be noticed")
-    wait_until(follower, what="a third one")
+    wait_until(server, what="a third one")
     kill(*daemon_processes(session()))
     wait_until(lambda: not _python(session()), what="all to end")
 
 
 def test_a_daemon_that_is_frozen_is_killed(session: Callable[[], list[Process]]) -> None:
     """It would start no more tasks; Spark starts another one."""
-    wait_until(lambda: follower_processes(session()), what="its processes")
+    wait_until(lambda: node_servers(session()), what="its processes")
     with stopped(daemon_processes(session())):
         wait_until(lambda: not _python(session()), what="all to end")
 
