@@ -19,6 +19,7 @@ from connect_specs.states import TargetState
 # The number of the connector itself among its tasks
 CONNECTOR = -1
 NO_TASKS = "it has no tasks"
+NO_STATUS = "it has no status yet"
 _MAY_HAVE_NONE = "if it is to have none, its spec says so with health: {allow_zero_tasks: true}"
 
 
@@ -69,7 +70,7 @@ def judge(look: Observation, wanted: Wanted) -> Judged:
     """Whether the connector and its tasks are as wanted; one failure is enough to fail it."""
     status = look.status
     if status is None:
-        return Judged(Verdict.UNSETTLED, "it has no status yet")
+        return Judged(Verdict.UNSETTLED, NO_STATUS)
     parts = dict(_parts(look, status, wanted.target))
     counting = {number: part for number, part in parts.items() if number not in look.restarting}
     failed = [(number, part) for number, part in counting.items() if part.state is State.FAILED]
@@ -125,7 +126,7 @@ def _who(number: int) -> str:
 def still_running(status: ConnectorStatus | None) -> str:
     """What still runs of a connector that was asked to stop; empty once it is stopped."""
     if status is None:
-        return "it has no status yet"
+        return NO_STATUS
     if status.connector.state is State.STOPPED:
         return tasks_left(status)
     return anything_left(status)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from connect_reconciler.apply.edges import FATAL, Edges
 from connect_reconciler.apply.executor import Executor
 from connect_reconciler.apply.health import (
+    NO_STATUS,
     Judged,
     Observation,
     Periods,
@@ -35,6 +36,7 @@ _UNTIL = {
     TargetState.STOPPED: "it is stopped",
 }
 _FAILURES = (Verdict.FAILED, Verdict.OLD_FAILURE)
+_DELETED = "it is not there any more: it was deleted outside connect"
 
 
 def await_health(
@@ -74,8 +76,19 @@ def await_health(
         # All is done and recorded; only the health could not be read
         health, why = Health.UNKNOWN, str(error)
     for name, state in pending.items():
-        found[name] = _unfinished(found[name], state, executor, health, why)
+        if health is Health.TIMED_OUT and state.judged.detail == NO_STATUS and _gone(name, edges):
+            found[name] = replace(found[name], health=Health.FAILED, health_detail=_DELETED)
+        else:
+            found[name] = _unfinished(found[name], state, executor, health, why)
     return found
+
+
+def _gone(name: str, edges: Edges) -> bool:
+    """Whether somebody deleted the connector meanwhile."""
+    try:
+        return edges.read_back(name) is None
+    except ConnectError:
+        return False
 
 
 def _any_unsure(pending: Mapping[str, Watch]) -> bool:

@@ -167,6 +167,24 @@ def test_lag_that_cannot_be_read_is_said(error: ConnectError, health: Health, de
     assert (report.connectors[0].health, report.connectors[0].health_detail) == (health, detail)
 
 
+class Deleted(FakeCluster):
+    """Somebody deletes the connector once it is waited for."""
+
+    def status(self, name: str) -> ConnectorStatus | None:
+        if self.config(name) is not None:
+            self.delete(name)
+        return None
+
+
+def test_a_connector_that_is_deleted_meanwhile_is_not_one_that_has_yet_to_start() -> None:
+    world = Applying(key=b"key")
+    world.kafka.create_topics()
+    cluster = Deleted(world.kafka, runs_tasks=True)
+    (report,) = world.apply(desired_of(desired()), cluster=cluster).connectors
+    assert report.health is Health.FAILED
+    assert report.health_detail == "it is not there any more: it was deleted outside connect"
+
+
 STANDINGS: Mapping[str, tuple[Mapping[str, str], Lags]] = {
     "its committed offsets, else the log's start": (
         {"topics": "t"},

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+import orjson
+
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.live import Kind, Live, TopicLogs
 from connect_reconciler.model.offsets import sink_offset, sink_partition
@@ -17,6 +19,10 @@ from connect_specs.diagnostics import Diagnostic, Location, warning
 from connect_specs.partitions import content_hash, is_sink_partition, partition_key
 
 _SHAPE = "plan.pin-shape"
+# Of a record that Kafka takes by default, which over REST alone is a config with all else in it
+_PIN_BYTES = 700_000
+# `{"partition":` and `"offset":` of each entry
+_ENTRY_BYTES = 26
 
 
 def reused_id(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
@@ -59,6 +65,28 @@ def wrong_offsets(changes: ConnectorDiff, context: Context) -> Iterator[Diagnost
     for problem in _problems(changes, changes.pin, pin, context.live):
         what = f"pin {pin.id} of {changes.name}: {problem.what}"
         yield replace(problem, what=what, where=_place(changes))
+
+
+def too_large(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """A pin must fit into one record of the ledger: it would be applied and never recorded, and its
+    connector stay stopped."""
+    if changes.pin is None:
+        return
+    entries = changes.pin.entries or ()
+    size = sum(
+        len(partition_key(each.partition)) + len(orjson.dumps(each.offset)) + _ENTRY_BYTES
+        for each in entries
+    )
+    if size > _PIN_BYTES:
+        yield Diagnostic(
+            "plan.pin-too-large",
+            f"pin {changes.pin.pin} of {changes.name} sets the offsets of"
+            f" {counted(len(entries), 'partition')}, more than the ledger can keep",
+            _place(changes),
+            why=f"they take {size:,} bytes in one record, and {_PIN_BYTES:,} fit",
+            hint="set them with several pins of fewer partitions, applied one after another",
+            blocks="offsets",
+        )
 
 
 def perhaps_applied(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:

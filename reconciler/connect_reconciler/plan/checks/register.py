@@ -45,6 +45,7 @@ CONNECTOR_CHECKS: Final[tuple[ConnectorCheck, ...]] = (
     pins.reused_id,
     pins.unknown_kind,
     pins.wrong_offsets,
+    pins.too_large,
     groups.pinned_offsets_in_use,
 )
 # Run for each connector with a pin to apply, unless an error blocks its offsets.

@@ -27,6 +27,9 @@ def for_rollback(problem: Diagnostic, apply_id: str) -> Diagnostic | None:
         what = f"{problem.where} was not there before apply {apply_id}, and is protected"
         hint = "apply its spec with prevent_delete: false, then run this again"
         return replace(problem, what=f"{what} against deletion", hint=hint)
+    if problem.code == "plan.pin-too-large":
+        hint = "leave it out with --exclude, and set its offsets with `connect offsets alter`"
+        return replace(problem, hint=hint)
     return problem
 
 
