@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from connect_runtime.api import ConnectorError
 from connect_runtime.herder import reads, requests
 from connect_runtime.herder.effects import Effect, Reassign
 from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
 from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.kinds import Kinds
 from connect_runtime.herder.offset_changes import ConnectorOffsets
 from connect_runtime.herder.restart import restart_effects, task_restart_effects
 from connect_runtime.herder.runs import RunPhase
@@ -63,6 +63,7 @@ class ConnectCluster:
         self._problem = problem
         self._tracking = tracking
         self._offsets_problem = offsets_problem
+        self._kinds = Kinds()
 
     # --- reads ---
 
@@ -70,13 +71,13 @@ class ConnectCluster:
         return list(self._herder.view.config.connectors)
 
     def info(self, name: str) -> ConnectorInfo:
-        return reads.info(self._herder.view, name, _kind)
+        return reads.info(self._herder.view, name, self._kinds.of)
 
     def config(self, name: str) -> Mapping[str, str]:
         return requests.known(self._herder.view.config, name, reads.NOT_FOUND).config
 
     def status(self, name: str) -> ConnectorStatus:
-        return reads.status(self._herder.view, name, _kind)
+        return reads.status(self._herder.view, name, self._kinds.of)
 
     def tasks(self, name: str) -> Sequence[TaskInfo]:
         return reads.tasks(self._herder.view, name)
@@ -296,10 +297,3 @@ class ConnectCluster:
             ) from error
         except TimeoutError as error:
             raise RequestError(500, "Request timed out", Refusal.TIMED_OUT) from error
-
-
-def _kind(class_name: str) -> str:
-    try:
-        return registry.connector(class_name).kind
-    except ConnectorError:
-        return "unknown"

@@ -45,6 +45,10 @@ Kind: TypeAlias = Literal[
 ]
 
 
+# What any code may throw when it is imported or asked
+_THROWN: Final = (Exception, SystemExit)
+
+
 class NoSuchClass(ConnectorError):
     """No installed connector has this name, in Connect's words."""
 
@@ -271,7 +275,14 @@ def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
         raise ConnectorError(f"{name} cannot be imported: {error}") from error
     except ImportError as error:
         raise ConnectorError(f"{name} cannot be imported: {error}") from error
-    return (_plugin(cls, _path(cls), kind),) if _is_a(cls, (base,)) else ()
+    except _THROWN as error:
+        raise ConnectorError(f"{name} cannot be imported: {_short_text(error)}") from error
+    if not _is_a(cls, (base,)):
+        return ()
+    try:
+        return (_plugin(cls, _path(cls), kind),)
+    except _THROWN as error:
+        raise ConnectorError(f"{name} does not say its version: {_short_text(error)}") from error
 
 
 def _installed(built_in: Mapping[str, str], group: str, kind: _KindOf) -> tuple[Plugin, ...]:
@@ -280,7 +291,7 @@ def _installed(built_in: Mapping[str, str], group: str, kind: _KindOf) -> tuple[
         try:
             cls = entry.load()
             found.append(_plugin(cls, _path(cls), kind))
-        except Exception as error:
+        except _THROWN as error:
             # the other plugins stay available
             _log.warning("The plugin %s (%s) cannot be used: %s", entry.name, entry.value, error)
     return tuple(found)
@@ -316,6 +327,10 @@ def _load(path: str) -> Any:
     if not module:
         raise ValueError(f"{path} names no module")
     return getattr(importlib.import_module(module), name)
+
+
+def _short_text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _path(cls: type[Any]) -> str:

@@ -252,7 +252,7 @@ def _answer(resource: Resource, call: Call) -> Response | NotLeader:
         return response(_refused(error))
     except ConnectError as error:
         return response(error_reply(500, str(error)))
-    except Exception as error:
+    except BaseException as error:  # a plugin may also call sys.exit
         where = "".join(traceback.format_tb(error.__traceback__))
         _log.error("A request failed with %s:\n%s", type(error).__name__, where)
         return response(_unexpected(error))
@@ -268,7 +268,7 @@ def _refused(error: RequestError) -> Reply:
     return Reply(found.status, found.json, {REFUSAL_HEADER: error.refusal.value})
 
 
-def _unexpected(error: Exception) -> Reply:
+def _unexpected(error: BaseException) -> Reply:
     """Returns an error without its text, which may hold the values of a config."""
     return error_reply(500, f"Unexpected {type(error).__name__}; the worker's log says where")
 

@@ -110,6 +110,28 @@ def test_nothing_is_called_of_a_class_that_is_no_plugin(acme: Path) -> None:
     assert list(acme.glob("*.trapped")) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("raise RuntimeError('no licence')", "cannot be imported: RuntimeError: no licence"),
+        ("import sys; sys.exit('no licence')", "cannot be imported: SystemExit: no licence"),
+        (
+            "from connect_runtime.connectors.file_source import FileStreamSourceConnector\n"
+            "class Lines(FileStreamSourceConnector):\n"
+            "    def version(self): raise OSError('no licence')\n",
+            "does not say its version: OSError: no licence",
+        ),
+    ],
+)
+def test_whatever_a_module_does_is_an_error_of_its_connector(
+    acme: Path, text: str, why: str
+) -> None:
+    modules.allow_modules({"plugin.modules": acme.name})
+    (acme / "lines.py").write_text(text)
+    with pytest.raises(ConnectorError, match=f"lines.Lines {why}"):
+        registry.connector(f"{acme.name}.lines.Lines")
+
+
 def test_a_task_class_that_tasks_could_not_import_is_refused_beforehand(acme: Path) -> None:
     found = importlib.import_module(f"{acme.name}.other").Task
     with pytest.raises(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,8 +14,10 @@ from connect_runtime.herder import reads
 from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.kinds import Kinds
 from connect_runtime.herder.offset_changes import ConnectorOffsets
 from connect_runtime.herder.view import View
+from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.rest.connectors import Connectors
 from connect_runtime.rest.exchange import Call
 from connect_runtime.settings.topic_tracking import TopicTracking
@@ -26,6 +30,7 @@ from connect_runtime.storage.snapshots import (
     TaskId,
 )
 from connect_specs.names import ClusterTopics
+from support.wait import wait_until
 
 RUNNING = Status(State.RUNNING, "w:1", 1)
 
@@ -88,3 +93,38 @@ def test_the_newest_snapshot_counts() -> None:
     assert len(reads.status(view_of(1, 3), "c0000", str).tasks) == 3
     with pytest.raises(RequestError, match="No status found for connector c0001"):
         reads.status(view_of(1, 3), "c0001", str)
+
+
+def test_a_class_that_hangs_or_exits_when_it_is_imported_holds_up_no_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    begun = tmp_path / "begun"
+    (tmp_path / "hanging_plugin.py").write_text(
+        f"import pathlib, threading\npathlib.Path({str(begun)!r}).touch()\n"
+        "threading.Event().wait()\n"
+    )
+    (tmp_path / "exiting_plugin.py").write_text("import sys\nsys.exit('no licence')\n")
+    allow_modules({PLUGIN_MODULES: "hanging_plugin, exiting_plugin"})
+    kinds = Kinds(wait_s=0.2)
+    assert kinds.of("exiting_plugin.Source") == "unknown"
+    assert kinds.of("hanging_plugin.Source") == "unknown"
+    wait_until(begun.exists, what="the import to hang")
+    for _ in range(1_000):
+        assert kinds.of("hanging_plugin.Source") == "unknown"
+    assert kinds.of("FileStreamSource") == "source"
+    assert kinds.of("org.apache.kafka.connect.file.FileStreamSinkConnector") == "sink"
+
+
+def test_a_class_that_could_not_be_used_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    module = tmp_path / "late_plugin.py"
+    module.write_text("raise RuntimeError('no licence yet')\n")
+    allow_modules({PLUGIN_MODULES: "late_plugin"})
+    kinds = Kinds(wait_s=0.1)
+    assert kinds.of("late_plugin.Source") == "unknown"
+    module.write_text("from support.connectors import ObedientSource as Source\n")
+    wait_until(lambda: kinds.of("late_plugin.Source") == "source", what="the class")

@@ -389,17 +389,22 @@ def test_a_bug_is_a_500_in_connects_shape(
     assert "A request failed" in caplog.text
 
 
+@pytest.mark.parametrize("thrown", [ValueError, SystemExit])
 def test_an_unexpected_error_shows_no_value_of_a_config(
-    verbs: FakeVerbs, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    verbs: FakeVerbs,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    thrown: type[BaseException],
 ) -> None:
     password = "hunter2"
 
     def fail(name: str) -> None:
-        raise ValueError(f"cannot parse {password}")
+        raise thrown(f"cannot parse {password}")
 
     monkeypatch.setattr(verbs, "info", fail)
     found = client_of(verbs)("GET", "/connectors/fs/config")
-    assert found.json() == error(500, "Unexpected ValueError; the worker's log says where")
+    text = f"Unexpected {thrown.__name__}; the worker's log says where"
+    assert found.json() == error(500, text)
     assert "in fail" in caplog.text
     assert password not in caplog.text
 
