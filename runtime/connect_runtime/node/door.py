@@ -160,7 +160,10 @@ def connect(wait_s: float) -> socket.socket | None:
     """Returns a connection for one request; None if nobody serves here."""
     if _door is None:
         return None
-    ours, theirs = socket.socketpair()
+    try:
+        ours, theirs = socket.socketpair()
+    except OSError:  # this process has no more descriptors: a plugin may leak them
+        return None
     try:
         _door.settimeout(wait_s)
         socket.send_fds(_door, [b"."], [theirs.fileno()])

@@ -106,9 +106,14 @@ class Reporter:
         self._closed.set()
 
     def _run(self) -> None:
-        writer = self._writer()
+        writer: StatusWriter | None = None
         try:
+            writer = self._writer()
             self._write_all(writer)
+        except Exception:
+            _log.exception("Task %s: its status cannot be written", self._launch.id)
+            with self._lock:
+                self._writing = None  # the next record is tried with another thread
         finally:
             if writer is not None:
                 writer.close()

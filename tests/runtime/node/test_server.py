@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -244,6 +245,18 @@ def test_who_asks_for_nothing_known_is_refused(slow: Slow, line: bytes) -> None:
         assert connected.recv(1) == b""
     slow.go.set()
     assert Ask("a").answered() is not None
+
+
+def test_a_task_without_descriptors_gets_no_answer(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plugin may leak them; what the task asks Kafka by itself then says so."""
+
+    def none_left() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(node_door.socket, "socketpair", none_left)
+    assert node_door.ask(READ, {}) is None
 
 
 def test_only_so_many_tasks_are_served_as_descriptors_are_left_over(slow: Slow) -> None:

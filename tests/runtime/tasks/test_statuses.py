@@ -13,6 +13,7 @@ from connect_runtime.kafka.ports import free_port
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks.launch import Ended
 from connect_runtime.tasks.status import Reporter
+from connect_runtime.tasks.worker_topics import open_statuses
 from support.broker import read_to_end
 from support.guarded_broker import GuardedBroker
 from support.wait import wait_until
@@ -50,6 +51,31 @@ def test_writing_never_waits_and_what_was_written_arrives_in_order(
         lambda: not [t for t in threading.enumerate() if t.name == "statuses"],
         what="both threads to end",
     )
+
+
+def test_a_writer_that_breaks_is_replaced_for_the_next_status(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plugin may have left the process without descriptors for a while."""
+    opened: list[Any] = []
+
+    class Breaking:
+        def write(self, record: Any) -> None:
+            raise OSError("Too many open files")
+
+        def close(self) -> None: ...
+
+    def first_breaks(launch: Any) -> Any:
+        opened.append(launch)
+        return Breaking() if len(opened) == 1 else open_statuses(launch)
+
+    monkeypatch.setattr("connect_runtime.tasks.status.open_statuses", first_breaks)
+    reporter = Reporter(cluster.launch(TASK, {}))
+    reporter.write(reporter.record(State.RUNNING))
+    wait_until(lambda: reporter._writing is None, what="the first writer to break")
+    reporter.write(reporter.record(State.PAUSED))
+    reporter.close()
+    assert cluster.status(TASK)["state"] == "PAUSED"
 
 
 def test_a_status_that_cannot_be_written_stops_no_records(
