@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -695,15 +696,16 @@ def test_a_stop_does_not_wait_for_a_retry(cluster: Any, topic: Any, install: Any
     assert tried == [1]
 
 
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
 def test_what_was_taken_before_a_failure_is_flushed_and_committed(
-    cluster: Any, topic: Any, install: Any
+    cluster: Any, topic: Any, install: Any, error: type[BaseException]
 ) -> None:
     topic(1)
     filled(cluster, "a", "b")
 
     def behave(self: Any, call: str, argument: Any) -> None:
         if call == "put" and "poison" in argument.values:
-            raise RuntimeError("broken pipe")
+            raise error("broken pipe")
 
     task = noted(behave=behave)
     running = run(cluster, install(task))
