@@ -6,6 +6,7 @@ What follows the first value is an error here; Connect ignores it.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from decimal import Decimal
@@ -19,6 +20,7 @@ from connect_runtime.api import DataError
 # read once
 _LEADING_ZEROS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|(?<![0-9.eE+])0+(?=[0-9])')
 _SPACE: Final = b" \t\r\n"
+_MARKS: Final = (codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)
 
 
 def parse(data: bytes) -> Any:
@@ -42,7 +44,9 @@ def parse_digits(data: bytes) -> Any:
 
 def _standard(data: bytes) -> bytes:
     """Returns the JSON that this stands for, in UTF-8. Raises ValueError for other bytes."""
-    data = data.decode(json.detect_encoding(data)).encode()
-    if not data.strip(_SPACE):
+    text = data.decode(json.detect_encoding(data)).encode()
+    if data in _MARKS:
+        raise ValueError("a byte order mark and nothing else")
+    if not text.strip(_SPACE):
         return b"null"
-    return _LEADING_ZEROS.sub(lambda found: found[0] if found[0].startswith(b'"') else b"", data)
+    return _LEADING_ZEROS.sub(lambda found: found[0] if found[0].startswith(b'"') else b"", text)

@@ -31,6 +31,8 @@ from connect_runtime.api import (
     Type,
     decimal,
 )
+from connect_runtime.api.java_numbers import parse_decimal
+from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME
 
 Typed: TypeAlias = tuple[Schema | None, Any]
 
@@ -40,7 +42,6 @@ _LITERALS: Final[Mapping[str, Typed]] = {
     "false": (BOOLEAN, False),
 }
 _DELIMITERS: Final = ':,{}[]"'
-_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,10})?")
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _INTEGERS: Final = ((7, INT8), (15, INT16), (31, INT32), (63, INT64))
 _MOST_DIGITS_OF_INT64: Final = 19
@@ -221,11 +222,13 @@ _KINDS: Final[Mapping[int, tuple[Schema, re.Pattern[str], Callable[..., Any]]]] 
 
 
 def _number(token: str) -> Typed | None:
-    if not _NUMBER.fullmatch(token):
+    try:
+        number = parse_decimal(token)
+    except ValueError:
         return None
-    number = Decimal(token)
     scale = -int(number.as_tuple().exponent)
-    if number.adjusted() < _MOST_DIGITS_OF_INT64 and number == number.to_integral_value():
+    small = not number or number.adjusted() < _MOST_DIGITS_OF_INT64
+    if small and number == number.to_integral_value():
         integer = int(number)
         for bits, schema in _INTEGERS:
             if -(1 << bits) <= integer < 1 << bits:
@@ -270,9 +273,31 @@ def _common(schemas: Iterable[Schema | None]) -> Schema | None:
 
 
 def _fit(value: Any, schema: Schema | None) -> Any:
-    """Returns the value as one of `schema`. Raises _NotALiteral for a null that needs to be one."""
+    """Returns the value as one of `schema`. Raises _NotALiteral for a null that needs to be one,
+    and for a date or time that would have to be a number."""
     if schema is None:
         return value
     if value is None:
         raise _NotALiteral
+    moment_of = _MOMENTS.get(schema.name or "")
+    if isinstance(value, dt.date | dt.time):
+        if moment_of is None:
+            raise _NotALiteral
+        return value
+    if moment_of is not None:
+        return moment_of(value)
     return float(value) if schema.type in (Type.FLOAT32, Type.FLOAT64) else value
+
+
+def _time_of(millis: int) -> dt.time:
+    if millis < 0:
+        raise _NotALiteral
+    return _time(0, 0, 0, millis)
+
+
+# numbers in one list with dates or times
+_MOMENTS: Final[Mapping[str, Callable[[int], dt.date | dt.time]]] = {
+    DATE_NAME: lambda days: _EPOCH.date() + dt.timedelta(days=days),
+    TIME_NAME: _time_of,
+    TIMESTAMP_NAME: lambda millis: _EPOCH + dt.timedelta(milliseconds=millis),
+}

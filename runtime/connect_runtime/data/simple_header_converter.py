@@ -34,7 +34,7 @@ class SimpleHeaderConverter(HeaderConverter):
             return None, None
         try:
             return parse_literal(java_utf8(data))
-        except RecursionError:  # lists within lists, as deep as in Java
+        except Exception:  # such as lists within lists, deeper than the stack; as in Connect
             return BYTES, data
 
     @property

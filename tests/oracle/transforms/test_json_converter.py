@@ -104,7 +104,9 @@ SAME: Mapping[str, tuple[Mapping[str, str], Sequence[bytes]]] = {
         [
             b'\xef\xbb\xbf{"a":1}', '{"a":"\u00e9"}'.encode("utf-16"),
             '{"a":1}'.encode("utf-16-le"), '{"a":1}'.encode("utf-16-be"),
-            '{"a":1}'.encode("utf-32-be"),
+            '{"a":1}'.encode("utf-32-be"), b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf",
+            b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff", b"\xef\xbb\xbf ", b"\xff\xfe \x00",
+            b"\x00 \x00 ",
         ],
     ),
     "envelopes": (
