@@ -86,9 +86,12 @@ def _builder(type_: Type, found: Mapping[str, Any], options: Options) -> SchemaB
                 raise DataError("Array schema did not specify the element type")
             return SchemaBuilder.array(items)
         case Type.MAP:
+            for name, half in (("keys", "key"), ("values", "value")):
+                if name not in found:
+                    raise DataError(f"Map schema did not specify the {half} type")
             return SchemaBuilder.map(
-                _half_of_map(found, "keys", "key", options),
-                _half_of_map(found, "values", "value", options),
+                _half_of_map(found["keys"], "key", options),
+                _half_of_map(found["values"], "value", options),
             )
         case Type.STRUCT:
             return _struct(found, options)
@@ -96,10 +99,8 @@ def _builder(type_: Type, found: Mapping[str, Any], options: Options) -> SchemaB
             return SchemaBuilder(type_)
 
 
-def _half_of_map(found: Mapping[str, Any], name: str, half: str, options: Options) -> Schema:
-    if name not in found:
-        raise DataError(f"Map schema did not specify the {half} type")
-    schema = schema_of(found[name], options)
+def _half_of_map(found: Any, half: str, options: Options) -> Schema:
+    schema = schema_of(found, options)
     if schema is None:
         raise SchemaBuilderError(f"{half}Schema cannot be null.")
     return schema
