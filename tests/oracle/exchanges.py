@@ -37,10 +37,21 @@ class Exchange:
 
 _NEVER_RAN = "the version of a connector that never ran is not known here"
 _PAGE = "Jetty's own page"
-_NO_DEFINITIONS = "client properties have no definitions here"
 
 _SOURCE = {"connector.class": "FileStreamSource", "topic": "{topic}", "file": "{missing}"}
 _SINK = {"connector.class": "FileStreamSink", "topics": "{topic}", "file": "{missing}"}
+_OVERRIDES = {
+    "producer.override.": "x",
+    "producer.override.acks": " 1 ",
+    "producer.override.linger.ms": "5",
+    "producer.override.ssl.key.password": "x",
+    "producer.override.key.serializer": "java.lang.String",
+    "consumer.override.max.poll.records": "5",
+    "consumer.override.group.id": " g ",
+    "consumer.override.bogus": " x ",
+    "admin.override.retries": "007",
+    "admin.override.security.protocol": "plaintext",
+}
 
 
 def _ask(method: str, path: str, body: Any = None, **headers: str) -> Exchange:
@@ -418,13 +429,13 @@ CONFIGS = (
     ),
     _ask("PUT", "/connector-plugins/FileStreamSourceConnector/config/validate", _SOURCE),
     _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", {**_SINK, "x": None}),
-    _differs(
-        _NO_DEFINITIONS,
-        _ask(
-            "PUT",
-            "/connector-plugins/FileStreamSink/config/validate",
-            {**_SINK, "name": "new", "consumer.override.max.poll.records": "5"},
-        ),
+    *(
+        _ask("PUT", f"/connector-plugins/{kind}/config/validate", {**config, "name": "new", **more})
+        for kind, config, more in (
+            ("FileStreamSource", _SOURCE, _OVERRIDES),
+            ("FileStreamSink", _SINK, _OVERRIDES),
+            ("FileStreamSink", _SINK, {**_OVERRIDES, "errors.deadletterqueue.topic.name": "d"}),
+        )
     ),
     _ask(
         "PUT",

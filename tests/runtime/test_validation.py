@@ -270,6 +270,19 @@ def test_what_a_plugin_raises_shows_no_secret(
     assert raised.value.message == "cannot log in with [hidden] to db:1"
 
 
+@pytest.mark.parametrize("key", ["consumer.override.max.poll.records", "admin.override.retries"])
+def test_a_client_override_of_the_wrong_type_is_an_error_of_its_key(
+    worker: WorkerConfig, key: str
+) -> None:
+    """Connect answers 500, with this text."""
+    infos = validate({**SINK, "errors.deadletterqueue.topic.name": "dead", key: " x "}, worker)
+    name = key.partition(".override.")[2]
+    assert infos.error_count == 1
+    assert infos.errors == (
+        f"Invalid value  x  for configuration {name}: Not a number of type INT",
+    )
+
+
 def test_secrets_of_client_overrides_are_not_echoed(worker: WorkerConfig) -> None:
     secrets = (
         "producer.override.sasl.jaas.config",
@@ -278,7 +291,13 @@ def test_secrets_of_client_overrides_are_not_echoed(worker: WorkerConfig) -> Non
         "consumer.override.ssl.truststore.certificates",
         "producer.override.sasl.oauthbearer.client.credentials.client.secret",
     )
-    config = {**SINK, **dict.fromkeys(secrets, "s3cret"), "consumer.override.client.id": "me"}
+    # without it, a sink has no producer and no admin client of its own
+    with_dead_letters = {**SINK, "errors.deadletterqueue.topic.name": "dead"}
+    config = {
+        **with_dead_letters,
+        **dict.fromkeys(secrets, "s3cret"),
+        "consumer.override.client.id": "me",
+    }
     infos = validate(config, worker)
     shown = {info.value.name: info.value.value for info in infos.configs if info.value}
     assert {name: shown[name] for name in secrets} == dict.fromkeys(secrets, "[hidden]")

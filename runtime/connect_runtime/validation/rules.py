@@ -7,6 +7,7 @@ from typing import Final
 
 from connect_runtime.api import (
     ConfigError,
+    ConfigValue,
     ExactlyOnceSupport,
     SourceConnector,
     TransactionBoundaries,
@@ -91,6 +92,9 @@ def _check_dead_letters(config: Config, topics: str, regex: str, findings: Findi
 
 def _check_group(config: Config, findings: Findings, worker_group: str) -> None:
     group, name = config.get(_GROUP), config.get("name")
+    if group is not None:
+        # as a value of its own, beside the override of the consumer's property
+        findings.values.setdefault(_GROUP, ConfigValue(_GROUP, group))
     if group is not None and group == worker_group:
         text = f"Consumer group {group} conflicts with Connect worker group {worker_group}"
         findings.error(_GROUP, text)

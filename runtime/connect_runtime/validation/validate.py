@@ -16,17 +16,14 @@ from connect_runtime.api import (
     SourceConnector,
     java_regex,
 )
-from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
 from connect_runtime.api.validators import INVALID_REGEX
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import Refusal, RequestError
-from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import UnlistedModule
 from connect_runtime.plugins.registry import Plugin
-from connect_runtime.settings.client_overrides import PREFIXES, Kind, forbidden_overrides
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation import rules
@@ -46,16 +43,15 @@ from connect_runtime.validation.infos import (
     ConfigInfo,
     ConfigInfos,
     Findings,
-    ValueInfo,
     prefixed,
 )
 from connect_runtime.validation.keys import CONVERTER_KINDS, WorkerDefaults
+from connect_runtime.validation.override_infos import override_infos
 from connect_runtime.validation.plugin_choice import choose, version_errors
 from connect_runtime.validation.references import as_written, referring_keys, unchecked
 from connect_runtime.validation.topic_creation_keys import topic_creation_definitions
 from connect_specs.java_map import in_hash_map_order
 from connect_specs.redaction import Redactor, secrets_in
-from connect_specs.secret_names import is_secret_name
 
 Config = Mapping[str, str | None]
 
@@ -158,7 +154,8 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     keys = {**definitions.keys, **own.keys}
     groups = dict.fromkeys((*definitions.groups, *own.groups))
     infos = findings.infos(cast(str, name), keys, tuple(groups))
-    return _with(infos, _override_infos(config, plugin, worker), _option_infos(config))
+    overrides = override_infos(config, "sink" if plugin.kind == "sink" else "source", worker)
+    return _with(infos, [*overrides, *_option_infos(config)])
 
 
 def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterator[tuple[str, str]]:
@@ -245,27 +242,6 @@ def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool)
     return own
 
 
-def _override_infos(config: Config, plugin: Plugin, worker: WorkerConfig) -> list[ConfigInfo]:
-    """Returns overrides of client properties, with the errors from the worker's policy and its
-    clients. Secrets stay hidden, as Connect hides passwords that its clients define."""
-    kind: Kind = "sink" if plugin.kind == "sink" else "source"
-    unfit = dict(override_errors(config, worker.resolved_properties))
-    texts = {key: f"Invalid value for configuration {key}: {why}" for key, why in unfit.items()}
-    texts |= dict(forbidden_overrides(config, worker.resolved_properties, kind))
-
-    def shown(key: str, value: str) -> str:
-        return HIDDEN if is_secret_name(key) else value
-
-    return [
-        ConfigInfo(
-            None, ValueInfo(key, shown(key, value), errors=(texts[key],) if key in texts else ())
-        )
-        for prefix in PREFIXES
-        for key, value in config.items()
-        if key.startswith(prefix) and value is not None
-    ]
-
-
 def _option_infos(config: Config) -> list[ConfigInfo]:
     """Returns options of the converters that the connector sets itself."""
     found: list[ConfigInfo] = []
@@ -284,13 +260,8 @@ def _option_infos(config: Config) -> list[ConfigInfo]:
     return found
 
 
-def _with(
-    infos: ConfigInfos, overrides: list[ConfigInfo], options: list[ConfigInfo]
-) -> ConfigInfos:
+def _with(infos: ConfigInfos, added: list[ConfigInfo]) -> ConfigInfos:
     """Adds these. For them, Connect counts keys with errors, not errors."""
-    known = {info.value.name for info in infos.configs if info.value is not None}
-    new = (each for each in overrides if each.value is not None and each.value.name not in known)
-    added = [*new, *options]
     count = sum(1 for info in added if info.value is not None and info.value.errors)
     groups = (info.key.group for info in added if info.key is not None and info.key.group)
     return replace(
