@@ -73,6 +73,10 @@ class KafkaLogReader:
         self._admin = admin
         # Everything before these offsets has been read, or has no records to read.
         self._next = dict.fromkeys(_each(partitions), 0)
+        # Whether a partition has another leader than at the first read to the end. It may lack
+        # records that were read, and this reader misses those in their place.
+        self.led_anew = False
+        self._epochs: Mapping[_At, int | None] | None = None
         # Read, but not returned yet: a failed read to the end must not lose records.
         self._unread: list[LogRecord] = []
         self._consumer: Consumer | None = consumer(properties, _SETTINGS)
@@ -168,7 +172,11 @@ class KafkaLogReader:
         answers = self._admin.list_offsets(
             latest, isolation_level=isolation, request_timeout=_REQUEST_S
         )
-        return {(at.topic, at.partition): each.result().offset for at, each in answers.items()}
+        found = {(at.topic, at.partition): each.result() for at, each in answers.items()}
+        epochs = {at: end.leader_epoch for at, end in found.items()}
+        self._epochs = self._epochs or epochs
+        self.led_anew = epochs != self._epochs
+        return {at: end.offset for at, end in found.items()}
 
     def _obstacle(self, at: _At) -> ConnectError:
         """Returns the error that explains why the reader got no further."""

@@ -33,11 +33,10 @@ class Service(Protocol):
 
 
 def file_of(content: bytes) -> BinaryIO:
-    """Returns a file in memory, which a task can have whatever its size is. Only Linux has such
-    files. Raises OSError."""
-    file = os.fdopen(os.memfd_create("answer"), "w+b")
+    """Returns a file in memory, which a task can have whatever its size is. Raises OSError."""
+    file = os.fdopen(os.memfd_create("answer"), "wb")
     file.write(content)
-    file.seek(0)
+    file.flush()
     return file
 
 
@@ -61,11 +60,10 @@ class Asking:
         self.end()
 
     def answer(self, file: BinaryIO) -> None:
-        """Sends a file that stands at its beginning."""
-        try:
+        """Sends a file, and ends the connection: a child of the task may hold it open."""
+        with contextlib.suppress(OSError):
             socket.send_fds(self.connected, [b"!"], [file.fileno()])
-        except OSError:
-            self.end()
+        self.end()
 
     def end(self) -> None:
         with contextlib.suppress(OSError):

@@ -8,9 +8,9 @@ depends on the process behind it: a task that gets no answer does the same by it
 
 from __future__ import annotations
 
+import mmap
 import os
 import socket
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -138,8 +138,8 @@ def begin(request: Request, properties: Mapping[str, str]) -> socket.socket | No
 def ask(request: Request, properties: Mapping[str, str]) -> bytes | None:
     """Returns the answer; None if there is none: nobody serves here, or it is refused, or whoever
     serves is gone or frozen."""
-    # elsewhere there are no files in memory, which answers are
-    connected = begin(request, properties) if sys.platform == "linux" else None
+    # answers are files in memory, which not every system's or builder's Python can make
+    connected = begin(request, properties) if hasattr(os, "memfd_create") else None
     if connected is None:
         return None
     with connected:
@@ -148,12 +148,21 @@ def ask(request: Request, properties: Mapping[str, str]) -> bytes | None:
             while True:
                 heard, files, _, _ = socket.recv_fds(connected, 1, 1)
                 if files:
-                    with os.fdopen(files[0], "rb") as answer:
-                        return answer.read()
-                if not heard:
+                    return _content(files[0])
+                if heard != b".":  # it has ended, or there is no descriptor left for the answer
                     return None
         except OSError:
             return None
+
+
+def _content(number: int) -> bytes:
+    """Returns the content of a file, which it closes. Others may have the same file, and read it
+    now: so it is not read from its position."""
+    try:
+        with mmap.mmap(number, 0, access=mmap.ACCESS_READ) as content:
+            return content[:]
+    finally:
+        os.close(number)
 
 
 def connect(wait_s: float) -> socket.socket | None:

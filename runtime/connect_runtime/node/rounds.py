@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaException
@@ -26,8 +25,8 @@ class Answers(Protocol):
     """What a round does, with a client of Kafka. Raises ConnectError or KafkaException if it cannot
     answer."""
 
-    def of(self, requests: Sequence[Any]) -> Sequence[bytes]:
-        """Returns the answers in the order of the requests, as of now or later."""
+    def of(self, requests: Sequence[Any]) -> Iterable[bytes]:
+        """Returns the answers in the order of the requests, which differ, as of now or later."""
         ...
 
     def close(self) -> None: ...
@@ -89,26 +88,27 @@ class Rounds:
             return dict(self._in_round)
 
     def _round(self, asked: dict[Asking, Any]) -> None:
-        with ExitStack() as files:
-            # not under the lock: they may be large
-            answers = {
-                asking: files.enter_context(file_of(content))
-                for asking, content in zip(asked, self._contents(asked), strict=False)
-            }
-            with self._asked:
-                for asking in self._in_round:
-                    if asking in answers:
-                        asking.answer(answers[asking])
-                    else:
-                        asking.end()
-                self._in_round = {}
+        # all tasks of a connector ask for the same
+        equal: dict[Any, list[Asking]] = {}
+        for asking, request in asked.items():
+            equal.setdefault(request, []).append(asking)
+        for some, content in zip(equal.values(), self._contents(list(equal)), strict=False):
+            # one file at a time, and not made under the lock: it may be large
+            with file_of(content) as file, self._asked:
+                for asking in some:
+                    if self._in_round.pop(asking, None) is not None:
+                        asking.answer(file)
+        with self._asked:
+            for asking in self._in_round:
+                asking.end()
+            self._in_round = {}
 
-    def _contents(self, asked: Mapping[Asking, Any]) -> Sequence[bytes]:
+    def _contents(self, requests: Sequence[Any]) -> Iterable[bytes]:
         """Returns nothing if they cannot be answered."""
         try:
             if self._answers is None:
                 self._answers = self._make()
-            return self._answers.of(list(asked.values()))
+            return self._answers.of(requests)
         except (ConnectError, KafkaException) as error:
             _log.info("%s: tasks do so by themselves: %s", self._name, error)
             self._close()

@@ -26,9 +26,10 @@ from connect_runtime.node.door import (
     request_of,
 )
 from connect_runtime.node.following import Following
-from connect_runtime.node.reads import Reads, connector_of, task_of
+from connect_runtime.node.reads import Reads, changed_task
 from connect_runtime.node.rounds import Rounds
 from connect_runtime.node.statuses import Statuses
+from connect_runtime.storage.offsets_topic import changed_connector
 
 _TICK_S: Final = 1.0
 # Descriptors that are left to the clients, whose brokers may move
@@ -109,9 +110,13 @@ class Server:
         )
         service = self._services.get(which)
         if service is None or not service.add(asking, request):
-            service = self._services[which] = _service_for(request, properties)
+            service = _service_for(request, properties)
             service.add(asking, request)
-            service.start()
+            try:
+                service.start()
+            except RuntimeError:  # no thread is left: those that run go on
+                return False
+            self._services[which] = service
         asking.service = service
         return True
 
@@ -128,8 +133,8 @@ def _service_for(request: Request, properties: Mapping[str, str]) -> Service:
         case Follow(topic=topic):
             return Following(topic, properties)
         case ReadAssignment(topic=topic):
-            return Rounds("read-assignments", lambda: Reads(topic, properties, task_of))
+            return Rounds("read-assignments", lambda: Reads(topic, properties, changed_task))
         case ReadOffsets(topic=topic):
-            return Rounds("read-offsets", lambda: Reads(topic, properties, connector_of))
+            return Rounds("read-offsets", lambda: Reads(topic, properties, changed_connector))
         case WriteStatus():
             return Rounds("write-statuses", lambda: Statuses(properties))

@@ -129,6 +129,17 @@ def subject(key: bytes | None) -> tuple[str, Partition] | None:
         return None
 
 
+def changed_connector(record: LogRecord) -> str | None:
+    """Returns the connector whose offsets a record changes; None if `reduce` ignores it."""
+    try:
+        named = _decode_key(record.key)
+        if record.value is not None:
+            _json_object(record.value)
+    except _Malformed:
+        return None
+    return None if named is None else named[0]
+
+
 def check_map(value: object) -> None:
     """Raises Failed with Connect's text unless `value` is None or a flat map that it can hold."""
     if value is None:

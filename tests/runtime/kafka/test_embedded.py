@@ -83,6 +83,7 @@ def test_a_broker_outlives_its_killed_starter_and_keeps_its_port_and_data(
     logs = KafkaLogs({"bootstrap.servers": adopted.bootstrap_servers})
     reader = logs.reader("kept")
     assert len(reader.read_to_end(10)) == 1
+    assert not reader.led_anew
     kept = folder / "data" / "kept-0"
     assert kept.is_dir()
     assert _open_to_others(folder) == []
@@ -107,6 +108,7 @@ def test_a_broker_outlives_its_killed_starter_and_keeps_its_port_and_data(
     # whoever read before reads on, though the partition's leader has another epoch now
     produce(again.bootstrap_servers, "kept", [(b"k", b"w")])
     assert [record.value for record in reader.read_to_end(10)] == [b"w"]
+    assert reader.led_anew
     logs.close()
 
     again.stop()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from connect_runtime.node import door as node_door
 from connect_runtime.node import rounds, server
-from connect_runtime.node.asking import Asking
+from connect_runtime.node.asking import Asking, file_of
 from connect_runtime.node.door import (
     Follow,
     ReadAssignment,
@@ -185,13 +186,73 @@ def test_what_is_asked_during_a_round_is_answered_in_the_next(
     monkeypatch.setattr(node_door, "_SILENT_S", 0.5)
     first = Ask("a")
     wait_until(lambda: len(slow.rounds) == 1, what="a round")
-    others = [Ask("b"), Ask("c")]
+    others = [Ask("b"), Ask("c"), Ask("c")]
     patience = time.monotonic() + 2 * 0.5
     wait_until(lambda: time.monotonic() > patience, what="more time than for one that is silent")
     slow.go.set()
     assert first.answered() == b"a" * 300_000
-    assert {each.answered() for each in others} == {b"b" * 300_000, b"c" * 300_000}
-    assert [len(each) for each in slow.rounds] == [1, 2]
+    assert [each.answered() for each in others] == [x * 300_000 for x in (b"b", b"c", b"c")]
+    # what several ask for is made once: it may be large
+    assert [sorted(each.connector for each in some) for some in slow.rounds] == [["a"], ["b", "c"]]
+
+
+def test_an_answer_takes_no_descriptor_for_longer_than_it_is_sent(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node may have as many tasks as descriptors."""
+    files: list[BinaryIO] = []
+    most = 0
+
+    def counted(content: bytes) -> BinaryIO:
+        nonlocal most
+        files.append(file_of(content))
+        most = max(most, sum(not each.closed for each in files))
+        return files[-1]
+
+    monkeypatch.setattr(rounds, "file_of", counted)
+    asking = [Ask(name) for name in "abc"]
+    wait_until(lambda: len(slow.service._waiting) + len(slow.service._in_round) == 3, what="three")
+    slow.go.set()
+    assert [each.answered() for each in asking] == [x * 300_000 for x in (b"a", b"b", b"c")]
+    assert (len(files), most) == (3, 1)
+
+
+def test_who_was_answered_is_forgotten_though_a_child_of_it_holds_the_connection(
+    slow: Slow,
+) -> None:
+    asking = node_door.begin(READ, {})
+    assert asking is not None
+    with asking, asking.dup() as of_child:
+        slow.go.set()
+        _, (answer, *_), _, _ = socket.recv_fds(asking, 1, 1)
+        os.close(answer)
+        of_child.settimeout(END_S)
+        assert of_child.recv(1) == b""
+
+
+def test_a_task_without_descriptors_does_not_wait_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel drops an answer that the task has no descriptor for."""
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(node_door, "connect", lambda _: ours)
+    monkeypatch.setattr(node_door, "_SILENT_S", 3 * END_S)
+    asking = Ask("a")
+    theirs.sendall(b".!")
+    assert asking.answered() is None
+    theirs.close()
+
+
+def test_a_service_that_gets_no_thread_ends_no_other(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Rounds) -> None:
+        raise RuntimeError("can't start new thread")
+
+    slow.go.set()
+    with monkeypatch.context() as patch:
+        patch.setattr(Rounds, "start", refused)
+        assert Ask("a").answered() is None
+    slow.service = Rounds("slow", lambda: slow)
+    assert Ask("a").answered() == b"a" * 300_000
 
 
 def test_who_is_gone_or_does_not_read_holds_up_nobody(slow: Slow) -> None:
