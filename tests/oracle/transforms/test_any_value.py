@@ -1,0 +1,95 @@
+"""Random values of random schemas, as JsonConverter and StringConverter write them: the same bytes
+as Connect's, one by one and together."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from connect_runtime.api import DataError, Schema, Struct
+from connect_runtime.api.java_numbers import to_float
+from connect_runtime.api.java_text import java_float
+from connect_runtime.data.json_converter import JsonConverter
+from connect_runtime.data.string_converter import StringConverter
+from oracle.transforms.test_any_record import schemas
+from support.connect_classes import ConnectClasses
+from support.connect_json import schema_json, value_json
+from support.converting import writing
+
+pytestmark = pytest.mark.oracle
+
+CONVERTERS = {
+    "org.apache.kafka.connect.json.JsonConverter": JsonConverter,
+    "org.apache.kafka.connect.storage.StringConverter": StringConverter,
+}
+OPTIONS: tuple[Mapping[str, str], ...] = (
+    {},
+    {"schemas.enable": "false"},
+    {"schemas.enable": "false", "decimal.format": "NUMERIC"},
+    {"replace.null.with.default": "false"},
+)
+# Java before 19 writes more digits of some numbers
+FRACTION = re.compile(rb"-?\d+\.\d+(E-?\d+)?")
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> tuple[Schema, list[Any]]:
+    schema, values = draw(schemas())
+    return schema, draw(st.lists(values, min_size=1, max_size=3))
+
+
+@given(
+    column=columns(),
+    name=st.sampled_from(list(CONVERTERS)),
+    options=st.sampled_from(OPTIONS),
+)
+def test_any_value(
+    connect_classes: ConnectClasses,
+    column: tuple[Schema, list[Any]],
+    name: str,
+    options: Mapping[str, str],
+) -> None:
+    schema, values = column
+    assume(not any(map(_has_an_order_or_address, values)))
+    given = [{"schema": schema_json(schema), "value": value_json(v, schema)} for v in values]
+    answers = connect_classes.ask({"converter": name, "config": options, "write": given})["results"]
+    made = CONVERTERS[name]()
+    made.configure(options)
+    write = writing(made)
+
+    written = []
+    for value, answer in zip(values, answers, strict=True):
+        try:
+            (data,) = write([value], schema)
+        except DataError as error:
+            assert (type(error).java_class, str(error)) == (answer["error"], answer["message"])
+        else:
+            assert _comparable(data) == _comparable(base64.b64decode(answer["data"] or ""))
+            written.append((value, data))
+    together = write([value for value, _ in written], schema)
+    assert together == [data for _, data in written]
+
+
+def _has_an_order_or_address(value: Any) -> bool:
+    """Whether Java writes it in the order of a hash map, or where it is in memory."""
+    match value:
+        case bytes():
+            return True
+        case Struct():
+            return any(map(_has_an_order_or_address, value.values.values()))
+        case dict():
+            return len(value) > 1 or any(map(_has_an_order_or_address, value.values()))
+        case list():
+            return any(map(_has_an_order_or_address, value))
+        case _:
+            return False
+
+
+def _comparable(data: bytes | None) -> bytes:
+    return FRACTION.sub(lambda m: java_float(to_float(float(m[0]))).encode(), data or b"")
