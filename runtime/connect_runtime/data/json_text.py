@@ -20,6 +20,7 @@ from connect_runtime.api.java_text import java_double, java_float
 from connect_runtime.api.java_types import java_class
 from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
 from connect_runtime.data.decimals import data_of, decimal_text, unscaled
+from connect_runtime.data.timestamps import MILLIS_PER_DAY, to_millis
 
 Encode: TypeAlias = Callable[[Any], str]
 
@@ -38,7 +39,6 @@ INTEGERS: Final = {
     Type.INT32: range(-(1 << 31), 1 << 31),
     Type.INT64: range(-(1 << 63), 1 << 63),
 }
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def plain_json(value: Any) -> bytes:
@@ -287,7 +287,7 @@ def _date(schema: Schema, options: Options) -> Encode:
     def encode(value: Any) -> str:
         if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
             raise _not_a_date(value, "Date")
-        return str((value - _EPOCH.date()).days)
+        return str(to_millis(value) // MILLIS_PER_DAY)
 
     return encode
 
@@ -296,8 +296,7 @@ def _time(schema: Schema, options: Options) -> Encode:
     def encode(value: Any) -> str:
         if not isinstance(value, dt.time):
             raise _not_a_date(value, "Time")
-        seconds = (value.hour * 60 + value.minute) * 60 + value.second
-        return str(seconds * 1000 + value.microsecond // 1000)
+        return str(to_millis(value))
 
     return encode
 
@@ -306,7 +305,7 @@ def _timestamp(schema: Schema, options: Options) -> Encode:
     def encode(value: Any) -> str:
         if not isinstance(value, dt.datetime):
             raise _not_a_date(value, "Timestamp")
-        return str((value - _EPOCH) // dt.timedelta(milliseconds=1))
+        return str(to_millis(value))
 
     return encode
 

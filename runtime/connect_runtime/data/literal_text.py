@@ -10,13 +10,11 @@ import base64
 import datetime as dt
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 from connect_runtime.api import DataError, Schema, Struct, Type
 from connect_runtime.api.java_text import java_double, java_float
-
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_DAY: Final = dt.timedelta(days=1)
+from connect_runtime.data.timestamps import MILLIS_PER_DAY, from_millis, to_millis
 
 
 def literal_text(value: Any, schema: Schema | None) -> str:
@@ -67,15 +65,10 @@ def _map(value: Mapping[Any, Any], schema: Schema | None) -> str:
 
 
 def _moment(value: dt.date | dt.time) -> str:
-    if isinstance(value, dt.time):
-        since = dt.datetime.combine(_EPOCH.date(), value, dt.UTC) - _EPOCH
-    elif isinstance(value, dt.datetime):
-        since = value - _EPOCH
-    else:
-        since = value - _EPOCH.date()
-    moment = _EPOCH + since
-    millis = f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
-    if since < _DAY:
-        return millis
+    since = to_millis(value)
+    moment = from_millis(since)
+    time = f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    if since < MILLIS_PER_DAY:
+        return time
     date = f"{moment.year:04d}-{moment:%m-%d}"
-    return date if since % _DAY == dt.timedelta() else f"{date}T{millis}"
+    return date if since % MILLIS_PER_DAY == 0 else f"{date}T{time}"

@@ -31,6 +31,7 @@ from connect_runtime.api.java_text import java_float, java_text
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
 from connect_runtime.api.schema_builder import copy_basics
 from connect_runtime.data.literal_text import literal_text
+from connect_runtime.data.timestamps import MILLIS_PER_DAY, to_millis
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     define_replace_null,
@@ -49,7 +50,6 @@ from connect_runtime.transforms.key_or_value import (
     require_struct,
 )
 from connect_runtime.transforms.schema_cache import SchemaCache
-from connect_runtime.transforms.timestamps import MILLIS_PER_DAY, to_millis
 
 _PURPOSE: Final = "cast types"
 _TYPES: Final = {type.name: type for type in Type}

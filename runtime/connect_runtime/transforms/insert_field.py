@@ -25,6 +25,7 @@ from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.schema import TIMESTAMP_NAME
 from connect_runtime.api.schema_builder import copy_basics
 from connect_runtime.api.transforms import ConnectRecord, R
+from connect_runtime.data.timestamps import from_millis
 from connect_runtime.transforms.columns import SCHEMAS, Columns
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
@@ -42,7 +43,6 @@ from connect_runtime.transforms.key_or_value import (
     require_struct,
 )
 from connect_runtime.transforms.schema_cache import SchemaCache
-from connect_runtime.transforms.timestamps import from_millis
 
 _Read: TypeAlias = Callable[[ConnectRecord], Any]
 _ReadColumn: TypeAlias = Callable[[Columns], Sequence[Any]]

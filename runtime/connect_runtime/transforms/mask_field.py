@@ -21,6 +21,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.java_numbers import parse_decimal, to_double, to_float, to_integer
+from connect_runtime.data.timestamps import date_of, from_millis, time_of
 from connect_runtime.transforms.columns import Columns
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
@@ -38,7 +39,6 @@ from connect_runtime.transforms.key_or_value import (
     require_struct,
 )
 from connect_runtime.transforms.schema_cache import SchemaCache
-from connect_runtime.transforms.timestamps import date_of, from_millis, time_of
 
 _PURPOSE: Final = "mask fields"
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}

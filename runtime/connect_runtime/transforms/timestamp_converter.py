@@ -24,6 +24,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
 from connect_runtime.api.schema_builder import copy_basics
+from connect_runtime.data.timestamps import date_of, from_millis, time_of, to_millis
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
     define_replace_null,
@@ -42,7 +43,6 @@ from connect_runtime.transforms.key_or_value import (
 )
 from connect_runtime.transforms.schema_cache import SchemaCache
 from connect_runtime.transforms.simple_date_format import InvalidDateFormat, SimpleDateFormat
-from connect_runtime.transforms.timestamps import date_of, from_millis, time_of, to_millis
 
 _PURPOSE: Final = "converting timestamp formats"
 # Units in a second

@@ -85,6 +85,7 @@ def test_values_are_those_of_their_schema() -> None:
         (FLOAT32, 0.1, "0.1"),
         (None, {"a": [b"\x00", 'x"\\']}, '{"a":["AA==","x\\"\\\\"]}'),
         (TIMESTAMP, dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC), "01:00:00.000Z"),
+        (TIMESTAMP, dt.datetime(1970, 1, 2), "1970-01-02"),  # noqa: DTZ001 -- in UTC
     ],
 )
 def test_values_are_written_as_text(schema: Schema, value: object, text: str | None) -> None:

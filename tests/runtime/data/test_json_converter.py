@@ -86,6 +86,12 @@ def converter(**options: str) -> JsonConverter:
 PLAIN = {"schemas_enable": "false"}
 
 
+def test_a_time_without_a_zone_is_in_utc() -> None:
+    naive = dt.datetime(1970, 1, 1, 0, 0, 1)  # noqa: DTZ001
+
+    assert writing(converter(**PLAIN))([naive], TIMESTAMP) == [b"1000"]
+
+
 def test_the_sample_with_schema() -> None:
     write, read = writing(converter()), reading(converter())
 
