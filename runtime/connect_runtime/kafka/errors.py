@@ -50,10 +50,12 @@ FENCED = frozenset(
         KafkaError.INVALID_PRODUCER_EPOCH,
     }
 )
+# The record, or its batch, is larger than its topic's messages may be.
+TOO_LARGE = KafkaError.MSG_SIZE_TOO_LARGE
 # The broker, or the client itself, never takes this record.
 RECORD_REFUSED = frozenset(
     {
-        KafkaError.MSG_SIZE_TOO_LARGE,
+        TOO_LARGE,
         KafkaError.RECORD_LIST_TOO_LARGE,
         KafkaError.INVALID_RECORD,
         KafkaError.POLICY_VIOLATION,

@@ -89,6 +89,8 @@ def dead_letter_producer(launch: TaskLaunch) -> dict[str, str]:
     clients.check()
     return {
         "client.id": f"connector-dlq-producer-{launch.id}",
+        # Java's default: a larger one may be too large for the queue's topic
+        "batch.size": "16384",
         "acks": "all",
         "delivery.timeout.ms": "2147483647",
     } | clients.producer()

@@ -6,6 +6,7 @@ import gc
 import logging
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -19,6 +20,7 @@ from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.interrupted import Interrupted
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.send_failures import BatchTooLarge
 from connect_runtime.tasks.sink import run_sink
 from connect_runtime.tasks.source import run_source
 from connect_runtime.tasks.status import Reporter
@@ -32,6 +34,9 @@ _log = logging.getLogger(__name__)
 RECURSION: Final = 5_000
 # New objects before Python looks for cycles among them: a batch makes tens of thousands.
 COLLECT_AFTER: Final = 20_000
+_BATCH_SIZE: Final = "batch.size"
+_LARGEST_BATCH: Final = 1_000_000  # librdkafka's default
+_SMALLER_BATCHES: Final = (16_384, 1)  # Java's default, then one record each
 
 
 def run_task(
@@ -57,7 +62,7 @@ def run_task(
     reporter = Reporter(launch)
     try:
         try:
-            ended = _run(launch, reporter, orphaned, metrics or TaskMetrics())
+            ended = _run_in_fitting_batches(launch, reporter, orphaned, metrics or TaskMetrics())
         finally:
             reporter.close()
         return Outcome(launch.id, launch.attempt, ended)
@@ -71,6 +76,34 @@ def run_task(
         trace = reporter.trace or trace_of(error, launch)
         _log.error("Task %s failed: %s", launch.id, trace)
         return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
+
+
+def _run_in_fitting_batches(
+    launch: TaskLaunch, reporter: Reporter, orphaned: Callable[[], bool], metrics: TaskMetrics
+) -> Ended:
+    """Begins anew with smaller batches where Kafka refuses them. Java's producer splits a batch
+    that is too large, which librdkafka cannot; this task has not kept what it sent."""
+    while True:
+        try:
+            return _run(launch, reporter, orphaned, metrics)
+        except BatchTooLarge:
+            smaller = _with_smaller_batches(launch)
+            if smaller is None:
+                raise
+            launch = smaller
+            _log.warning("Task %s begins anew, with smaller batches", launch.id)
+
+
+def _with_smaller_batches(launch: TaskLaunch) -> TaskLaunch | None:
+    """Returns None if its batches are the smallest, or of a size that the connector's config
+    wants."""
+    if f"producer.override.{_BATCH_SIZE}" in launch.connector_config:
+        return None
+    size = int(launch.worker.get(f"producer.{_BATCH_SIZE}") or _LARGEST_BATCH)
+    smaller = next((each for each in _SMALLER_BATCHES if each < size), None)
+    if smaller is None:
+        return None
+    return replace(launch, worker={**launch.worker, f"producer.{_BATCH_SIZE}": str(smaller)})
 
 
 def _run(
@@ -110,7 +143,8 @@ def _run_newest(
     except (Fenced, Interrupted):
         raise
     except Exception as error:
-        _say_failed(launch, orders, reporter, error)
+        if not isinstance(error, BatchTooLarge) or _with_smaller_batches(launch) is None:
+            _say_failed(launch, orders, reporter, error)
         raise
 
 

@@ -18,6 +18,7 @@ from connect_runtime.kafka.errors import (
     OTHER_REFUSED,
     PURGED,
     SILENT,
+    TOO_LARGE,
     error_of,
     reason,
 )
@@ -29,6 +30,10 @@ _ASK_TIMEOUT_S: Final = 5.0
 _KEPT: Final = 10
 # What calls to a producer raise. Use error_in() to find the cause.
 RAISED: Final = (KafkaException, SystemError)
+
+
+class BatchTooLarge(ConnectorError):
+    """Kafka refused a batch of records because of its size: each by itself may be small enough."""
 
 
 class SendFailures:
@@ -64,8 +69,8 @@ class SendFailures:
     def failure(self, error: KafkaError | None, producer: Producer) -> Exception:
         """Returns what to raise after `error`, or after delivery reports alone.
 
-        Fenced if a newer producer has the transactional id; Interrupted for temporary errors; else
-        ConnectorError.
+        Fenced if a newer producer has the transactional id; Interrupted for temporary errors;
+        BatchTooLarge; else ConnectorError.
         """
         try:
             producer.poll(0)  # handles pending reports
@@ -87,7 +92,9 @@ class SendFailures:
             return ConnectorError(f"Kafka refuses the login: {reason(self._refusal)}")
         if is_interruption(telling):
             return Interrupted(f"Kafka interrupted this attempt: {reason(telling)}")
-        return ConnectorError(f"Unrecoverable exception trying to send: {reason(telling)}")
+        text = f"Unrecoverable exception trying to send: {reason(telling)}"
+        together = sum(each.code() == TOO_LARGE and topic is not None for each, topic in found)
+        return BatchTooLarge(text) if together > 1 else ConnectorError(text)
 
 
 def error_in(raised: BaseException) -> KafkaError:

@@ -44,6 +44,7 @@ from connect_runtime.tasks.sticky_partitions import StickyPartitions
 _START_LIMIT_S: Final = 60.0
 _ABORT_LIMIT_S: Final = 5.0
 _AGAIN_S: Final = 0.1
+_FLUSH_S: Final = 0.5
 # A commit requested at the end of its time may take as long as a request does.
 _COMMIT_SLACK_S: Final = 5.0
 # How much may wait in memory for Kafka's acknowledgement, with any transaction boundary.
@@ -166,8 +167,11 @@ class Transactions:
             return
 
         def flush(left_s: float) -> None:
-            if self._producer.flush(left_s):
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+            until = time.monotonic() + left_s
+            # after a failure, what is still queued would wait here for the transaction's end
+            while self._producer.flush(min(left_s, _FLUSH_S)) and not self._failures:
+                if time.monotonic() >= until:
+                    raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
 
         self._call(flush, deadline)
         self._unacknowledged = 0

@@ -539,6 +539,24 @@ def test_a_report_that_kafka_refuses_fails_the_task(cluster: Any, topic: Any, in
     assert committed(cluster) < 0
 
 
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+def test_a_batch_that_is_too_large_for_its_topic_is_sent_in_smaller_ones(
+    cluster: Any, install: Any, caplog: pytest.LogCaptureFixture, support: str
+) -> None:
+    """As Java's producer does. Java's default for batches is too large for this topic, too."""
+    create_topic(cluster.bootstrap_servers, cluster.data, config={"max.message.bytes": "3000"})
+    cluster.worker["exactly.once.source.support"] = support
+    values = [f"{number:03}{'x' * 1000}" for number in range(100)]
+    records = [SourceRecord({"p": 0}, {"n": n}, cluster.data, v) for n, v in enumerate(values)]
+    task = type("Task", (Scripted,), {"script": [records], "events": []})
+    running = started(cluster, install, task)
+    wait_until(lambda: cluster.values() == values, what="each record once")
+    assert stopped(cluster, running) is Ended.STOPPED
+    assert [r.message for r in caplog.records].count(
+        "Task c-0 begins anew, with smaller batches"
+    ) == 2
+
+
 def waiting_for_all_reports(self: Any, record: Any) -> None:
     Collecting.refuse(self, record)
     report = self.reports[-1]
