@@ -194,7 +194,7 @@ def test_an_output_that_is_full_is_no_bug(connect: Command) -> None:
         done = subprocess.run(command, cwd=connect.folder, stdout=full, stderr=subprocess.PIPE)
     told = done.stderr.decode()
     assert (done.returncode, "Traceback" in told) == (1, False)
-    assert "error[file.unwritable]: the output cannot be written" in told
+    assert "error[file.unwritable]: a file, or the output, cannot be written" in told
 
 
 def test_an_error_names_keys_and_never_a_value(connect: Command) -> None:

@@ -7,13 +7,16 @@ import os
 import stat
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connect_reconciler.cli.project_files import replace_file, written
+from connect_reconciler.cli import project_files
+from connect_reconciler.cli.project_files import make_data_folder, replace_file, written
 from connect_reconciler.cli.running import process
+from support.applying import PROJECT
 
 
 def test_a_device_or_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
@@ -38,6 +41,23 @@ def test_the_file_that_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
     replace_file(tmp_path / "link", "new", mode=0o600)
     assert ((tmp_path / "link").is_symlink(), (tmp_path / "a").read_text()) == (True, "new")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "link"]
+
+
+def test_a_data_folder_is_kept_out_of_git_or_is_not_made_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: a full disk leaves an empty .gitignore, which is never written again."""
+    project = replace(PROJECT, file=tmp_path / "connect.yaml")
+
+    def full(file: Path, content: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(project_files, "replace_file", full)
+        with pytest.raises(OSError):
+            make_data_folder(project)
+    make_data_folder(project)
+    assert (project.data / ".gitignore").read_text() == "*\n"
 
 
 class _reading:

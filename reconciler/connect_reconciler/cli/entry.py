@@ -150,7 +150,9 @@ def _unwritable(error: Exception) -> Diagnostic | None:
     else:
         return None
     where = None if error.filename is None else str(error.filename)
-    what = "the output cannot be written" if where is None else "a file cannot be written"
+    what = (
+        "a file, or the output, cannot be written" if where is None else "a file cannot be written"
+    )
     return Diagnostic("file.unwritable", what, where, error.strerror or "", hint)
 
 

@@ -24,7 +24,8 @@ def make_data_folder(project: Project) -> None:
     make_private_folder(project.data)
     ignore = project.data / ".gitignore"
     if not ignore.exists():
-        ignore.write_text("*\n")
+        # Whole or not at all: an empty one, of a full disk, would ignore nothing
+        replace_file(ignore, "*\n")
 
 
 def broker_folder(project: Project) -> Path:
