@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
+from typing import cast
 
+import httpx
 import pytest
 
+from connect_reconciler.backend.backend import Backend
+from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.cli.verbs import restart as verb
 from connect_reconciler.cli.verbs.restart import Tried, failed_parts, next_try
+from connect_reconciler.plan.scope import Scope
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
+from connect_specs.desired import RestTarget
+from connect_specs.diagnostics import Unreachable
+from connect_specs.project import load_project
+from connect_specs.states import TargetState
+from support.fake_worker import FakeWorker, Stored
 
 
 def status(connector: State, *tasks: State) -> ConnectorStatus:
@@ -58,3 +70,45 @@ def test_what_is_up_for_a_moment_is_no_reason_to_hurry() -> None:
     tried, restart = next_try(Tried(3, at=0), failed=True, now=239)
     assert (tried, restart) == (Tried(3, at=0), False)
     assert next_try(tried, failed=True, now=240) == (Tried(4, at=240), True)
+
+
+class Leaving(httpx.MockTransport):
+    """A cluster that is gone after so many restarts."""
+
+    def __init__(self, worker: FakeWorker, restarts: int) -> None:
+        super().__init__(worker.transport.handler)
+        self._worker, self._restarts = worker, restarts
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if len(self._worker.asked) >= self._restarts:
+            raise httpx.ConnectError("gone", request=request)
+        return super().handle_request(request)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_what_was_restarted_is_told_although_the_cluster_is_gone_then(
+    tmp_path: Path, restarts: int
+) -> None:
+    """The trap: one is restarted, and the error of the next one is all that is said."""
+    file = tmp_path / "connect.yaml"
+    file.write_text("project: p\ncluster: {group.id: g, target: {rest: 'http://connect.test'}}\n")
+    (tmp_path / "connectors").mkdir()
+    worker = FakeWorker()
+    for name in ("a", "b"):
+        worker.connectors[name] = Stored({"name": name}, TargetState.RUNNING, "FAILED")
+        spec = f"name: {name}\nconfig: {{connector.class: X}}\n"
+        (tmp_path / "connectors" / f"{name}.yaml").write_text(spec)
+    client = RestClient(RestTarget("http://connect.test"), transport=Leaving(worker, restarts))
+
+    class Reached:
+        project = load_project(file)
+        rest = staticmethod(lambda: client)
+
+    if not restarts:
+        with pytest.raises(Unreachable):
+            verb._look(cast(Backend, Reached()), Scope(), {})
+        return
+    found = verb._look(cast(Backend, Reached()), Scope(), {})
+    assert found.restarted == {"a": ("connector", "task 0")}
+    assert found.refused.keys() == {"b"}
+    assert "cannot be reached" in found.refused["b"]

@@ -18,7 +18,7 @@ from connect_reconciler.cli.output import progress, result, result_json, watch
 from connect_reconciler.cli.session import connector_names, invocation
 from connect_reconciler.cli.signals import may_change
 from connect_reconciler.cli.verbs.connector import act_on
-from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
+from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,14 @@ def _look(backend: Backend, scope: Scope, tried: dict[str, Tried]) -> _Look:
 
     try:
         for name in names:
-            _restart_if_failed(cluster, name, tried, found, covered)
+            try:
+                _restart_if_failed(cluster, name, tried, found, covered)
+            except ConnectError as error:
+                if not found.restarted:
+                    raise
+                # What was restarted must be told all the same
+                found.refused[name] = str(error)
+                break
     finally:
         cluster.close()
     return found
