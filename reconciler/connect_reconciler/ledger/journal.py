@@ -22,10 +22,12 @@ from connect_reconciler.ledger.records import (
     entries_from_json,
     entries_to_json,
     key_of,
+    optional_text,
     pin_from_json,
     pin_to_json,
     target,
     text,
+    time_ms,
 )
 from connect_reconciler.model.actions import ACTIONS, CarryOffsets, PinAction
 from connect_reconciler.model.config_values import Plain, Secret, Value, recorded
@@ -112,12 +114,12 @@ def read_journal(apply_id: str, value: bytes) -> Journal:
         id=apply_id,
         project=text(found["project"]),
         by=text(found["by"]),
-        since_ms=int(found["since_ms"]),
+        since_ms=time_ms(found["since_ms"]),
         actions=int(found["actions"]),
         ending=None if found["ending"] is None else Ending(found["ending"]),
-        ended_ms=int(found.get("ended_ms", 0)),
-        exit_code=found.get("exit_code"),
-        rolls_back=found.get("rolls_back"),
+        ended_ms=time_ms(found.get("ended_ms", 0)),
+        exit_code=None if found.get("exit_code") is None else int(found["exit_code"]),
+        rolls_back=optional_text(found.get("rolls_back")),
         saved_as=text(found.get("saved_as", "")),
     )
 
@@ -145,13 +147,21 @@ def read_steps(connector: str, value: bytes) -> tuple[Step, ...]:
             number=int(each["number"]),
             connector=connector,
             action=text(each["action"]),
-            started_ms=int(each["started_ms"]),
-            end=each["end"],
-            ended_ms=int(each["ended_ms"]),
+            started_ms=time_ms(each["started_ms"]),
+            end=_end(each["end"]),
+            ended_ms=time_ms(each["ended_ms"]),
             detail=text(each["detail"]),
         )
         for each in decode(value)["steps"]
     )
+
+
+def _end(value: object) -> StepEnd | None:
+    match value:
+        case None | "done" | "failed" | "unknown":
+            return value
+        case _:
+            raise ValueError(f"a step of it ended in a way that is not known here: {value!r}")
 
 
 def unfinished_steps(connector: str, value: bytes) -> tuple[Step, ...]:
@@ -223,12 +233,12 @@ def read_snapshot(parts: Mapping[int, bytes]) -> ConnectorSnapshot | None:
     return ConnectorSnapshot(
         config=config,
         target=target(found["target"]),
-        owner=found["owner"],
+        owner=optional_text(found["owner"]),
         prevent_delete=found["prevent_delete"] is True,
         # Earlier versions recorded a rename as a pin
         pins={pin: each for pin, each in pins.items() if renaming_of(pin, each) is None},
         offsets=Offsets(offsets) if moved else None,
-        renamed_from=found["renamed_from"],
+        renamed_from=optional_text(found["renamed_from"]),
         # Older records do not say
         ignore=tuple(text(glob) for glob in found.get("ignore", ())),
     )

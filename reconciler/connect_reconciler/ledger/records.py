@@ -18,6 +18,8 @@ from connect_specs.states import TargetState
 
 FORMAT = 1
 
+_YEAR_10000_MS = 253_402_300_800_000
+
 CONNECTOR = "connector"
 PIN = "pin"
 RENAME = "rename"
@@ -60,6 +62,19 @@ def text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError
     return value
+
+
+def optional_text(value: object) -> str | None:
+    """A field that is text or null. Raises TypeError."""
+    return None if value is None else text(value)
+
+
+def time_ms(value: Any) -> int:
+    """A time in milliseconds since 1970, before the year 10000. Raises ValueError."""
+    found = int(value)
+    if not 0 <= found < _YEAR_10000_MS:
+        raise ValueError("its time is none")
+    return found
 
 
 def flag(value: object) -> bool:
@@ -126,7 +141,7 @@ def owned_from_json(value: dict[str, Any], state: TargetState | None) -> Owned:
         state=state,
         prevent_delete=flag(value["prevent_delete"]),
         restore_to=target(value["held_from"]),
-        applied_ms=int(value["applied_ms"]),
+        applied_ms=time_ms(value["applied_ms"]),
         # Older ones do not say
         env=None if value.get("env") is None else text(value["env"]),
     )
@@ -147,7 +162,7 @@ def pin_from_json(value: dict[str, Any]) -> AppliedPin:
     return AppliedPin(
         content_hash=text(value["content_hash"]),
         resolved=entries_from_json(value["resolved"]),
-        applied_ms=int(value["applied_ms"]),
+        applied_ms=time_ms(value["applied_ms"]),
         held=flag(value["held"]),
     )
 
@@ -166,7 +181,7 @@ def rename_from_json(value: dict[str, Any]) -> Renaming:
     stage = value["stage"]
     if stage not in ("begun", "carried"):
         raise ValueError(f"its stage is {stage!r}, this version of connect knows begun and carried")
-    return Renaming(stage, int(value["applied_ms"]), flag(value["held"]))
+    return Renaming(stage, time_ms(value["applied_ms"]), flag(value["held"]))
 
 
 # --- records of connectors, pins and renames ---

@@ -182,6 +182,32 @@ def test_what_an_early_end_left_is_never_guessed(record: NewRecord) -> None:
         read(journal_record(TOPIC, JOURNAL), steps, record)
 
 
+WRONG = [
+    (b"steps", b'"end":"done"', b'"end":[]'),
+    (b"steps", b'"started_ms":1', b'"started_ms":1e300,"x":1'),
+    (b"journal", b'"rolls_back":', b'"rolls_back":{},"x":'),
+    (b"journal", b'"since_ms":', b'"since_ms":-'),
+    (b"before", b'"owner":', b'"owner":[],"x":'),
+    (b"before", b'"renamed_from":', b'"renamed_from":[],"x":'),
+]
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), WRONG, ids=lambda each: each.decode())
+def test_a_journal_of_wrong_types_is_refused_and_no_bug(
+    kind: bytes, old: bytes, new: bytes
+) -> None:
+    steps = replace(STEPS[0], started_ms=1, end="done", ended_ms=2)
+    good = {
+        b"journal": journal_record(TOPIC, replace(JOURNAL, since_ms=5)),
+        b"steps": steps_record(TOPIC, JOURNAL.id, "c", [steps]),
+        b"before": next(snapshot_records(TOPIC, JOURNAL.id, "c", BEFORE)),
+    }
+    with pytest.raises(LedgerUnreadable):
+        found = read(*(good | {kind: _with(good[kind], old, new)}).values())
+        found.steps(JOURNAL.id)
+        found.snapshots(JOURNAL.id)
+
+
 def test_applies_are_in_the_order_of_the_topic_whatever_the_clocks_say() -> None:
     ahead = replace(JOURNAL, id="z", since_ms=900, ending=Ending.DONE)
     behind = replace(JOURNAL, id="a", since_ms=100, ending=Ending.DONE)
