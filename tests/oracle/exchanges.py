@@ -288,6 +288,7 @@ LOGGERS = (
     _ask("PUT", "/admin/loggers/no.such.logger", "[]"),
     _ask("PUT", "/admin/loggers/only.this", {"level": "debug"}),
     _ask("PUT", "/admin/loggers/only.blanks", {"level": " debug "}),
+    _ask("PUT", "/admin/loggers/only.blanks", {"level": "\u00a0info"}),
     _ask("PUT", "/admin/loggers/only.that?scope=bogus", {"level": "DEBUG", "more": "x"}),
     _ask("PUT", "/admin/loggers/all.workers?scope=cluster", {"level": "debug"}),
 )

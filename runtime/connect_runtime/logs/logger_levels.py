@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from connect_runtime.api.java_text import java_trim
 from connect_runtime.storage.snapshots import ConfigSnapshot
 
 ROOT: Final = "root"
@@ -131,7 +132,7 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _level(text: str) -> str:
-    return text.strip().upper()
+    return java_trim(text).upper()
 
 
 def _level_of(name: str) -> LoggerLevel:

@@ -1,9 +1,12 @@
 """Limits connections so that clients cannot hold them idle: each client phase has a deadline.
 
-uvicorn closes a connection that is idle after an answer, and bounds a request's head. But it waits
-forever for the rest of a head, for the rest of a body after its answer, and for a client that does
-not read; and it accepts connections until the process can open no more files. asyncio waits 60 s
-for a TLS handshake, before which uvicorn knows of no connection, and 30 s for its end.
+uvicorn bounds the size of a request's head. But it waits forever for the rest of a head, for the
+rest of a body after its answer, and for a client that does not read; and it accepts connections
+until the process can open no more files. asyncio waits 60 s for a TLS handshake, before which
+uvicorn knows of no connection, and 30 s for its end.
+
+A connection that is idle after an answer is kept for longer than load balancers keep theirs, which
+is 60 s as a rule: what they send while it is closed is lost, and their client gets a 502.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ _log = logging.getLogger(__name__)
 # Far below the default of 1024 open files, which Kafka's clients need, too.
 _CONNECTIONS: Final = 200
 _HEAD_S: Final = 10.0
+# As long as Apache's workers
+_KEPT_S: Final = 90.0
 _ANSWER_S: Final = 60.0
 _TLS_END_S: Final = 1.0
 _LOG_EVERY_S: Final = 60.0
@@ -36,11 +41,12 @@ _PIECE_BYTES: Final = 256
 @dataclass(slots=True)
 class ConnectionLimits:
     """`count`: connections at once. `head_s`: for a TLS handshake, and from the start of a
-    connection, or the end of an answer, to the end of the next request's head. `answer_s`: for a
-    client to read its answer."""
+    connection, or the first byte of a further request, to the end of a request's head. `kept_s`:
+    from the end of an answer to that byte. `answer_s`: for a client to read its answer."""
 
     count: int = _CONNECTIONS
     head_s: float = _HEAD_S
+    kept_s: float = _KEPT_S
     answer_s: float = _ANSWER_S
     closed: int = field(default=0, init=False)
     open: set[_BoundedConnection] = field(default_factory=set, init=False, repr=False)
@@ -98,6 +104,7 @@ class _ChunkLimit(h11.Connection):
 class _BoundedConnection(H11Protocol):
     limits: ConnectionLimits
     idle_since = 0.0
+    _is_kept = False
     _head_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
     _abort: Callable[[], None] | None = None
@@ -111,7 +118,7 @@ class _BoundedConnection(H11Protocol):
         self._abort = transport.abort
         super().connection_made(transport)
         if has_room:
-            self._await_head()
+            self._await_head(self.limits.head_s)
         else:
             transport.abort()
 
@@ -145,15 +152,14 @@ class _BoundedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if not self.awaits_request():
-            _cancel(self._head_timer)
+        self._check_head(self._is_kept)
 
     def on_response_complete(self) -> None:
-        self._await_head()
+        self._is_kept = True
+        self._await_head(self.limits.kept_s)
         # may continue with a pipelined request
         super().on_response_complete()
-        if not self.awaits_request():
-            _cancel(self._head_timer)
+        self._check_head(bool(self.conn.trailing_data[0]))
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -175,10 +181,18 @@ class _BoundedConnection(H11Protocol):
         """Whether the server waits for the client to send something."""
         return self.cycle is None or self.cycle.response_complete
 
-    def _await_head(self) -> None:
+    def _check_head(self, has_begun: bool) -> None:
+        """Stops waiting for a head that is complete; one that `has_begun` must end soon."""
+        if not self.awaits_request():
+            _cancel(self._head_timer)
+        elif has_begun:
+            self._is_kept = False
+            self._await_head(self.limits.head_s)
+
+    def _await_head(self, within_s: float) -> None:
         self.idle_since = time.monotonic()
         _cancel(self._head_timer)
-        self._head_timer = self._later(self.limits.head_s, self._head_is_late)
+        self._head_timer = self._later(within_s, self._head_is_late)
 
     def _head_is_late(self) -> None:
         if self.transport.get_write_buffer_size():

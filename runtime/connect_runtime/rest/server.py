@@ -7,6 +7,7 @@ free port will do. Does not change signal handlers.
 from __future__ import annotations
 
 import logging
+import math
 import socket
 import ssl
 import threading
@@ -80,9 +81,12 @@ class RestServer:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._bound = bound
+        limits = limits or ConnectionLimits()
         config = uvicorn.Config(
             app,
-            http=bounded(limits or ConnectionLimits(), tls),
+            http=bounded(limits, tls),
+            # the limits end connections before
+            timeout_keep_alive=math.ceil(limits.kept_s) + 1,
             ws="none",
             backlog=_BACKLOG,
             # a client that sends nonsense must not be able to fill the log

@@ -175,6 +175,46 @@ def test_a_head_has_a_deadline(verbs: HeldVerbs) -> None:
             assert is_closed(connection, 5)
 
 
+def ask_health(connection: socket.socket, more: bytes = b"") -> None:
+    """Reads the whole answer; `more` is sent with the request."""
+    connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" + more)
+    answer = b""
+    while not answer.endswith(b"}"):
+        answer += connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def test_an_idle_connection_is_kept_for_longer_than_a_head_may_take(verbs: HeldVerbs) -> None:
+    """Apache's workers keep theirs for 90 s, and load balancers for 60 s."""
+    assert ConnectionLimits().kept_s == 90
+    with (
+        served(app(verbs), ConnectionLimits(head_s=0.3, kept_s=10)) as rest,
+        rest.connect() as connection,
+    ):
+        for _ in range(2):
+            ask_health(connection)
+            assert not is_closed(connection, 0.6)
+        # also what follows a whole request in the same packet
+        ask_health(connection, b"GET /he")
+        assert is_closed(connection, 5)
+
+
+def test_an_idle_connection_is_closed_in_the_end(verbs: HeldVerbs) -> None:
+    with served(app(verbs), ConnectionLimits(kept_s=0.3)) as rest, rest.connect() as connection:
+        ask_health(connection)
+        assert is_closed(connection, 5)
+
+
+def test_the_next_head_has_a_deadline(verbs: HeldVerbs) -> None:
+    with (
+        served(app(verbs), ConnectionLimits(head_s=0.3, kept_s=30)) as rest,
+        rest.connect() as connection,
+    ):
+        ask_health(connection)
+        connection.sendall(b"GET /heal")
+        assert is_closed(connection, 5)
+
+
 def test_a_slow_body_makes_room_for_others(verbs: HeldVerbs) -> None:
     limits = ConnectionLimits(count=5)
     with served(app(verbs), limits) as rest, contextlib.ExitStack() as stack:
