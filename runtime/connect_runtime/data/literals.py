@@ -27,12 +27,15 @@ from connect_runtime.api import (
     STRING,
     TIME,
     TIMESTAMP,
+    DataError,
     Schema,
     Type,
     decimal,
 )
 from connect_runtime.api.java_numbers import parse_decimal
+from connect_runtime.api.java_text import java_float
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME
+from connect_runtime.data.timestamps import MILLIS_PER_DAY, from_millis
 
 Typed: TypeAlias = tuple[Schema | None, Any]
 
@@ -42,6 +45,8 @@ _LITERALS: Final[Mapping[str, Typed]] = {
     "false": (BOOLEAN, False),
 }
 _DELIMITERS: Final = ':,{}[]"'
+# what Java's `trim` removes
+_BLANKS: Final = "".join(map(chr, range(0x21)))
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _INTEGERS: Final = ((7, INT8), (15, INT16), (31, INT32), (63, INT64))
 _MOST_DIGITS_OF_INT64: Final = 19
@@ -80,9 +85,9 @@ class _Parser:
         except _NotALiteral:
             self._at = start
         token = self._next()
-        if not token.strip():
+        if not token.strip(_BLANKS):
             return STRING, token
-        return self._scalar(token.strip(), embedded=embedded)
+        return self._scalar(token.strip(_BLANKS), embedded=embedded)
 
     # tokens
 
@@ -104,9 +109,9 @@ class _Parser:
     def _consume(self, wanted: str) -> bool:
         """Consumes the next token that is not blank, if it is `wanted`."""
         token = ""
-        while self._more and not token.strip():
+        while self._more and not token.strip(_BLANKS):
             token = self._next()
-        if token.strip() == wanted:
+        if token.strip(_BLANKS) == wanted:
             return True
         self._at -= len(token)
         return False
@@ -125,7 +130,8 @@ class _Parser:
         while self._more:
             if self._consume("]"):
                 schema = _common(schema for schema, _ in found)
-                return Schema(Type.ARRAY, items=schema), [_fit(v, schema) for _, v in found]
+                values = [_fit(value, own, schema) for own, value in found]
+                return Schema(Type.ARRAY, items=schema), values
             if self._consume(","):
                 break
             found.append(self.parse(embedded=True))
@@ -252,7 +258,7 @@ def _finite(number: Decimal) -> float:
 def _map_of(found: list[tuple[Typed, Typed]]) -> Typed:
     keys = _common(schema for (schema, _), _ in found)
     values = _common(schema for _, (schema, _) in found) if keys is not None else None
-    entries = {_fit(k, keys): _fit(v, values) for (_, k), (_, v) in found}
+    entries = {_fit(k, own, keys): _fit(v, its, values) for (own, k), (its, v) in found}
     return Schema(Type.MAP, keys=keys, values=values), entries
 
 
@@ -272,13 +278,15 @@ def _common(schemas: Iterable[Schema | None]) -> Schema | None:
     return common
 
 
-def _fit(value: Any, schema: Schema | None) -> Any:
-    """Returns the value as one of `schema`. Raises _NotALiteral for a null that needs to be one,
-    and for a date or time that would have to be a number."""
+def _fit(value: Any, own: Schema | None, schema: Schema | None) -> Any:
+    """Returns a value of a schema of its `own` as one of `schema`. Raises _NotALiteral for a null
+    that needs to be one, and for a date or time that would have to be a number."""
     if schema is None:
-        return value
+        return _untyped(value, own)
     if value is None:
         raise _NotALiteral
+    if schema.type in (Type.ARRAY, Type.MAP) and own != schema:
+        return _untyped(value, own)
     moment_of = _MOMENTS.get(schema.name or "")
     if isinstance(value, dt.date | dt.time):
         if moment_of is None:
@@ -289,15 +297,42 @@ def _fit(value: Any, schema: Schema | None) -> Any:
     return float(value) if schema.type in (Type.FLOAT32, Type.FLOAT64) else value
 
 
+def _untyped(value: Any, own: Schema | None) -> Any:
+    """Returns a value that loses its schema. Without one, a number of 32 bits is written as one of
+    64, and has to be printed with the same digits."""
+    if own is None:
+        return value
+    match own.type:
+        case Type.FLOAT32:
+            return float(java_float(value))
+        case Type.ARRAY:
+            return [_untyped(each, own.items) for each in value]
+        case Type.MAP:
+            return {_untyped(k, own.keys): _untyped(v, own.values) for k, v in value.items()}
+        case _:
+            return value
+
+
+def _date_of(days: int) -> dt.date:
+    return _timestamp_of(days * MILLIS_PER_DAY).date()
+
+
 def _time_of(millis: int) -> dt.time:
-    if millis < 0:
+    if not 0 <= millis < MILLIS_PER_DAY:
         raise _NotALiteral
     return _time(0, 0, 0, millis)
 
 
+def _timestamp_of(millis: int) -> dt.datetime:
+    try:
+        return from_millis(millis)
+    except DataError as error:
+        raise _NotALiteral from error
+
+
 # numbers in one list with dates or times
 _MOMENTS: Final[Mapping[str, Callable[[int], dt.date | dt.time]]] = {
-    DATE_NAME: lambda days: _EPOCH.date() + dt.timedelta(days=days),
+    DATE_NAME: _date_of,
     TIME_NAME: _time_of,
-    TIMESTAMP_NAME: lambda millis: _EPOCH + dt.timedelta(milliseconds=millis),
+    TIMESTAMP_NAME: _timestamp_of,
 }
