@@ -16,7 +16,7 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 from weakref import WeakValueDictionary
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -49,6 +49,8 @@ QUICK_CONNECTING: Mapping[str, Any] = {
     "reconnect.backoff.ms": 1,
     "reconnect.backoff.max.ms": 1000,
 }
+# Java's default; librdkafka's is 1,000,000
+_REQUEST_BYTES: Final = str(1 << 20)
 _QUOTED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 _already_named: set[str] = set()
 _cluster_logs: dict[str, ClusterLog] = {}
@@ -133,8 +135,10 @@ def consumer(properties: Mapping[str, str], settings: Mapping[str, Any] | None =
 
 
 def producer(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Producer:
-    """Creates a producer. It partitions as Java's does, so that a key keeps its partition."""
-    return _made(Producer, properties, {"partitioner": "murmur2_random", **(settings or {})})
+    """Creates a producer. It partitions as Java's does, so that a key keeps its partition, and
+    takes records of the same size."""
+    sized = {"max.request.size": _REQUEST_BYTES, **properties}
+    return _made(Producer, sized, {"partitioner": "murmur2_random", **(settings or {})})
 
 
 def meet_broker(client: Producer, timeout_s: float) -> None:

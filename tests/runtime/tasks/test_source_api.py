@@ -113,6 +113,16 @@ def test_records_with_everything(cluster: Any, topic: Any, install: Any) -> None
     assert task.events == ["a", "b", "c", "commit", "d", "commit", "stop"]
 
 
+def test_a_record_may_be_as_large_as_with_javas_producer(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(1)
+    large = "x" * 1_047_000  # of max.request.size, 1 MiB
+    running = started(cluster, install, scripted(Scripted, [[record(cluster, large, 1)]]))
+    wait_until(lambda: cluster.values() == [large], what="the record")
+    assert stopped(cluster, running) is Ended.STOPPED
+
+
 def test_what_was_not_committed_is_not_told(cluster: Any, topic: Any, install: Any) -> None:
     topic(1)
     task = scripted(
