@@ -38,6 +38,7 @@ STALE_LEADER = frozenset(
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet what is committed
         KafkaError._NOENT,  # noqa: SLF001 - no partition asked about has a leader
     }
 )
@@ -122,7 +123,6 @@ PASSING = (
         KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.NOT_CONTROLLER,
-        KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
         KafkaError.CONCURRENT_TRANSACTIONS,

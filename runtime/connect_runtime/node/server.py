@@ -32,6 +32,8 @@ from connect_runtime.node.statuses import Statuses
 from connect_runtime.storage.offsets_topic import changed_connector
 
 _TICK_S: Final = 1.0
+# macOS, where nothing may limit them, refuses more
+_MOST_DESCRIPTORS: Final = 10_240
 # Descriptors that are left to the clients, whose brokers may move
 _OF_CLIENTS: Final = 100
 
@@ -40,8 +42,9 @@ def serve(door: socket.socket, parent: int) -> None:
     """Serves until the process that forked this one is gone."""
     # a connection for each task, where 1,024 descriptors are a common limit
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    Server(door, lambda: os.getppid() != parent, most=hard - _OF_CLIENTS).serve()
+    ours = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (ours, hard))
+    Server(door, lambda: os.getppid() != parent, most=ours - _OF_CLIENTS).serve()
 
 
 class Server:

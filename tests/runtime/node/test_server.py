@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import socket
 import threading
 import time
@@ -318,6 +319,20 @@ def test_a_task_without_descriptors_gets_no_answer(
 
     monkeypatch.setattr(node_door.socket, "socketpair", none_left)
     assert node_door.ask(READ, {}) is None
+
+
+def test_a_node_that_has_no_limit_of_descriptors_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As macOS, whose kernel refuses what its limit allows."""
+
+    def limited(_: int, limits: tuple[int, int]) -> None:
+        if not 0 < limits[0] <= 10_240:
+            raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", limited)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with ours, theirs:
+        server.serve(theirs, parent=-1)  # whose parent is gone
 
 
 def test_only_so_many_tasks_are_served_as_descriptors_are_left_over(slow: Slow) -> None:
