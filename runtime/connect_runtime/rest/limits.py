@@ -31,6 +31,8 @@ _HEAD_S: Final = 10.0
 # As long as Apache's workers
 _KEPT_S: Final = 90.0
 _ANSWER_S: Final = 60.0
+# How long a client that has ended its side is answered: it reads the answer, or has gone
+_ENDED_S: Final = 2.0
 _TLS_END_S: Final = 1.0
 _LOG_EVERY_S: Final = 60.0
 # A body may have this many pieces, and one more for each of so many bytes.
@@ -105,8 +107,10 @@ class _BoundedConnection(H11Protocol):
     limits: ConnectionLimits
     idle_since = 0.0
     _is_kept = False
+    _has_ended = False
     _head_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
+    _ended_timer: asyncio.TimerHandle | None = None
     _abort: Callable[[], None] | None = None
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -125,6 +129,7 @@ class _BoundedConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         _cancel(self._head_timer)
         _cancel(self._answer_timer)
+        _cancel(self._ended_timer)
         self.limits.open.discard(self)
         super().connection_lost(exc)
 
@@ -154,12 +159,25 @@ class _BoundedConnection(H11Protocol):
         super().data_received(data)
         self._check_head(self._is_kept)
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keeps the connection of a client that has ended its side after a whole request, as `nc`
+        does, for a moment. asyncio cannot with TLS."""
+        is_tls = self.transport.get_extra_info("sslcontext") is not None
+        if is_tls or self.awaits_request() or self.cycle.more_body:
+            return False
+        self._has_ended = True
+        _cancel(self._ended_timer)
+        self._ended_timer = self._later(_ENDED_S, self.transport.close)
+        return True
+
     def on_response_complete(self) -> None:
         self._is_kept = True
         self._await_head(self.limits.kept_s)
         # may continue with a pipelined request
         super().on_response_complete()
         self._check_head(bool(self.conn.trailing_data[0]))
+        if self._has_ended and self.awaits_request():
+            self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -205,6 +205,18 @@ def test_an_idle_connection_is_closed_in_the_end(verbs: HeldVerbs) -> None:
         assert is_closed(connection, 5)
 
 
+def test_a_client_that_ends_its_side_is_answered(rest: Served) -> None:
+    """As by Apache's workers; some versions of `nc` end it after what they send."""
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for requests in (1, 2):
+        with rest.connect(request * requests) as connection:
+            connection.shutdown(socket.SHUT_WR)
+            assert read_answer(connection).count(b"HTTP/1.1 200 ") == requests
+    with rest.connect(HEAD + b"Content-Length: 10\r\n\r\n{") as connection:
+        connection.shutdown(socket.SHUT_WR)
+        assert read_answer(connection) == b""
+
+
 def test_the_next_head_has_a_deadline(verbs: HeldVerbs) -> None:
     with (
         served(app(verbs), ConnectionLimits(head_s=0.3, kept_s=30)) as rest,
