@@ -7,6 +7,7 @@ what our runtime would not heed is nothing to warn of, and a name that no worker
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -44,6 +45,9 @@ from connect_specs.states import TargetState
 
 _BUILT_IN: Final = "connect_runtime.connectors."
 _TASKS_MAX: Final = "tasks.max"
+# Of workers that are not ours, an apply reads this one
+_COMMITS: Final = "offset.flush.interval.ms"
+_NUMBER: Final = re.compile("[0-9]{1,18}")
 
 
 def check_project(project: Project) -> list[Diagnostic]:
@@ -119,6 +123,10 @@ def _without_effect(project: Project) -> Iterator[Diagnostic]:
 
 def _wrong_values(project: Project) -> Iterator[Diagnostic]:
     if not project.uses_runtime:
+        given = project.worker.get(_COMMITS)
+        if given is not None and not _NUMBER.fullmatch(given.strip()):
+            what, hint = f"{_COMMITS} is not a number of milliseconds", "write it without a unit"
+            yield Diagnostic("project.worker-key", what, _place(project, _COMMITS), hint=hint)
         return
     try:
         from_project(project, NO_KAFKA if project.kafka is None else None, resolve=False)
@@ -243,4 +251,4 @@ def _tasks(name: str, desired: Desired, live: Live) -> int:
 
 def _most(config: Mapping[str, str]) -> int:
     text = config.get(_TASKS_MAX, "1").strip()
-    return int(text) if text.isdecimal() else 1
+    return int(text) if _NUMBER.fullmatch(text) else 1

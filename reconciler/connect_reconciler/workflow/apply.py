@@ -3,6 +3,7 @@ where that is wanted."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     # It imports the language of rules, which takes a fifth of a second
     from connect_reconciler.policies.policy import Policy
 
-_COMMITS, _COMMITS_MS = "offset.flush.interval.ms", "60000"
+_COMMITS, _COMMITS_MS = "offset.flush.interval.ms", 60_000
+_NUMBER = re.compile("[0-9]{1,18}")
 _AGAIN_S = 1.0
 _MOVED = "the cluster changed since the plan was shown; this is what there is to do now"
 _DENIED = "not applied: the plan has errors that it did not have when it was shown"
@@ -198,6 +200,10 @@ class ApplyRun:
             report = self._execute(plan, wanted, live, None)
         except ConnectError as error:
             return Undone(errors=error.diagnostics)
+        except KeyboardInterrupt:
+            # Once it has begun, its report says so
+            what = "interrupted before the rollback began"
+            return Undone(errors=(Diagnostic("rollback.interrupted", what),))
         return Undone(plan, report, report.ended_by)
 
 
@@ -234,7 +240,7 @@ def edges_for(
             health_s=choices.health_timeout,
             healthy_s=choices.healthy_for,
             settle_s=choices.settle,
-            commits_s=int(worker.get(_COMMITS, _COMMITS_MS)) / 1000,
+            commits_s=_whole(worker.get(_COMMITS, ""), _COMMITS_MS) / 1000,
         ),
     )
     at_once = nullcontext if user is None else user.at_once
@@ -246,3 +252,9 @@ def edges_for(
         nullcontext(settings.progress) if user is None else user.progress() as told,
     ):
         yield edges_over(connection, replace(settings, progress=told), worker)
+
+
+def _whole(text: str, otherwise: int) -> int:
+    """The number, or `otherwise` for what is none: what a project says of workers that are not ours
+    is not validated before a rollback."""
+    return int(text) if _NUMBER.fullmatch(text.strip()) else otherwise

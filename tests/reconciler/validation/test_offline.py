@@ -101,8 +101,17 @@ def test_properties_of_the_worker_are_checked(tmp_path: Path) -> None:
 
 
 def test_of_other_workers_only_unknown_properties_are_told(tmp_path: Path) -> None:
-    found = check_project(project(tmp_path, ELSEWHERE))
+    found = check_project(project(tmp_path, ELSEWHERE.replace("soon", "'500'")))
     assert [(each.severity, str(each.where)) for each in found] == [("warning", "connect.yaml:7:5")]
+
+
+def test_an_interval_that_an_apply_reads_is_a_number(tmp_path: Path) -> None:
+    """The trap: of workers elsewhere it is read by an apply alone, after its confirmation."""
+    found = check_project(project(tmp_path, ELSEWHERE))
+    assert [(each.severity, str(each.where)) for each in found] == [
+        ("error", "connect.yaml:6:5"),
+        ("warning", "connect.yaml:7:5"),
+    ]
 
 
 def test_a_class_of_an_unlisted_module_is_not_imported(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.policies.policy import Policy
+from connect_reconciler.workflow import apply
 from connect_reconciler.workflow.apply import ApplyRun, Undone
 from connect_reconciler.workflow.replanning import FromSpecs, Moved, left_of
 from connect_reconciler.workflow.user import Choices
@@ -246,6 +247,31 @@ def test_an_apply_is_rolled_back_although_nobody_reads_its_report(
     with pytest.raises(BrokenPipeError):
         ApplyRun(BACKEND, user, Choices(), rollback_policies=()).run(shown, WANTED, live)
     assert rolled_back == ["id"]
+
+
+def test_ctrl_c_before_a_rollback_does_not_lose_the_report(
+    world: Applying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, live = world.plan(WANTED), world.observe(WANTED)
+    result = ActionResult(shown.actions[0], Outcome.DONE)
+    failed = ConnectorReport("a", (result,), health=Health.FAILED)
+    report = ApplyReport("id", (failed,), exit_code=ExitCode.FAILED)
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ApplyRun, "_execute", lambda *_: report)
+    monkeypatch.setattr(apply, "find_rollback", interrupted)
+    user = Terminal(yes=True, as_json=True)
+    ended = ApplyRun(BACKEND, user, Choices(), rollback_policies=()).run(shown, WANTED, live)
+    assert (ended.report, ended.exit_code) == (report, ExitCode.FAILED)
+    assert ended.undone is not None
+    assert [each.code for each in ended.undone.errors] == ["rollback.interrupted"]
+
+
+@pytest.mark.parametrize(("text", "found"), [("500", 500), ("10s", 7), ("", 7), ("9" * 5000, 7)])
+def test_an_interval_of_workers_that_is_none_ends_no_rollback(text: str, found: int) -> None:
+    assert apply._whole(text, 7) == found
 
 
 def test_what_is_new_after_a_killed_apply_needs_someone_to_ask(
