@@ -107,6 +107,7 @@ class DeadLetterQueue:
         self._metrics = metrics or TaskMetrics()
         self._failed: KafkaError | None = None
         self._gave_up = False
+        self._owner = threading.get_ident()
         self._lock = threading.Lock()
         self._served = False  # on a thread of its own
         self._closed = False
@@ -196,9 +197,10 @@ class DeadLetterQueue:
             self._serve()
 
     def _serve(self) -> None:
-        """Waits a moment for Kafka's answers. Raises RetriesEnded if the task is to end."""
+        """Waits a moment for Kafka's answers. Raises RetriesEnded if the task is to end. Only the
+        task's own thread may ask for that, and not those that a task may have."""
         self._producer.poll(_ROOM_S)
-        if not self._pause(0):
+        if threading.get_ident() == self._owner and not self._pause(0):
             self._gave_up = True
             raise RetriesEnded("The task is to end before Kafka has all reports")
 

@@ -64,7 +64,7 @@ class Ended(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of an attempt; `trace` is set when it FAILED, was INTERRUPTED or was LOST.
+    """The result of an attempt; `trace` is set when it FAILED, was FENCED, INTERRUPTED or LOST.
 
     `dead`: its process is known to have ended or to have stopped working. False for a LOST one
     whose process may still be running.

@@ -66,8 +66,8 @@ def run_task(
         finally:
             reporter.close()
         return Outcome(launch.id, launch.attempt, ended)
-    except Fenced:
-        return Outcome(launch.id, launch.attempt, Ended.FENCED)
+    except Fenced as error:
+        return Outcome(launch.id, launch.attempt, Ended.FENCED, str(error))
     except Interrupted as error:
         trace = trace_of(error, launch)
         _log.warning("Task %s was interrupted: %s", launch.id, error)

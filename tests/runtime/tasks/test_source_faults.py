@@ -182,6 +182,7 @@ def test_an_expired_transaction_ends_the_attempt_as_fenced(cluster: Any, run: An
     outcome = run(Holds, **own).outcome()
 
     assert outcome.ended is Ended.FENCED
+    assert "longer than transaction.timeout.ms" in (outcome.trace or "")
     assert time.process_time() - began < 3  # it does not turn in a loop
     assert cluster.values() == []
     assert cluster.status(TASK)["state"] == "RUNNING"
