@@ -34,6 +34,7 @@ import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.storage.Converter;
+import org.apache.kafka.connect.storage.SimpleHeaderConverter;
 import org.apache.kafka.connect.transforms.Transformation;
 import org.apache.kafka.connect.transforms.predicates.Predicate;
 import org.apache.kafka.connect.util.ConnectorUtils;
@@ -87,6 +88,9 @@ public final class ApplyTransforms {
             }
             if (given.has("converter")) {
                 return converted(given);
+            }
+            if (given.has("headers")) {
+                return asHeaders(given);
             }
             Schema schema = schema(given.get("schema"));
             ConnectSchema.validateValue("f", schema, value(given.get("value"), schema));
@@ -183,6 +187,22 @@ public final class ApplyTransforms {
             } catch (Throwable e) {
                 results.add(error(e));
             }
+        }
+        return JSON.objectNode().set("results", results);
+    }
+
+    /** What SimpleHeaderConverter makes of values, the schemas that it reads this with, and what it makes of that. */
+    private static JsonNode asHeaders(JsonNode given) {
+        SimpleHeaderConverter converter = new SimpleHeaderConverter();
+        ArrayNode results = JSON.arrayNode();
+        for (JsonNode each : given.get("headers")) {
+            Schema schema = schema(each.get("schema"));
+            byte[] data = converter.fromConnectHeader("t", "h", schema, value(each.get("value"), schema));
+            SchemaAndValue read = converter.toConnectHeader("t", "h", data);
+            ObjectNode found = results.addObject();
+            found.put("data", data);
+            found.set("schema", text(read.schema()));
+            found.put("again", converter.fromConnectHeader("t", "h", read.schema(), read.value()));
         }
         return JSON.objectNode().set("results", results);
     }

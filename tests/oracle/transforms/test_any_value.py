@@ -1,5 +1,5 @@
-"""Random values of random schemas, as JsonConverter and StringConverter write them: the same bytes
-as Connect's, one by one and together."""
+"""Random values of random schemas are written as by Connect: by JsonConverter, StringConverter and
+SimpleHeaderConverter."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from connect_runtime.api import DataError, Schema, Struct
 from connect_runtime.api.java_numbers import to_float
 from connect_runtime.api.java_text import java_float
 from connect_runtime.data.json_converter import JsonConverter
+from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
 from connect_runtime.data.string_converter import StringConverter
-from oracle.transforms.test_any_record import schemas
+from oracle.transforms.test_any_record import JSON, schemas
 from support.connect_classes import ConnectClasses
 from support.connect_json import schema_json, value_json
 from support.converting import writing
@@ -74,6 +75,27 @@ def test_any_value(
             written.append((value, data))
     together = write([value for value, _ in written], schema)
     assert together == [data for _, data in written]
+
+
+@given(st.one_of(columns(), st.lists(JSON, max_size=3).map(lambda values: (None, values))))
+def test_any_header(
+    connect_classes: ConnectClasses, column: tuple[Schema | None, list[Any]]
+) -> None:
+    """It is read and written again as by Connect, too."""
+    schema, values = column
+    assume(not any(map(_has_an_order_or_address, values)))
+    given = [{"schema": schema_json(schema), "value": value_json(v, schema)} for v in values]
+    simple = SimpleHeaderConverter()
+
+    for value, answer in zip(
+        values, connect_classes.ask({"headers": given})["results"], strict=True
+    ):
+        data = simple.from_connect("t", "h", schema, value)
+        theirs, again = (base64.b64decode(answer[name] or "") for name in ("data", "again"))
+        assert _comparable(data) == _comparable(theirs)
+        found, read = simple.to_connect("t", "h", None if value is None else theirs)
+        assert schema_json(found) == answer["schema"]
+        assert _comparable(simple.from_connect("t", "h", found, read)) == _comparable(again)
 
 
 def _has_an_order_or_address(value: Any) -> bool:
