@@ -95,7 +95,7 @@ def value_of(given: Any, schema: Schema | None) -> Any:
     match schema.name:
         case "org.apache.kafka.connect.data.Decimal":
             return Decimal(str(given))
-        case "org.apache.kafka.connect.data.Date":
+        case "org.apache.kafka.connect.data.Date" if not isinstance(given, str):
             return (_EPOCH + dt.timedelta(milliseconds=given)).date()
         case "org.apache.kafka.connect.data.Time":
             return (_EPOCH + dt.timedelta(milliseconds=given)).time()

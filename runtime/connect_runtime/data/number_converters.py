@@ -29,6 +29,7 @@ from connect_runtime.api import (
 from connect_runtime.api.java_types import java_class
 from connect_runtime.data.any_part import AnyPartConverter
 from connect_runtime.data.converter_type import with_converter_type
+from connect_runtime.data.java_types import class_of
 
 CONFIG: Final = with_converter_type(ConfigDef())
 
@@ -57,7 +58,7 @@ class _NumberConverter(AnyPartConverter):
         ) -> list[bytes | None]:
             for value in values:
                 if value is not None and not self._fits(value, schema):
-                    found = java_class(value, bits=_bits(schema))
+                    found = class_of(value, schema)
                     raise DataError(f"Failed to serialize to {self.name} (was class {found}): ")
             return [None if value is None else pack(value) for value in values]
 
@@ -84,13 +85,6 @@ class _NumberConverter(AnyPartConverter):
             return Column([None if d is None else unpack(d)[0] for d in column], self.schema)
 
         return read
-
-
-_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
-
-
-def _bits(schema: Schema | None) -> int:
-    return 64 if schema is None else _BITS.get(schema.type, 64)
 
 
 class ShortConverter(_NumberConverter):

@@ -30,6 +30,7 @@ from connect_runtime.api.java_numbers import (
 from connect_runtime.api.java_text import java_float, java_text
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
 from connect_runtime.api.schema_builder import copy_basics
+from connect_runtime.data.java_types import class_of
 from connect_runtime.data.literal_text import literal_text
 from connect_runtime.data.timestamps import MILLIS_PER_DAY, to_millis
 from connect_runtime.transforms.copying import (
@@ -40,7 +41,6 @@ from connect_runtime.transforms.copying import (
 )
 from connect_runtime.transforms.errors import WrongClass
 from connect_runtime.transforms.java_strings import split
-from connect_runtime.transforms.java_types import class_of
 from connect_runtime.transforms.key_or_value import (
     Half,
     OfKey,

@@ -16,7 +16,7 @@ from connect_runtime.api import (
     Type,
 )
 from connect_runtime.api.schema import validate_value, wrong_class
-from connect_runtime.transforms.java_types import class_of
+from connect_runtime.data.java_types import class_of
 
 REPLACE_NULL: Final = "replace.null.with.default"
 

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, TypeAlias
 from connect_runtime.api import DataError, Schema, Struct
 from connect_runtime.api.java_types import java_class
 from connect_runtime.api.transforms import ConnectRecord, R
+from connect_runtime.data.java_types import class_of
 from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation, Part
-from connect_runtime.transforms.java_types import class_of
 
 Half: TypeAlias = tuple[Schema | None, Any]
 

@@ -21,6 +21,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.java_numbers import parse_decimal, to_double, to_float, to_integer
+from connect_runtime.data.java_types import class_of
 from connect_runtime.data.timestamps import date_of, from_millis, time_of
 from connect_runtime.transforms.columns import Columns
 from connect_runtime.transforms.copying import (
@@ -29,7 +30,6 @@ from connect_runtime.transforms.copying import (
     copy_values,
     define_replace_null,
 )
-from connect_runtime.transforms.java_types import class_of
 from connect_runtime.transforms.key_or_value import (
     Half,
     OfKey,

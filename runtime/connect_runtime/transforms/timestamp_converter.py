@@ -24,6 +24,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
 from connect_runtime.api.schema_builder import copy_basics
+from connect_runtime.data.java_types import class_of
 from connect_runtime.data.timestamps import date_of, from_millis, time_of, to_millis
 from connect_runtime.transforms.copying import (
     REPLACE_NULL,
@@ -32,7 +33,6 @@ from connect_runtime.transforms.copying import (
     struct_fields,
 )
 from connect_runtime.transforms.errors import MissingField, UnknownTimestampType
-from connect_runtime.transforms.java_types import class_of
 from connect_runtime.transforms.key_or_value import (
     Half,
     OfKey,
@@ -55,6 +55,12 @@ _TARGETS: Final = {
     "Timestamp": TIMESTAMP,
 }
 _LOGICAL: Final = {TIMESTAMP_NAME: "Timestamp", DATE_NAME: "Date", TIME_NAME: "Time"}
+# what a value of each kind of schema has to be
+_EXPECTED: Final = {
+    "string": "string timestamp to be a String",
+    "unix": "Unix timestamp to be a Long",
+    **{name: f"{name} to be a java.util.Date" for name in _LOGICAL.values()},
+}
 _CONFIG: Final = define_replace_null(
     ConfigDef()
     .define(
@@ -167,8 +173,10 @@ class TimestampConverter(OneHalf):
             return self._from_unix(value)
         if isinstance(value, dt.date | dt.time) and kind not in ("string", "unix"):
             return to_millis(value)
-        found = class_of(value, schema)
-        raise DataError(f"TimestampConverter does not support class {found} objects as timestamps")
+        found = f"class {class_of(value, schema)}"
+        if kind is None:
+            raise DataError(f"TimestampConverter does not support {found} objects as timestamps")
+        raise DataError(f"Expected {_EXPECTED[kind]}, but found {found}")
 
     def _parsed(self, text: str) -> int:
         if self._format is None:

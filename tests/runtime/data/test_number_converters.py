@@ -61,6 +61,7 @@ def test_bytes(cls: Cls, schema: Schema, value: object, data: str, read_as: Sche
         (IntegerConverter, INT64, 5, "to integer (was class java.lang.Long): "),
         (IntegerConverter, None, 1 << 31, "to integer (was class java.lang.Long): "),
         (LongConverter, INT32, 5, "to long (was class java.lang.Integer): "),
+        (LongConverter, FLOAT32, 1.5, "to long (was class java.lang.Float): "),
         (LongConverter, None, True, "to long (was class java.lang.Boolean): "),
         (LongConverter, None, [], "to long (was class java.util.ArrayList): "),
         (ShortConverter, None, 1.0, "to short (was class java.lang.Double): "),
