@@ -72,8 +72,9 @@ class Lanes:
 
     def __init__(self) -> None:
         # Answered from memory; /health of a worker that does not lead may wait for Kafka briefly.
-        self.health = Lane(4, 200)
-        self.memory = Lane(8, 100)
+        # All that the connections of a listener may ask at once.
+        self.health = Lane(4, 1000)
+        self.memory = Lane(8, 1000)
         self.offsets = Lane(8, 32)
         # Plugin code, before the herder: it may hang without blocking a stop in the herder.
         self.plugins = Lane(8, 32)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import ssl
 import time
 from asyncio.sslproto import SSLProtocol
@@ -25,8 +26,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _log = logging.getLogger(__name__)
 
-# Far below the default of 1024 open files, which Kafka's clients need, too.
-_CONNECTIONS: Final = 200
+# At least and at most; between them, a part of the open files, which Kafka's clients need, too.
+_CONNECTIONS: Final = (200, 1000)
+_SHARE_OF_FILES: Final = 4
 _HEAD_S: Final = 10.0
 # As long as Apache's workers
 _KEPT_S: Final = 90.0
@@ -40,13 +42,23 @@ _PIECES: Final = 2000
 _PIECE_BYTES: Final = 256
 
 
+def _connections() -> int:
+    """Returns how many connections a listener takes at once: dashboards ask for all connectors at
+    the same time, each over a connection of its own."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    least, most = _CONNECTIONS
+    if files == resource.RLIM_INFINITY:
+        return most
+    return min(max(files // _SHARE_OF_FILES, least), most)
+
+
 @dataclass(slots=True)
 class ConnectionLimits:
     """`count`: connections at once. `head_s`: for a TLS handshake, and from the start of a
     connection, or the first byte of a further request, to the end of a request's head. `kept_s`:
     from the end of an answer to that byte. `answer_s`: for a client to read its answer."""
 
-    count: int = _CONNECTIONS
+    count: int = field(default_factory=_connections)
     head_s: float = _HEAD_S
     kept_s: float = _KEPT_S
     answer_s: float = _ANSWER_S

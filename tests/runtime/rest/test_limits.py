@@ -8,6 +8,7 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
+from resource import RLIM_INFINITY
 
 import pytest
 from starlette.types import ASGIApp
@@ -265,6 +266,29 @@ def test_health_answers_while_writes_wait(rest: Served, verbs: HeldVerbs) -> Non
         assert rest.get("/health", timeout_s=20).status_code == 200
         assert rest.get("/connectors?expand=status", timeout_s=20).status_code == 200
         verbs.release.set()
+
+
+@pytest.mark.parametrize(
+    ("files", "connections"), [(256, 200), (2048, 512), (20_000, 1000), (RLIM_INFINITY, 1000)]
+)
+def test_connections_are_a_part_of_the_open_files(
+    monkeypatch: pytest.MonkeyPatch, files: int, connections: int
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
+    assert ConnectionLimits().count == connections
+
+
+def test_many_reads_at_once_are_all_answered(rest: Served, verbs: HeldVerbs) -> None:
+    """A dashboard asks for each connector at the same time."""
+    listed = verbs.connectors
+    verbs.connectors = lambda: listed() if verbs.release.wait(60) else []  # type: ignore[method-assign]
+    read = b"GET /connectors HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        asked = [stack.enter_context(rest.connect(read)) for _ in range(180)]
+        wait_until(lambda: rest.server.connections == len(asked), what="all connections")
+        verbs.release.set()
+        answers = [read_answer(each)[:13] for each in asked]
+    assert answers == [b"HTTP/1.1 200 "] * len(asked)
 
 
 def test_too_many_writes_are_told_to_come_back(rest: Served, verbs: HeldVerbs) -> None:
