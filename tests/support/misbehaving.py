@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ TASK_CONFIGS: dict[str, Any] = {
     "a key that is no text": [{1: "n"}],
     "half a surrogate": [{"n": "\ud800"}],
     "too many": [{"n": "1"}] * 9,
+    "no end": itertools.repeat({"n": "1"}),
     "nothing": [],
     "two": [{"n": "1"}, {"n": "2"}],
 }

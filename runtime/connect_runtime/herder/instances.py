@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, TypeAlias, cast
 
 from connect_runtime.api import (
@@ -43,6 +44,8 @@ from connect_runtime.traces import trace_text
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
+# Of an answer without an end, so many are looked at, and of one whose number nothing limits
+_MOST_TASKS = 100_000
 
 _Key: TypeAlias = tuple[str, int]
 
@@ -227,13 +230,16 @@ class _Context:
     ) -> None:
         self._reconfigure = reconfigure
         self._fail = fail
+        self._failed = False
         self.offset_storage_reader = reader
 
     def request_task_reconfiguration(self) -> None:
         self._reconfigure()
 
     def raise_error(self, error: Exception) -> None:
-        self._fail(error)
+        if not self._failed:  # a plugin that repeats it must not keep the herder busy
+            self._failed = True
+            self._fail(error)
 
 
 class _Reader:
@@ -261,7 +267,8 @@ def task_configs(
     `tasks.max` configs, or for values that are not text."""
     given = config.config
     most = int(given.get("tasks.max", "1"))
-    found = list(connector.task_configs(most))
+    # a generator may have no end
+    found = list(islice(connector.task_configs(most), max(most, _MOST_TASKS) + 1))
     if len(found) > most and given.get("tasks.max.enforce", "true").lower() != "false":
         raise ValueError(
             f"The connector {name} has generated {len(found)} tasks, which is greater than {most}, "
@@ -270,6 +277,8 @@ def task_configs(
             "reconfiguring the connector with 'tasks.max.enforce' set to false; however, this "
             "option will be removed in a future release of Kafka Connect."
         )
+    if len(found) > max(most, _MOST_TASKS):
+        raise ValueError(f"The connector {name} has generated more than {_MOST_TASKS} tasks")
     added = {key: config.raw[key] for key in ("topics", "topics.regex") if key in config.raw}
     task_class = registry.task_class_name(connector.task_class())
     return tuple(

@@ -87,3 +87,18 @@ def test_requests_that_a_connector_repeats_do_not_fill_the_pool_of_all(
     pool.run()
     assert [answer(events).task_configs[0]["number"] for _ in range(2)] == ["1", "2"]
     assert events.empty()
+
+
+def test_a_connector_that_fails_itself_again_and_again_is_told_of_once(
+    events: queue.Queue[Event],
+) -> None:
+    allow_modules({PLUGIN_MODULES: __name__})
+    sources, pool = MemoryCluster().leader().connect._sources, Later()
+    instances = Instances(events.put, sources, ConfigProviders({}), pool)
+    instances.start("c", 1, CONFIG)
+    pool.run()
+    assert isinstance(answer(events), InstanceStarted)
+    for number in range(100):
+        ObedientSource.contexts["c"].raise_error(RuntimeError(f"failure {number}"))
+    assert "failure 0" in answer(events).trace
+    assert events.empty()

@@ -240,6 +240,7 @@ def test_records_that_kafka_refuses_are_their_connectors_failure(kafka: str) -> 
         ("a key that is no text", "its key is int, not text"),
         ("half a surrogate", "its value is not valid Unicode"),
         ("too many", "has generated 9 tasks"),
+        ("no end", "has generated 100001 tasks"),
         ("exits", "SystemExit: 3"),
     ],
 )
