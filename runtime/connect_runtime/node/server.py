@@ -9,6 +9,7 @@ import os
 import resource
 import select
 import socket
+import stat
 import time
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -79,7 +80,7 @@ class Server:
     def _accept(self) -> None:
         _, numbers, _, _ = socket.recv_fds(self._door, 1, 1)
         for number in numbers:
-            if len(self._connected) >= self._most:
+            if len(self._connected) >= self._most or not _is_socket(number):
                 os.close(number)
                 continue
             connected = socket.socket(fileno=number)
@@ -129,6 +130,12 @@ class Server:
         if asking.service is not None:
             asking.service.remove(asking)
         asking.connected.close()
+
+
+def _is_socket(number: int) -> bool:
+    """Whether it is what a task meant to send: a plugin may close descriptors of others, and open
+    its own under their numbers."""
+    return stat.S_ISSOCK(os.fstat(number).st_mode)
 
 
 def _service_for(request: Request, properties: Mapping[str, str]) -> Service:

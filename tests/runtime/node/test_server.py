@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import select
 import socket
 import threading
 import time
@@ -319,6 +320,18 @@ def test_a_task_without_descriptors_gets_no_answer(
 
     monkeypatch.setattr(node_door.socket, "socketpair", none_left)
     assert node_door.ask(READ, {}) is None
+
+
+def test_what_is_no_connection_ends_nothing(slow: Slow) -> None:
+    """A plugin may close a task's socket, and open a file under its number."""
+    assert node_door._door is not None
+    reading, writing = os.pipe()
+    socket.send_fds(node_door._door, [b"."], [writing])
+    os.close(writing)
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        assert select.select([pipe], [], [], END_S)[0], "it is still open"
+    slow.go.set()
+    assert Ask("a").answered() == b"a" * 300_000
 
 
 def test_a_node_that_has_no_limit_of_descriptors_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
