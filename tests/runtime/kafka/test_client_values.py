@@ -64,4 +64,4 @@ def test_a_worker_whose_clients_cannot_be_made_does_not_start(
         config,
     )
     assert len(found.errors) == 1
-    assert "configuration consumer.override.fetch.min.bytes: " in found.errors[0]
+    assert "configuration fetch.min.bytes: Not a number of type INT" in found.errors[0]
