@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -33,6 +34,7 @@ _NO_DATES: Final = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATA
 _ESCAPED: Final = re.compile(r"\\\\|\\u00[0-9a-f]{2}")
 # four bytes in UTF-8, a pair of surrogates in Java
 _PAIR: Final = re.compile(rb"[\xf0-\xf4][\x80-\xbf]{3}")
+_HALF_OR_PAIR: Final = re.compile("[\ud800-\udfff\U00010000-\U0010ffff]")
 INTEGERS: Final = {
     Type.INT8: range(-(1 << 7), 1 << 7),
     Type.INT16: range(-(1 << 15), 1 << 15),
@@ -228,11 +230,13 @@ def _struct(schema: Schema, options: Options) -> Encode:
 
 
 def json_string(value: Any) -> str:
-    """Encodes a string, or a map of strings. Raises `DataError` for what JSON cannot hold."""
+    """Encodes a string, or a map of strings."""
     try:
         text = with_pairs(orjson.dumps(value)).decode()
-    except TypeError as error:
-        raise DataError(f"Not a string that JSON can hold: {error}") from error
+    except TypeError:
+        # half of a surrogate pair, which orjson refuses
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = _HALF_OR_PAIR.sub(_escaped_units, text)
     if "\\u00" in text:
         # Jackson writes hexadecimal digits in upper case
         text = _ESCAPED.sub(lambda found: found[0][:2] + found[0][2:].upper(), text)
@@ -248,6 +252,11 @@ def with_pairs(text: bytes) -> bytes:
 def _escaped_pair(found: re.Match[bytes]) -> bytes:
     units = found[0].decode().encode("utf-16-be").hex().upper().encode()
     return b"\\u%b\\u%b" % (units[:4], units[4:])
+
+
+def _escaped_units(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass").hex().upper()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def _bytes(value: Any) -> str:

@@ -27,7 +27,8 @@ class SimpleHeaderConverter(HeaderConverter):
         pass
 
     def from_connect(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
-        return None if value is None else literal_text(value, schema).encode()
+        # half of a surrogate pair is a question mark, as in Java
+        return None if value is None else literal_text(value, schema).encode("utf-8", "replace")
 
     def to_connect(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
         if data is None:

@@ -369,7 +369,7 @@ VALUES: Sequence[tuple[Schema | None, Sequence[Any]]] = (
     (None, [
         None, True, 1, -5, 1.5, 1e21, 100.0, 1e-5, "a\x1f\n\u00e9", b"\x00", [1, None],
         {"a": [None]}, {1: "a"}, {}, [], Decimal("1.5"), Struct(POINT, {"x": 1}),
-        "\U0001f600\u20ac", {"\U0001f600": ["\U000e226e", 1e21]},
+        "\U0001f600\u20ac", {"\U0001f600": ["\U000e226e", 1e21]}, {"\ud800": ["\udcff\u20ac"]},
     ]),
     (BOOLEAN, [True, 1, "x", None]),
     *((schema, [1, -1, 127, True, "x", 1.5, None]) for schema in (INT8, INT16, INT32, INT64)),
@@ -378,6 +378,7 @@ VALUES: Sequence[tuple[Schema | None, Sequence[Any]]] = (
     (STRING, ["", "x\"\\\u2028\u007f", "\\u00ab", "\\\u001f\\\\u001f", 1, None]),
     (STRING, ["\U0001f600 \u00e9\u20ac \U000e226e", "\U00010000\U0010ffff\n", "\uffff"]),
     (STRING, ["\U0001f600", "\u00e9"]),
+    (STRING, ["\ud800x", "a\udcff\x1f\n\\\"", "\ude00\ud83d\U0001f600\u20ac"]),
     (EMOJI, [Struct(EMOJI, {"f\U0001f600": "\U0001f600"}), Struct(EMOJI)]),
     (BYTES, [b"", b"\x00\xff", "x"]),
     (STRING.as_optional(), [None, "x"]),

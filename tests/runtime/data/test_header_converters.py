@@ -80,6 +80,7 @@ def test_values_are_those_of_their_schema() -> None:
     ("schema", "value", "text"),
     [
         (STRING, 'a"b', 'a"b'),
+        (STRING, "half\udcff", "half?"),
         (None, None, None),
         (BYTES, b"\x00\x01", "AAE="),
         (FLOAT32, 0.1, "0.1"),
