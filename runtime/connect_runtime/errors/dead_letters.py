@@ -52,7 +52,7 @@ class Context:
             "exception.stacktrace": self.trace(error),
         }
         return [
-            (f"{_PREFIX}{name}", None if text is None else text.encode())
+            (f"{_PREFIX}{name}", None if text is None else text.encode("utf-8", "replace"))
             for name, text in texts.items()
         ]
 

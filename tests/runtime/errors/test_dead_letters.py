@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from connect_runtime.errors.dead_letters import DeadLetterQueue
+from connect_runtime.errors.dead_letters import Context, DeadLetterQueue
 from connect_runtime.errors.stages import Failure, Stage
 
 
@@ -56,3 +56,10 @@ def test_only_the_tasks_own_thread_looks_whether_the_task_is_to_end() -> None:
     assert asked == []
     report()
     assert set(asked) == {threading.get_ident()}
+
+
+def test_half_of_a_surrogate_pair_in_an_error_is_a_question_mark() -> None:
+    failure = Failure(Stage.TASK_PUT, "C", ValueError("a\udcff"), Message("t", 0, 1))
+
+    headers = dict(Context("c", 0, str, str).headers(failure))
+    assert headers["__connect.errors.exception.message"] == b"a?"
