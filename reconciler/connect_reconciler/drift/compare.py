@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from connect_reconciler.drift.model import ChangedIn, Detail, Drift, Finding, FindingKind, Seen
 from connect_reconciler.drift.offset_findings import held_offsets, left_offsets, pending_offsets
-from connect_reconciler.drift.topic_history import History
+from connect_reconciler.drift.topic_history import History, Mark
 from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live, LiveConnector
@@ -23,6 +23,7 @@ from connect_specs.states import TargetState
 
 _THERE = Plain("there")
 _FAILED = "FAILED"
+_REQUEST_MS = 60_000
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
@@ -299,10 +300,13 @@ def _state(compared: _Compared, owned: Owned, connector: LiveConnector) -> Itera
 def _asked_since(compared: _Compared, owned: Owned) -> bool:
     """Whether the target state was set outside connect after the last apply. The ledger does not
     tell where the spec began to manage a state that the connector had already."""
-    mark = compared.history.targets.get(compared.name)
-    if mark is None or mark.timestamp_ms <= owned.applied_ms:
+    history, name = compared.history, compared.name
+    mark, applied = history.targets.get(name), Mark(owned.applied_ms, "", 0, 0)
+    # Of an apply whose journal is gone, its last request may have taken a while
+    slack_ms = 0 if history.run_of(name, applied) else _REQUEST_MS
+    if mark is None or mark.timestamp_ms <= owned.applied_ms + slack_ms:
         return False
-    return compared.history.run_of(compared.name, mark) is None
+    return history.run_of(name, mark) is None
 
 
 def _ambiguous_status(connector: LiveConnector) -> Detail | None:

@@ -415,8 +415,16 @@ def test_since_when_and_whether_an_apply_did_it() -> None:
         (300_000, {}, "both | state: paused; the spec wants running"),
         (300_000, {"a": (299_000, 300_500)}, "ours | state: paused → running"),
         (100_000, {}, "ours | state: paused → running"),
+        (230_000, {}, "ours | state: paused → running"),
+        (230_000, {"a": (199_000, 201_000)}, "both | state: paused; the spec wants running"),
     ],
-    ids=["manually", "by an apply", "before the last apply"],
+    ids=[
+        "manually",
+        "by an apply",
+        "before the last apply",
+        "perhaps by the last apply",
+        "after the last apply",
+    ],
 )
 def test_a_state_that_no_apply_recorded(
     set_ms: int, by: dict[str, tuple[int, int]], says: str
