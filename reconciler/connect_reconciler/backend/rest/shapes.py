@@ -126,7 +126,9 @@ def expanded_statuses(body: Any) -> dict[str, ConnectorStatus]:
 
 
 def offsets(body: Any) -> tuple[OffsetEntry, ...]:
-    maps(a_map(body)["offsets"])
+    for each in maps(a_map(body)["offsets"]):
+        a_map(each["partition"])
+        a_map(each["offset"] or {})
     return wire.offsets_from_json(body)
 
 
