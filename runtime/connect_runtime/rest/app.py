@@ -32,6 +32,7 @@ from connect_runtime.rest.connectors import Connectors
 from connect_runtime.rest.exchange import Call, Reply, Resource, Text, error_reply
 from connect_runtime.rest.forwarding import Forwarding
 from connect_runtime.rest.lanes import Busy, Lane, Lanes
+from connect_runtime.rest.limits import most_connections
 from connect_runtime.rest.loggers import Loggers
 from connect_runtime.rest.negotiation import accepts_json, allowed, is_json, is_media_type
 from connect_runtime.rest.response_headers import ResponseHeaders
@@ -142,7 +143,7 @@ def _health(verbs: Verbs | None) -> Reply:
 
 def _routes(resources: Routes, max_body_bytes: int, forwarding: Forwarding) -> list[Route]:
     """Returns one route per path, so that a wrong method differs from a wrong path."""
-    lanes, held = Lanes(), HeldBytes(max_body_bytes)
+    lanes, held = Lanes(most_connections()), HeldBytes(max_body_bytes)
     by_path: dict[str, dict[str, _Laned]] = {}
     for (method, path), resource in resources.items():
         by_path.setdefault(path, {})[method] = (resource, lanes.of(method, path))

@@ -18,6 +18,7 @@ from connect_runtime.herder.errors import RequestError
 T = TypeVar("T")
 
 _QUEUE_S = 60.0
+_LANES = 5
 
 
 class Busy(RequestError):
@@ -68,18 +69,22 @@ class Lane:
 
 
 class Lanes:
-    """The lanes of one server, by what their requests wait for."""
+    """The lanes of one server, by what their requests wait for. `connections`: how many it takes at
+    once. Those that wait for anything but memory take a fifth each, so that reads find room."""
 
-    def __init__(self) -> None:
+    def __init__(self, connections: int) -> None:
+        def of(threads: int, queued: int) -> Lane:
+            return Lane(threads, max(queued, connections // _LANES - threads))
+
         # Answered from memory; /health of a worker that does not lead may wait for Kafka briefly.
         # All that the connections of a listener may ask at once.
         self.health = Lane(4, 1000)
         self.memory = Lane(8, 1000)
-        self.offsets = Lane(8, 32)
+        self.offsets = of(8, 32)
         # Plugin code, before the herder: it may hang without blocking a stop in the herder.
-        self.plugins = Lane(8, 32)
-        self.changes = Lane(16, 64)
-        self.herder = Lane(32, 64)
+        self.plugins = of(8, 32)
+        self.changes = of(16, 64)
+        self.herder = of(32, 64)
 
     def of(self, method: str, path: str) -> Lane:
         """Returns the lane of a resource, by its method and route."""

@@ -42,7 +42,7 @@ _PIECES: Final = 2000
 _PIECE_BYTES: Final = 256
 
 
-def _connections() -> int:
+def most_connections() -> int:
     """Returns how many connections a listener takes at once: dashboards ask for all connectors at
     the same time, each over a connection of its own."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -58,7 +58,7 @@ class ConnectionLimits:
     connection, or the first byte of a further request, to the end of a request's head. `kept_s`:
     from the end of an answer to that byte. `answer_s`: for a client to read its answer."""
 
-    count: int = field(default_factory=_connections)
+    count: int = field(default_factory=most_connections)
     head_s: float = _HEAD_S
     kept_s: float = _KEPT_S
     answer_s: float = _ANSWER_S

@@ -52,7 +52,9 @@ def app(verbs: HeldVerbs) -> ASGIApp:
 
 
 @pytest.fixture
-def rest(verbs: HeldVerbs) -> Iterator[Served]:
+def rest(verbs: HeldVerbs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """With the least limits, wherever the tests run."""
+    monkeypatch.setattr("resource.getrlimit", lambda _: (256, 256))
     with served(app(verbs)) as found:
         yield found
 
@@ -276,6 +278,20 @@ def test_connections_are_a_part_of_the_open_files(
 ) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (files, files))
     assert ConnectionLimits().count == connections
+
+
+def test_many_writes_wait_if_there_are_files_enough(
+    verbs: HeldVerbs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script pauses all connectors at the same time."""
+    monkeypatch.setattr("resource.getrlimit", lambda _: (20_000, 20_000))
+    pause = b"PUT /connectors/fs/pause HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    with served(app(verbs)) as rest, contextlib.ExitStack() as stack:
+        asked = [stack.enter_context(rest.connect(pause)) for _ in range(190)]
+        wait_until(lambda: rest.server.connections == len(asked), what="all connections")
+        verbs.release.set()
+        answers = [read_answer(each)[:13] for each in asked]
+    assert answers == [b"HTTP/1.1 202 "] * len(asked)
 
 
 def test_many_reads_at_once_are_all_answered(rest: Served, verbs: HeldVerbs) -> None:
