@@ -23,6 +23,7 @@ from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
+from connect_runtime.validation import slow_patterns
 from connect_runtime.validation import validate as validate_module
 from connect_runtime.validation.infos import ConfigInfos
 from connect_runtime.validation.validate import check, validate
@@ -30,6 +31,7 @@ from connect_runtime.validation.validate import check, validate
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SOURCE = {"name": "n", "connector.class": "FileStreamSource", "topic": "t", "file": "f"}
 SINK = {"name": "n", "connector.class": "FileStreamSink", "topics": "t", "file": "f"}
+DLQ = "errors.deadletterqueue"
 NO_PREDICATE = (
     "Config 'transforms.a.negate' was provided but there is no config 'transforms.a.predicate' "
     "defining a predicate to be negated."
@@ -207,6 +209,18 @@ def test_errors_are_connects(
     infos = validate(config, worker)
     assert _errors(infos) == errors
     assert infos.error_count == sum(map(len, errors.values()))
+
+
+def test_a_regex_that_takes_years_is_given_up(
+    worker: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: Python's matcher would hold up all threads of the runtime. This one takes 1 s."""
+    monkeypatch.setattr(slow_patterns, "LIMIT_S", 0.01)
+    dlq = "a" * 32
+    config = {**SINK, "topics": "", "topics.regex": "(a|aa)+b", f"{DLQ}.topic.name": dlq}
+    assert _errors(validate(config, worker))["topics.regex"] == [
+        f"Invalid regex: it takes more than 5 s to match the topic '{dlq}'"
+    ]
 
 
 def test_check_lists_all_errors(worker: WorkerConfig) -> None:

@@ -19,6 +19,7 @@ from connect_runtime.settings.topic_creation import unlisted_groups
 from connect_runtime.validation.infos import Findings
 from connect_runtime.validation.keys import CONVERTER_KINDS
 from connect_runtime.validation.plugin_choice import choose
+from connect_runtime.validation.slow_patterns import LIMIT_S, matches
 from connect_specs.names import ClusterTopics, is_topic_name
 
 Config = Mapping[str, str | None]
@@ -81,8 +82,15 @@ def _check_dead_letters(config: Config, topics: str, regex: str, findings: Findi
             f"The DLQ topic '{dlq}' may not be included in the list of topics "
             f"('topics=[{', '.join(named)}]') consumed by the connector",
         )
-    valid = regex and not findings.values["topics.regex"].errors
-    if valid and java_regex.compile(regex).fullmatch(dlq):
+    if not regex or findings.values["topics.regex"].errors:
+        return
+    try:
+        is_matched = matches(java_regex.compile(regex), dlq)
+    except TimeoutError:
+        text = f"Invalid regex: it takes more than {LIMIT_S:g} s to match the topic '{dlq}'"
+        findings.error("topics.regex", text)
+        return
+    if is_matched:
         findings.error(
             "topics.regex",
             f"The DLQ topic '{dlq}' may not be matched by the regex for the topics "
