@@ -5,21 +5,24 @@ Read-only. Answers omit what does not exist.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeAlias
 
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin
-from connect_runtime.kafka.errors import NO_SUCH_TOPIC, as_failure, error_of
+from connect_runtime.kafka.errors import NO_SUCH_TOPIC, STALE_LEADER, as_failure, error_of
 
 Partition: TypeAlias = tuple[str, int]
 
 _REQUEST_S = 15.0
+_LEADER_S = 10.0
+_RETRY_S = 0.1
 
 
 @logged("list topics of", "properties")
@@ -55,6 +58,38 @@ def log_ranges(
         if first is not None and end is not None:
             found[at.topic, at.partition] = (first, end)
     return found
+
+
+def ends_now(
+    client: AdminClient, partitions: Sequence[TopicPartition], isolation: IsolationLevel
+) -> dict[Partition, ListOffsetsResultInfo]:
+    """Returns where each partition ends for readers of this isolation. Waits while a partition has
+    no leader that knows. Raises ConnectError."""
+    # librdkafka passes its log on only when polled
+    client.poll(0)
+    deadline = time.monotonic() + _LEADER_S
+    topics = sorted({at.topic for at in partitions})
+    try:
+        while True:
+            try:
+                answers = client.list_offsets(
+                    dict.fromkeys(partitions, OffsetSpec.latest()),
+                    isolation_level=isolation,
+                    request_timeout=_LEADER_S,
+                )
+                return {(at.topic, at.partition): each.result() for at, each in answers.items()}
+            except KafkaException as error:
+                if error_of(error).code() not in STALE_LEADER or time.monotonic() > deadline:
+                    raise
+            # The client keeps asking the leader that it knows until it learns of another; and a
+            # broker that has just started may announce an epoch before it leads in it
+            asked = client.describe_topics(TopicCollection(topics), request_timeout=_LEADER_S)
+            for answer in asked.values():
+                answer.result()
+            time.sleep(_RETRY_S)
+    except KafkaException as error:
+        what = "The end of the topic cannot be read"
+        raise as_failure(error_of(error), what, ", ".join(topics)) from None
 
 
 @logged("get the offsets by time in", "wanted")

@@ -15,30 +15,25 @@ from confluent_kafka import (
     Consumer,
     IsolationLevel,
     KafkaError,
-    KafkaException,
     Message,
-    TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
 
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import consumer
 from connect_runtime.kafka.errors import (
     END_OF_PARTITION,
     SILENT,
-    STALE_LEADER,
     as_failure,
-    error_of,
 )
+from connect_runtime.kafka.log_ends import ends_now
 from connect_runtime.storage.log import LogBlocked, LogRecord
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 
 _BATCH = 10_000
 # Short, because transaction markers do not end a wait.
 _WAIT_S = 0.005
-_REQUEST_S = 10.0
-_RETRY_S = 0.1
 _SETTINGS = {
     # librdkafka requires a group; with manual assignment and no commits it is never used
     "group.id": "connect-log-reader",
@@ -144,35 +139,7 @@ class KafkaLogReader:
         return True
 
     def _ends(self, isolation: IsolationLevel) -> dict[_At, int]:
-        # librdkafka passes its log on only when polled
-        self._admin.poll(0)
-        deadline = time.monotonic() + _REQUEST_S
-        try:
-            while True:
-                try:
-                    return self._request_ends(isolation)
-                except KafkaException as error:
-                    stale = error_of(error).code() in STALE_LEADER
-                    if not stale or time.monotonic() > deadline:
-                        raise
-                # The client keeps asking the leader that it knows until it learns of another; and a
-                # broker that has just started may announce an epoch before it leads in it
-                topics = TopicCollection(self._topics)
-                asked = self._admin.describe_topics(topics, request_timeout=_REQUEST_S)
-                for answer in asked.values():
-                    answer.result()
-                time.sleep(_RETRY_S)
-        except KafkaException as error:
-            raise as_failure(
-                error_of(error), "The end of the topic cannot be read", self.topic
-            ) from None
-
-    def _request_ends(self, isolation: IsolationLevel) -> dict[_At, int]:
-        latest = {at: OffsetSpec.latest() for at in self._assigned}
-        answers = self._admin.list_offsets(
-            latest, isolation_level=isolation, request_timeout=_REQUEST_S
-        )
-        found = {(at.topic, at.partition): each.result() for at, each in answers.items()}
+        found = ends_now(self._admin, self._assigned, isolation)
         epochs = {at: end.leader_epoch for at, end in found.items()}
         self._epochs = self._epochs or epochs
         self.led_anew = epochs != self._epochs

@@ -10,10 +10,11 @@ import time
 from collections.abc import Iterator
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import END_OF_PARTITION, SILENT, as_failure, error_of
+from connect_runtime.kafka.log_ends import ends_now
 from connect_runtime.kafka.log_reader import record_of
 from connect_runtime.storage.log import LogBlocked
 from connect_runtime.storage.offsets_topic import reduce_all
@@ -51,7 +52,9 @@ class StartReader:
 
     def __init__(self, launch: TaskLaunch) -> None:
         self._launch = launch
-        self._consumer = clients.consumer(client_properties.control(launch, "start"), _FAST)
+        properties = client_properties.control(launch, "start")
+        self._consumer = clients.consumer(properties, _FAST)
+        self._admin = clients.admin(properties)
         self._closed = False
 
     def orders(self, orders: Orders) -> Wanted:
@@ -85,21 +88,19 @@ class StartReader:
         return reduce_all(OffsetSnapshot(), records)
 
     def _to_end(self, starts: list[TopicPartition]) -> Iterator[Any]:
-        """Yields all messages up to the current high watermark, waiting for open transactions to
-        end.
+        """Yields all messages up to the current ends, as long as there is progress.
 
-        It waits as long as there is progress. It uses the high watermark, not the end of committed
-        records: another task's open transaction hides what was committed after it.
+        The ends count records of open transactions: one that is still open hides what was committed
+        after it. They are asked for, and not taken from the answers to fetches: a new leader sends
+        records before it knows how far they were committed (KIP-207).
         """
+        ends = ends_now(self._admin, starts, IsolationLevel.READ_UNCOMMITTED)
         self._consumer.assign(starts)
-        topic = starts[0].topic
-        ends: dict[int, int] = {}
-        reached = {start.partition: start.offset for start in starts}
-        missing = set(reached)
+        reached = {(start.topic, start.partition): start.offset for start in starts}
         deadline = time.monotonic() + _SILENCE_S
-        while missing:
+        while behind := [at for at, end in ends.items() if reached[at] < end.offset]:
             if time.monotonic() > deadline:
-                raise self._stuck(topic, min(missing), reached[min(missing)])
+                raise self._stuck(*behind[0], reached[behind[0]])
             messages = self._consumer.consume(_BATCH, _WAIT_S)
             if messages:
                 deadline = time.monotonic() + _SILENCE_S
@@ -108,15 +109,9 @@ class StartReader:
                 if error is None:
                     yield message
                 elif error.code() == END_OF_PARTITION:
-                    number = message.partition()
-                    reached[number] = message.offset()
-                    # the broker's end in the answer that held no more records
-                    where = TopicPartition(topic, number)
-                    high = self._consumer.get_watermark_offsets(where, cached=True)[1]
-                    if message.offset() >= ends.setdefault(number, high):
-                        missing.discard(number)
+                    reached[message.topic(), message.partition()] = message.offset()
                 elif error.code() not in _PASSING:
-                    raise as_failure(error, "The topic cannot be read", topic)
+                    raise as_failure(error, "The topic cannot be read", message.topic())
         self._consumer.unassign()
 
     def _stuck(self, topic: str, partition: int, offset: int) -> Exception:
