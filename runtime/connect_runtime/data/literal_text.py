@@ -53,10 +53,11 @@ def _text(value: Any, schema: Schema | None) -> str:
 
 
 def _number(value: float, schema: Schema | None) -> str:
-    type_ = None if schema is None else schema.type
-    if type_ is Type.FLOAT32:
-        return java_float(float(value))
-    return java_double(value) if isinstance(value, float) else str(value)
+    # a list has the schema of its last map: others may hold integers where that has fractions
+    if not isinstance(value, float):
+        return str(value)
+    is_float = schema is not None and schema.type is Type.FLOAT32
+    return java_float(value) if is_float else java_double(value)
 
 
 def _map(value: Mapping[Any, Any], schema: Schema | None) -> str:

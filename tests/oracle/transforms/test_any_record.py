@@ -65,6 +65,7 @@ LOGICAL: tuple[tuple[Schema, st.SearchStrategy[Any]], ...] = (
         ),
     ),
     (decimal(2), st.integers(-(10**20), 10**20).map(lambda n: Decimal(n).scaleb(-2))),
+    (decimal(8), st.integers(-1000, 1000).map(lambda n: Decimal(n).scaleb(-8))),
 )
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), INTEGERS[Type.INT64], FLOATS, TEXTS),
