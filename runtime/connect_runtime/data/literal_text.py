@@ -52,7 +52,7 @@ def _text(value: Any, schema: Schema | None) -> str:
     raise DataError(f"Failed to serialize unexpected value type {type(value)}: {value}")
 
 
-def _number(value: float, schema: Schema | None) -> str:
+def _number(value: Any, schema: Schema | None) -> str:
     # a list has the schema of its last map: others may hold integers where that has fractions
     if not isinstance(value, float):
         return str(value)

@@ -302,12 +302,12 @@ def _untyped(value: Any, own: Schema | None) -> Any:
     64, and has to be printed with the same digits."""
     if own is None:
         return value
-    match own.type:
-        case Type.FLOAT32:
+    match value:
+        case float() if own.type is Type.FLOAT32:
             return float(java_float(value))
-        case Type.ARRAY:
+        case list():
             return [_untyped(each, own.items) for each in value]
-        case Type.MAP:
+        case dict():
             return {_untyped(k, own.keys): _untyped(v, own.values) for k, v in value.items()}
         case _:
             return value
