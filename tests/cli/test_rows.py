@@ -1,12 +1,20 @@
 """Rows and rates: what a person reads of a connector, and what stays unknown."""
 
+import json
+import sys
 from dataclasses import replace
-from typing import cast
+from errno import ENOSPC
+from io import BufferedWriter, RawIOBase, TextIOWrapper
+from itertools import pairwise
+from typing import Any, cast
+
+import pytest
 
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
 from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, short_of_slots
-from connect_reconciler.cli.running.foreground import look
+from connect_reconciler.cli.running.foreground import _print_changes, look
 from connect_reconciler.cli.running.live_table import Rates
+from connect_reconciler.cli.signals import StopRequest
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus, Runtime
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.storage.snapshots import State, TaskId
@@ -153,3 +161,45 @@ def test_a_rewind_or_a_new_connector_has_no_rate() -> None:
     rates.see(2, {})
     rates.see(3, {"c": 500})
     assert rates.text("c") == "unknown"
+
+
+class Disk(RawIOBase):
+    """A file on a disk that is full for the first writes."""
+
+    def __init__(self, fails: int) -> None:
+        self.fails = fails
+        self.text = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self.fails -= 1
+        if self.fails >= 0:
+            raise OSError(ENOSPC, "No space left on device")
+        self.text += bytes(content).decode()
+        return len(content)
+
+
+def test_connectors_run_on_while_the_output_is_on_a_full_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What could not be written is written later, in order."""
+    monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
+    disk, stop = Disk(fails=2), StopRequest()
+    monkeypatch.setattr("sys.stdout", TextIOWrapper(BufferedWriter(disk), "utf-8"))
+    looks = [{"c": row_of(status(*[State.RUNNING] * tasks), waiting=())} for tasks in (1, 2, 3)]
+    left = list(looks)
+
+    def look() -> dict[str, Row]:
+        if len(left) == 1:
+            stop.set()
+        return left.pop(0)
+
+    _print_changes(stop, look, as_json=True)
+    sys.stdout.flush()
+    shown = [json.loads(line)["event"] for line in disk.text.splitlines()]
+    assert shown == [
+        line for before, after in pairwise([{}, *looks]) for line in changes(before, after)
+    ]
+    assert len(shown) == 3

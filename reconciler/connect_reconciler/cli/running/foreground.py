@@ -106,8 +106,19 @@ def _print_changes(stop: StopRequest, look: Callable[[], dict[str, Row]], *, as_
                     progress_of(name, line)
         else:
             for line in changes(before, after):
-                result(json.dumps({"event": line}) if as_json else line)
+                _show(json.dumps({"event": line}) if as_json else line)
         before = after
+
+
+def _show(line: str) -> None:
+    """Connectors run on though the output takes nothing, such as a file on a full disk. Python
+    keeps the line, and writes it with a later one."""
+    try:
+        result(line)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        pass
 
 
 def _only(name: str, rows: Mapping[str, Row]) -> Mapping[str, Row]:
