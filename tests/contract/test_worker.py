@@ -235,7 +235,8 @@ def test_source_offsets(client: httpx.Client, name: str) -> None:
     entry = {"partition": {"filename": "/nowhere"}, "offset": {"position": 7}}
     assert offsets_of(client, name) == []
     found = ask(client, "PATCH", path, {"offsets": [entry]})
-    assert (found.status_code, "altered successfully" in found.json()["message"]) == (200, True)
+    assert found.status_code == 200, found.text
+    assert "altered successfully" in found.json()["message"]
     assert offsets_of(client, name) == [entry]
     ask(client, "PATCH", path, {"offsets": [{**entry, "offset": None}]})
     assert offsets_of(client, name) == []

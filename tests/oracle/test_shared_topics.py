@@ -163,8 +163,9 @@ def test_apache_runs_a_cluster_then_we_then_apache(
     append(other, 0, 10)
     flow, rest = source("flow", file, f"{unique}-flow"), source("rest", other, f"{unique}-rest")
     idle = source("idle", other, f"{unique}-rest")
+    sink = f"{unique}-copy"  # Its group is the broker's, which other tests use
     copy = {
-        "name": "copy",
+        "name": sink,
         "connector.class": SINK,
         "tasks.max": "1",
         "topics": f"{unique}-flow",
@@ -177,20 +178,20 @@ def test_apache_runs_a_cluster_then_we_then_apache(
     try:
         apache.create("flow", flow)
         apache.create("rest", rest)
-        apache.create("copy", copy)
+        apache.create(sink, copy)
         apache.create("idle", idle, "STOPPED")
         wait_until(lambda: lines(broker, f"{unique}-flow") == numbered(3000), what="all lines")
         wait_until(lambda: lines(broker, f"{unique}-rest") == numbered(10), what="its lines")
         apache.change("rest", "pause")
         apache.wait_for("rest", "PAUSED", "PAUSED")
-        apache.change("copy", "stop")
-        apache.wait_for("copy", "STOPPED")
+        apache.change(sink, "stop")
+        apache.wait_for(sink, "STOPPED")
         apache.alter("idle", [at_seven])
-        agree(logs, apache, ["flow", "rest", "copy", "idle"])
+        agree(logs, apache, ["flow", "rest", sink, "idle"])
         config, _, _ = folded(logs, group)
         targets = {name: state.target for name, state in config.connectors.items()}
-        assert targets == {"flow": RUNNING, "rest": PAUSED, "copy": STOPPED, "idle": STOPPED}
-        sink_offsets = apache.offsets("copy")
+        assert targets == {"flow": RUNNING, "rest": PAUSED, sink: STOPPED, "idle": STOPPED}
+        sink_offsets = apache.offsets(sink)
     finally:
         apache.close()
         worker.stop()
@@ -200,11 +201,11 @@ def test_apache_runs_a_cluster_then_we_then_apache(
     with thread_cluster(broker.bootstrap_servers, group, CONVERTERS) as ours:
         ours.wait_for("flow", State.RUNNING, State.RUNNING)
         ours.wait_for("rest", State.PAUSED, State.PAUSED)
-        ours.wait_for("copy", State.STOPPED)
+        ours.wait_for(sink, State.STOPPED)
         ours.wait_for("idle", State.STOPPED)
         wait_until(lambda: lines(broker, f"{unique}-flow") == numbered(5000), what="the rest")
         assert lines(broker, f"{unique}-rest") == numbered(10)
-        held = ours.verbs.offsets("copy")
+        held = ours.verbs.offsets(sink)
         assert [{"partition": e.partition, "offset": e.offset} for e in held] == sink_offsets
         assert ours.verbs.offsets("idle") == [OffsetEntry(**at_seven)]
 
@@ -213,7 +214,7 @@ def test_apache_runs_a_cluster_then_we_then_apache(
         ours.verbs.pause("rest")
         ours.wait_for("rest", State.PAUSED, State.PAUSED)
         ours.verbs.alter_offsets("idle", [OffsetEntry({"filename": str(other)}, {"position": 14})])
-        ours.verbs.delete("copy")
+        ours.verbs.delete(sink)
         ours.verbs.create("more", {**copy, "name": "more"}, STOPPED)
         ours.wait_for("more", State.STOPPED)
 

@@ -33,7 +33,8 @@ from support.rest_project import RestProject
 from support.serving import serving
 from support.thread_cluster import ThreadCluster, thread_cluster
 
-SOON = Limits(health_s=3, healthy_s=0.5, every_s=0.05)
+WELL = Limits(healthy_s=0.5, every_s=0.05)
+NEVER_WELL = Limits(health_s=3, healthy_s=0.5, every_s=0.05)
 
 
 class WithTasks(InProcessCluster):
@@ -52,7 +53,7 @@ class Ours:
     project: Project
     kafka: dict[str, str]
 
-    def apply(self, spec: DesiredConnector, limits: Limits = SOON) -> tuple[ExitCode, Health, str]:
+    def apply(self, spec: DesiredConnector, limits: Limits = WELL) -> tuple[ExitCode, Health, str]:
         """The exit code, and what was seen of the connector."""
         logs, topics, desired = self.cluster.logs, self.project.topics, desired_of(spec)
         read_back = ConfigTopic(logs.reader(topics.config))
@@ -116,7 +117,7 @@ def test_every_change_is_seen_to_its_end(ours: Ours, spec: Callable[..., Desired
 def test_a_connector_without_tasks_is_well_only_if_its_spec_says_so(
     ours: Ours, spec: Callable[..., DesiredConnector]
 ) -> None:
-    code, health, detail = ours.apply(spec(tasks="0"))
+    code, health, detail = ours.apply(spec(tasks="0"), NEVER_WELL)
     assert (code, health) == (ExitCode.FAILED, Health.TIMED_OUT)
     assert detail.startswith(
         "it has no tasks; if it is to have none, its spec says so with health:"
@@ -135,7 +136,7 @@ def test_what_ran_before_is_no_health(
     gate.touch()
     assert ours.apply(spec(**slow))[0] is ExitCode.OK
     gate.unlink()
-    code, health, detail = ours.apply(spec(**slow, **{"batch.size": "7"}))
+    code, health, detail = ours.apply(spec(**slow, **{"batch.size": "7"}), NEVER_WELL)
     assert (code, health) == (ExitCode.FAILED, Health.TIMED_OUT)
     assert detail == "its tasks are not made from its new config yet"
     gate.touch()

@@ -51,7 +51,7 @@ class Task(FileStreamSourceTask): ...
 
 @dataclass(slots=True)
 class Site:
-    """A cluster, two runtimes on it, and the connectors `lines` and `copy` of a file."""
+    """A cluster, two runtimes on it, and the connectors `lines` and `on_nodes_copy` of a file."""
 
     rig: Rig
     kafka: str
@@ -203,9 +203,9 @@ def test_created_connectors_run(site: Site) -> None:
     source = {"connector.class": "FileStreamSource", "file": str(site.infile), "topic": site.topic}
     sink = {"connector.class": "FileStreamSink", "file": str(site.outfile), "topics": site.topic}
     site.ask("POST", "/connectors", {"name": "lines", "config": source})
-    site.ask("POST", "/connectors", {"name": "copy", "config": sink})
+    site.ask("POST", "/connectors", {"name": "on_nodes_copy", "config": sink})
     site.deliver()
-    for name in ("lines", "copy"):
+    for name in ("lines", "on_nodes_copy"):
         site.wait_for(name, "RUNNING", "RUNNING")
     tasks = _tasks(site)
     assert len(tasks) == 2
@@ -221,7 +221,7 @@ def test_tasks_of_a_killed_executor_start_again_and_others_go_on(site: Site) -> 
     kill(*site.spark.executors(lost))
     site.deliver()
     wait_until(lambda: not any(p.alive for p in killed), what="its tasks to end")
-    for name in ("lines", "copy"):
+    for name in ("lines", "on_nodes_copy"):
         site.wait_for(name, "RUNNING", "RUNNING")
     assert all(each.alive for each in others)
     wait_until(
@@ -240,7 +240,7 @@ def test_a_task_that_is_frozen_alone_runs_again(site: Site) -> None:
         wait_until(lambda: not before[0].alive, what="it to be noticed")
         site.deliver()
     site.deliver()
-    for name in ("lines", "copy"):
+    for name in ("lines", "on_nodes_copy"):
         site.wait_for(name, "RUNNING", "RUNNING")
     assert before[1].alive
 
@@ -275,7 +275,7 @@ def test_a_node_that_vanishes_is_noticed_and_its_tasks_run_elsewhere(
         )
         record_property("noticed_after_s", round(time.monotonic() - began, 1))
         site.deliver()
-        for name in ("lines", "copy"):
+        for name in ("lines", "on_nodes_copy"):
             site.wait_for(name, "RUNNING", "RUNNING")
     site.deliver()
     wait_until(

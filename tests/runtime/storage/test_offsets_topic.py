@@ -116,7 +116,7 @@ def test_the_offset_of_a_partition(
         (
             {"f": 1 << 63},
             "Offsets may only contain primitive types as values, "
-            "but field f contains java.math.BigInteger",
+            "but field f contains class java.math.BigInteger",
         ),
     ],
 )
