@@ -22,6 +22,9 @@ from connect_runtime.connectors.file_source import FileStreamSourceConnector
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
+from connect_runtime.rest import plugins as plugins_module
+from connect_runtime.rest.exchange import Call
+from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation import slow_patterns
 from connect_runtime.validation import validate as validate_module
@@ -435,16 +438,21 @@ def test_a_plugin_that_hangs_is_not_waited_for(
 ) -> None:
     over = threading.Event()
 
-    def hang(self: object, props: object) -> list[object]:
+    def hang(self: object) -> ConfigDef:
         over.wait(20)
-        return []
+        return ConfigDef()
 
-    monkeypatch.setattr(validate_module, "_PATIENCE_S", 0.2)
-    monkeypatch.setattr(FileStreamSourceConnector, "validate", hang)
+    for module in (validate_module, plugins_module):
+        monkeypatch.setattr(module, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(FileStreamSourceConnector, "config", hang)
+    keys = ConnectorPlugins(worker).definitions
     try:
-        with pytest.raises(RequestError) as refused:
-            validate(SOURCE, worker)
+        for asked in (
+            lambda: validate(SOURCE, worker),
+            lambda: keys(Call({"plugin": "FileStreamSource"})),
+        ):
+            with pytest.raises(RequestError, match="has not returned in") as refused:
+                asked()
+            assert refused.value.status == 500
     finally:
         over.set()
-    assert refused.value.status == 500
-    assert "has not returned" in refused.value.message

@@ -27,10 +27,12 @@ from connect_runtime.herder import requests
 from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import LEADER_CHANGED, NotLeader, Refusal, RequestError
 from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.kinds import Kinds
 from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source_offsets
 from connect_runtime.herder.reads import NOT_FOUND
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.succession import still_writing
+from connect_runtime.herder.view import class_of
 from connect_runtime.kafka.groups import GroupActive
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
@@ -51,6 +53,7 @@ _log = logging.getLogger(__name__)
 
 # As long as a request may take
 _HOOK_S = 90
+_IMPORT_S = 60
 
 Group = Mapping[tuple[str, int], int]
 
@@ -104,6 +107,7 @@ class ConnectorOffsets:
         self._sources = sources
         self._groups = groups
         self._providers = providers
+        self._kinds = Kinds()
         self._busy: set[str] = set()
 
     def busy(self, name: str) -> bool:
@@ -113,7 +117,7 @@ class ConnectorOffsets:
     def list(self, name: str) -> Sequence[OffsetEntry]:
         """Lists offsets (GET offsets): in any state, on any runtime."""
         state = requests.known(self._herder.view.config, name, NOT_FOUND)
-        clients = self._clients(state, _kind(state))
+        clients = self._clients(state, self._kind(state))
         if clients.kind == "sink":
             text = f"Failed to retrieve consumer group offsets for sink connector {name}"
             with _refused(text):
@@ -122,6 +126,14 @@ class ConnectorOffsets:
         with _refused(f"Failed to retrieve offsets for source connector {name}"):
             sources = self._sources.read(clients).merged.connectors.get(name, {})
         return [OffsetEntry(found.partition, found.offset) for found in sources.values()]
+
+    def _kind(self, state: ConnectorState) -> Kind:
+        """Returns the plugin's kind; if unknown, a connector that names topics to read is a
+        sink."""
+        found = self._kinds.of(class_of(state))
+        if found == "unknown":
+            return "sink" if {"topics", "topics.regex"} & state.config.keys() else "source"
+        return "sink" if found == "sink" else "source"
 
     def change(self, name: str, entries: Sequence[OffsetEntry] | None) -> str:
         """Alters offsets by `entries`, or resets them; returns Connect's success text."""
@@ -386,15 +398,8 @@ def _refused(text: str, refusal: Refusal | None = None) -> Iterator[None]:
 
 
 def _plugin(config: Mapping[str, str]) -> Plugin:
-    return registry.connector(config.get("connector.class", ""))
-
-
-def _kind(state: ConnectorState) -> Kind:
-    """Returns the plugin's kind; if unknown, a connector that names topics to read is a sink."""
-    try:
-        return "sink" if _plugin(state.config).kind == "sink" else "source"
-    except ConnectorError:
-        return "sink" if {"topics", "topics.regex"} & state.config.keys() else "source"
+    """Raises TimeoutError if its import takes too long."""
+    return within(_IMPORT_S, lambda: registry.connector(config.get("connector.class", "")))
 
 
 def _still_active(change: Change) -> str:

@@ -9,11 +9,11 @@ and class, in modules that may be imported (`plugin_modules`). Error texts are C
 from __future__ import annotations
 
 import importlib
-import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Literal, TypeAlias
 
 from connect_runtime.api import (
@@ -31,14 +31,13 @@ from connect_runtime.api import (
 )
 from connect_runtime.connectors.built_in import version_of
 from connect_runtime.plugins import built_in
+from connect_runtime.plugins.loading import Loading
 from connect_runtime.plugins.modules import (
     is_allowed,
     refuse_unlisted,
     split_name,
     unlisted_text,
 )
-
-_log = logging.getLogger(__name__)
 
 Kind: TypeAlias = Literal[
     "sink", "source", "converter", "header_converter", "transformation", "predicate"
@@ -65,6 +64,10 @@ _SUFFIXES: Final[Mapping[Kind, str]] = {
 }
 
 _KindOf: TypeAlias = Callable[[object], Kind | None]
+
+# Registered plugins, by entry point group
+_lock: Final = threading.Lock()
+_loading: Final[dict[str, Loading[Plugin]]] = {}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -118,10 +121,9 @@ class Plugin:
         )
 
 
-@cache
 def connectors() -> tuple[Plugin, ...]:
     """Returns all installed connectors: sinks, then sources, each sorted by name."""
-    found = _installed(built_in.CONNECTORS, "connect.connectors", _connector_kind)
+    found = (*_built_in_connectors(), *_registered("connect.connectors", _connector_kind))
     return tuple(sorted(found, key=lambda p: (p.kind, p.class_name)))
 
 
@@ -149,7 +151,9 @@ def predicates() -> tuple[Plugin, ...]:
 def connector(name: str) -> Plugin:
     """Returns the connector for `connector.class=name`. Raises `ConnectorError`."""
     found = _built_in(name, built_in.CONNECTORS, _connector_kind)
-    found = found or _match(name, connectors()) or _named(name, Connector, _connector_kind)
+    found = found or _exact(name, _built_in_connectors())
+    # a class that its name leads to needs no other plugin
+    found = found or _named(name, Connector, _connector_kind) or _match(name, connectors())
     if not found:
         refuse_unlisted(name)
         raise NoSuchClass(
@@ -184,10 +188,9 @@ def predicate(key: str, name: str) -> Plugin:
     return _one(_PREDICATES, key, name)
 
 
-@cache
 def _all(group: _Group) -> tuple[Plugin, ...]:
-    found = _installed(group.built_in, group.entry_points, lambda cls: _kind_in(group, cls))
-    return tuple(sorted(found, key=lambda p: p.class_name))
+    registered = _registered(group.entry_points, lambda cls: _kind_in(group, cls))
+    return tuple(sorted((*_built_in_of(group), *registered), key=lambda p: p.class_name))
 
 
 @cache
@@ -195,8 +198,8 @@ def _one(group: _Group, key: str, name: str) -> Plugin:
     def kind(cls: object) -> Kind | None:
         return _kind_in(group, cls)
 
-    found = _built_in(name, group.built_in, kind) or _match(name, _all(group))
-    found = found or _named(name, group.base, kind)
+    found = _built_in(name, group.built_in, kind) or _exact(name, _built_in_of(group))
+    found = found or _named(name, group.base, kind) or _match(name, _all(group))
     if len(found) != 1:
         why = unlisted_text(name) or f"Class {name} could not be found."
         raise ConfigError.invalid(key, name, why)
@@ -252,10 +255,27 @@ def _built_in(name: str, paths: Mapping[str, str], kind: _KindOf) -> tuple[Plugi
     return () if path is None else (_plugin(_load(path), name, kind, version_of(name)),)
 
 
-def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
+@cache
+def _built_in_connectors() -> tuple[Plugin, ...]:
+    return _all_built_in(built_in.CONNECTORS, _connector_kind)
+
+
+@cache
+def _built_in_of(group: _Group) -> tuple[Plugin, ...]:
+    return _all_built_in(group.built_in, lambda cls: _kind_in(group, cls))
+
+
+def _all_built_in(paths: Mapping[str, str], kind: _KindOf) -> tuple[Plugin, ...]:
+    return tuple(_plugin(_load(path), java, kind, version_of(java)) for java, path in paths.items())
+
+
+def _exact(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
     dotted = name.replace(":", ".")
-    exact = tuple(p for p in plugins if dotted in (p.class_name, _path(p.cls)))
-    return exact or tuple(p for p in plugins if name in p.aliases)
+    return tuple(p for p in plugins if dotted in (p.class_name, _path(p.cls)))
+
+
+def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
+    return _exact(name, plugins) or tuple(p for p in plugins if name in p.aliases)
 
 
 def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
@@ -285,16 +305,18 @@ def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
         raise ConnectorError(f"{name} does not say its version: {_short_text(error)}") from error
 
 
-def _installed(built_in: Mapping[str, str], group: str, kind: _KindOf) -> tuple[Plugin, ...]:
-    found = [_plugin(_load(path), java, kind, version_of(java)) for java, path in built_in.items()]
-    for entry in entry_points(group=group):
-        try:
-            cls = entry.load()
-            found.append(_plugin(cls, _path(cls), kind))
-        except _THROWN as error:
-            # the other plugins stay available
-            _log.warning("The plugin %s (%s) cannot be used: %s", entry.name, entry.value, error)
-    return tuple(found)
+def _registered(group: str, kind: _KindOf) -> list[Plugin]:
+    """Returns the plugins of an entry point group that have loaded."""
+
+    def load(entry: EntryPoint) -> Plugin:
+        cls = entry.load()
+        return _plugin(cls, _path(cls), kind)
+
+    with _lock:
+        loading = _loading.get(group)
+        if loading is None:
+            loading = _loading[group] = Loading(entry_points(group=group), load)
+    return loading.found()
 
 
 def _plugin(

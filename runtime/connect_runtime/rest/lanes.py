@@ -2,11 +2,13 @@
 
 Resources run on threads, because they wait: for the herder, for Kafka, for a plugin's code. Each
 kind of waiting has a lane: its own threads, and a queue limit. Queued requests whose client has
-disconnected, or that queued for too long, never start.
+disconnected, or that queued for too long, never start. A request that takes long, such as one that
+waits for a plugin that hangs, no longer counts, so that others start beside it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -18,6 +20,7 @@ from connect_runtime.herder.errors import RequestError
 T = TypeVar("T")
 
 _QUEUE_S = 60.0
+_LONG_S = 5.0
 _LANES = 5
 
 
@@ -32,12 +35,17 @@ class Busy(RequestError):
 
 
 class Lane:
-    """Runs `threads` requests at a time and queues `queued` more."""
+    """Runs `threads` requests at a time and queues `queued` more. Up to `queued` that have run for
+    `long_s` are not counted."""
 
-    def __init__(self, threads: int, queued: int, queue_s: float = _QUEUE_S) -> None:
+    def __init__(
+        self, threads: int, queued: int, queue_s: float = _QUEUE_S, long_s: float = _LONG_S
+    ) -> None:
         self._threads = anyio.CapacityLimiter(threads)
         self._queued = queued
         self._queue_s = queue_s
+        self._long_s = long_s
+        self._uncounted: set[object] = set()
 
     @property
     def is_free(self) -> bool:
@@ -52,9 +60,19 @@ class Lane:
             self._threads.acquire_on_behalf_of_nowait(turn)
         except anyio.WouldBlock:
             await self._queue(turn)
+        late = asyncio.get_running_loop().call_later(self._long_s, self._stop_counting, turn)
         try:
             return await to_thread.run_sync(what, limiter=anyio.CapacityLimiter(1))
         finally:
+            late.cancel()
+            if turn in self._uncounted:
+                self._uncounted.discard(turn)
+            else:
+                self._threads.release_on_behalf_of(turn)
+
+    def _stop_counting(self, turn: object) -> None:
+        if len(self._uncounted) < self._queued:
+            self._uncounted.add(turn)
             self._threads.release_on_behalf_of(turn)
 
     async def _queue(self, turn: object) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from connect_runtime.api import ConfigKey, ConnectorError
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.herder.calls import within
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Kind, Plugin
@@ -16,6 +17,7 @@ from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
 from connect_runtime.validation.plugin_choice import all_plugins, choose, version_errors
 from connect_runtime.validation.validate import (
+    PATIENCE_S,
     framework_definitions,
     validate,
 )
@@ -51,7 +53,12 @@ class ConnectorPlugins:
 
     def definitions(self, call: Call) -> Reply:
         versions = call.values("version")
-        return Reply(200, keys_json(call.path["plugin"], versions[0] if versions else None))
+        name, version = call.path["plugin"], versions[0] if versions else None
+        try:
+            return Reply(200, within(PATIENCE_S, lambda: keys_json(name, version)))
+        except TimeoutError:
+            what = f"The config method of {name} has not returned in {PATIENCE_S} s"
+            raise RequestError(500, what) from None
 
     def validate(self, call: Call) -> Reply:
         config = bodies.validate_request(call.entity())

@@ -58,8 +58,8 @@ Config = Mapping[str, str | None]
 _NO_DEFAULTS = WorkerDefaults()
 _NO_CONFIG: Config = {}
 _VERSION = "connector.plugin.version"
-# A request may take 90 s, and a create does more than validating
-_PATIENCE_S = 60
+# How long a request waits for a plugin: it may take 90 s, and a create does more than validating
+PATIENCE_S = 60
 _TYPES = {"key.converter": "key", "value.converter": "value", "header.converter": "header"}
 _ENDPOINT = (
     "\nYou can also find the above list of errors at the endpoint "
@@ -90,10 +90,10 @@ def validate(
     are skipped if there are others. Raises RequestError 500 if the plugin takes too long.
     """
     try:
-        return within(_PATIENCE_S, lambda: _validated(config, worker, providers))
+        return within(PATIENCE_S, lambda: _validated(config, worker, providers))
     except TimeoutError:
         what = f"The validation of {config.get('connector.class')} has not returned"
-        raise RequestError(500, f"{what} in {_PATIENCE_S} s") from None
+        raise RequestError(500, f"{what} in {PATIENCE_S} s") from None
 
 
 def _validated(

@@ -2,13 +2,15 @@
 
 import importlib
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from connect_runtime.api import ConfigError, ConnectorError
 from connect_runtime.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
-from connect_runtime.plugins import modules, registry
+from connect_runtime.plugins import loading, modules, registry
+from support.wait import wait_until
 
 JAVA = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
@@ -130,6 +132,41 @@ def test_whatever_a_module_does_is_an_error_of_its_connector(
     (acme / "lines.py").write_text(text)
     with pytest.raises(ConnectorError, match=f"lines.Lines {why}"):
         registry.connector(f"{acme.name}.lines.Lines")
+
+
+def test_a_plugin_that_hangs_holds_up_no_other(
+    acme: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who names another one, in any way, gets it; the plugin is there once it has loaded."""
+    gate = acme / "gate"
+    (acme / "hangs.py").write_text(
+        "import time\n"
+        "from pathlib import Path\n"
+        f"while not Path({str(gate)!r}).exists():\n"
+        "    time.sleep(0.01)\n"
+        "from .lines import Lines as Base\n"
+        "class Hangs(Base):\n"
+        "    pass\n"
+    )
+    group = "connect.connectors"
+    entries = [
+        EntryPoint(name, f"{acme.name}.{module}:{name}", group)
+        for name, module in (("Hangs", "hangs"), ("Lines", "lines"))
+    ]
+    monkeypatch.setattr(registry, "entry_points", lambda group: entries)
+    monkeypatch.setattr(registry, "_loading", {})
+    monkeypatch.setattr(loading, "_EACH_S", 0.05)
+    modules.allow_modules({"plugin.modules": acme.name})
+    try:
+        assert registry.connector("Lines").class_name == f"{acme.name}.lines.Lines"
+        assert registry.connector(f"{acme.name}.other:Lines").kind == "source"
+        assert registry.connector("FileStreamSource").class_name == JAVA
+        assert "Hangs" in caplog.text
+        assert not [each for each in registry.connectors() if "Hangs" in each.class_name]
+    finally:
+        gate.touch()
+    wait_until(lambda: "Hangs" in str(registry.connectors()), what="it to have loaded")
+    assert registry.connector("Hangs").class_name == f"{acme.name}.hangs.Hangs"
 
 
 def test_a_task_class_that_tasks_could_not_import_is_refused_beforehand(acme: Path) -> None:

@@ -35,3 +35,23 @@ def test_what_raises_gives_its_thread_back() -> None:
                 await lane.run(lambda: 1 // 0)
 
     asyncio.run(ask())
+
+
+def test_what_takes_long_holds_up_no_other() -> None:
+    """But only so many at once: each has a thread."""
+    release = threading.Event()
+
+    async def ask() -> None:
+        lane = Lane(threads=1, queued=2, queue_s=5, long_s=0.01)
+        hanging = [asyncio.create_task(lane.run(lambda: release.wait(30))) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert await lane.run(lambda: True)
+        hanging.append(asyncio.create_task(lane.run(lambda: release.wait(30))))
+        await asyncio.sleep(0)
+        lane._queue_s = 0.1
+        with pytest.raises(Busy):
+            await lane.run(lambda: True)
+        release.set()
+        assert await asyncio.gather(*hanging) == [True] * 3
+
+    asyncio.run(ask())
