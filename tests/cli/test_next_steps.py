@@ -21,6 +21,7 @@ from connect_reconciler.cli.applying.report import (
     after_apply,
     after_error,
     base_of,
+    render_report,
     steps_text,
 )
 from connect_reconciler.cli.session import Invocation
@@ -71,6 +72,10 @@ APPLIES = {
     ),
     "not running yet": (
         report(DONE, health=Health.TIMED_OUT),
+        ["connect status --target c", "connect apply", "connect rollback a1"],
+    ),
+    "deleted meanwhile": (
+        report(DONE, health=Health.DELETED),
         ["connect status --target c", "connect apply", "connect rollback a1"],
     ),
     "falls behind": (
@@ -130,6 +135,15 @@ def test_a_rollback_goes_on_and_can_be_undone_itself() -> None:
     back = Run(("rollback", "a0"))
     commands = [each.command for each in after_apply(report(DONE, FAILED), back)]
     assert commands == ["connect rollback a0", "connect rollback a1"]
+    unwell = after_apply(report(DONE, health=Health.FAILED), back)
+    assert "connect restart c" in [each.command for each in unwell]
+
+
+def test_a_connector_that_was_deleted_meanwhile_is_created_again() -> None:
+    """The trap: `restart --failed` finds no connector of that name."""
+    deleted = report(DONE, health=Health.DELETED)
+    assert "creates it again" in steps_text(after_apply(deleted, Run()))
+    assert "c: not there any more" in render_report(deleted)
 
 
 def error_of(kind: type[ConnectError], code: str) -> ConnectError:

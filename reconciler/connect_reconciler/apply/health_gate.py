@@ -35,8 +35,8 @@ _UNTIL = {
     TargetState.PAUSED: "it is paused",
     TargetState.STOPPED: "it is stopped",
 }
+_DELETED = "it was deleted outside connect"
 _FAILURES = (Verdict.FAILED, Verdict.OLD_FAILURE)
-_DELETED = "it is not there any more: it was deleted outside connect"
 
 
 def await_health(
@@ -77,7 +77,7 @@ def await_health(
         health, why = Health.UNKNOWN, str(error)
     for name, state in pending.items():
         if health is Health.TIMED_OUT and state.judged.detail == NO_STATUS and _gone(name, edges):
-            found[name] = replace(found[name], health=Health.FAILED, health_detail=_DELETED)
+            found[name] = replace(found[name], health=Health.DELETED, health_detail=_DELETED)
         else:
             found[name] = _unfinished(found[name], state, executor, health, why)
     return found

@@ -33,8 +33,9 @@ class Outcome(StrEnum):
 
 class Health(StrEnum):
     """The health of a connector that was changed. `later`: no tasks run on this cluster now;
-    `falls-behind`: a sink runs and its lag grows; `unknown`: the health could not be read;
-    `not-awaited`: the user interrupted the health check."""
+    `falls-behind`: a sink runs and its lag grows; `deleted`: somebody deleted it meanwhile;
+    `unknown`: the health could not be read; `not-awaited`: the user interrupted the health check.
+    """
 
     NOT_ASKED = "not-asked"
     RUNNING = "running"
@@ -44,12 +45,19 @@ class Health(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed-out"
     FALLS_BEHIND = "falls-behind"
+    DELETED = "deleted"
     UNKNOWN = "unknown"
     NOT_AWAITED = "not-awaited"
 
 
 LATER = "runs when a runtime starts"
-UNHEALTHY = (Health.FAILED, Health.TIMED_OUT, Health.FALLS_BEHIND, Health.UNKNOWN)
+UNHEALTHY = (
+    Health.FAILED,
+    Health.TIMED_OUT,
+    Health.FALLS_BEHIND,
+    Health.DELETED,
+    Health.UNKNOWN,
+)
 
 
 @dataclass(frozen=True, slots=True)

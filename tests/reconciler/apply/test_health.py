@@ -181,8 +181,8 @@ def test_a_connector_that_is_deleted_meanwhile_is_not_one_that_has_yet_to_start(
     world.kafka.create_topics()
     cluster = Deleted(world.kafka, runs_tasks=True)
     (report,) = world.apply(desired_of(desired()), cluster=cluster).connectors
-    assert report.health is Health.FAILED
-    assert report.health_detail == "it is not there any more: it was deleted outside connect"
+    assert report.health is Health.DELETED
+    assert report.health_detail == "it was deleted outside connect"
 
 
 STANDINGS: Mapping[str, tuple[Mapping[str, str], Lags]] = {

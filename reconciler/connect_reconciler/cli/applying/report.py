@@ -57,6 +57,7 @@ _HEALTH = {
     Health.FAILED: "failed",
     Health.TIMED_OUT: "not healthy yet",
     Health.FALLS_BEHIND: "running, but falling behind",
+    Health.DELETED: "not there any more",
     Health.UNKNOWN: "unknown whether it runs",
     Health.NOT_AWAITED: "not waited for",
 }
@@ -157,7 +158,7 @@ def _inspecting(report: ApplyReport, run: Run) -> Iterator[NextStep]:
 
 def _continuing(report: ApplyReport, run: Run) -> Iterator[NextStep]:
     counts = report.counts
-    unwell = [each.name for each in report.connectors if each.health in UNHEALTHY]
+    unwell = {each.health for each in report.connectors}.intersection(UNHEALTHY)
     failed = [each.name for each in report.connectors if each.health is Health.FAILED]
     if counts[Outcome.FAILED]:
         yield NextStep(run.again(), _unless(run, "continues, once the cause is fixed"))
@@ -166,9 +167,14 @@ def _continuing(report: ApplyReport, run: Run) -> Iterator[NextStep]:
     elif unwell and not run.rolls_back:
         # Its file would be stale: the spec is to change
         anew = Run(run.verb, run.base, run.scope, journal=run.journal)
-        yield NextStep(anew.again(), _unless(run, "applies the spec, once it is fixed"))
+        gone = unwell == {Health.DELETED}
+        why = "creates it again" if gone else "applies the spec, once it is fixed"
+        yield NextStep(anew.again(), _unless(run, why))
     if failed:
-        restart = run.command("restart", "--failed", *_targets(failed))
+        # No spec need name what a rollback made
+        alone = run.rolls_back and len(failed) == 1
+        which = failed if alone else ("--failed", *_targets(failed))
+        restart = run.command("restart", *which)
         yield NextStep(restart, "restarts it, once a cause outside the spec is fixed")
 
 
