@@ -20,6 +20,7 @@ WRONG = [
     ),
     ("offsets", "connect offsets needs one of list, alter, reset", "see `connect offsets --help`"),
     ("offsets lst x", "connect offsets has no verb 'lst'", "did you mean `connect offsets list`?"),
+    ("offsets set x", "connect offsets has no verb 'set'", "`connect offsets alter NAME FILE`"),
     ("stop", "connect stop needs NAME", "`connect stop NAME`; see `connect stop --help`"),
     (
         "status a",

@@ -30,8 +30,8 @@ _VERBS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("start", "run", "serve"), "`connect up`, or `connect resume NAME`"),
     **dict.fromkeys(("undo", "revert"), "`connect history`, then `connect rollback ID`"),
-    **dict.fromkeys(("check", "lint", "test"), "`connect validate` checks all files"),
-    **dict.fromkeys(("log", "logs"), "`connect status` shows why something failed"),
+    **dict.fromkeys(("check", "lint"), "`connect validate` checks all files"),
+    "log": "`connect logs NAME` prints what was logged",
     **dict.fromkeys(("pull", "adopt"), "`connect import` writes specs from live connectors"),
     **dict.fromkeys(("config", "dump", "cat"), "`connect export NAME --live` writes its config"),
     **dict.fromkeys(("workspace", "env"), "`--env NAME` chooses an environment"),
@@ -39,6 +39,14 @@ _VERBS: Mapping[str, str] = {
     "taint": "`connect restart NAME`",
     "reset": "`connect offsets reset NAME`",
     "help": "`connect --help`, or `connect VERB --help`",
+}
+_OFFSETS: Mapping[str, str] = {
+    **dict.fromkeys(("get", "show", "ls", "describe"), "`connect offsets list NAME`"),
+    **dict.fromkeys(
+        ("set", "put", "patch", "write", "update", "edit", "move"),
+        "`connect offsets alter NAME FILE`",
+    ),
+    **dict.fromkeys(("delete", "rm", "clear"), "`connect offsets reset NAME`"),
 }
 _OPTIONS: Mapping[str, str] = {
     **dict.fromkeys(
@@ -133,8 +141,9 @@ def _for_option(option: str, context: Any) -> str:
 
 
 def _for_verb(word: str, context: Any) -> str:
-    if context.parent is None and word.lower() in _VERBS:
-        return _VERBS[word.lower()]
+    known = _VERBS if context.parent is None else _OFFSETS if context.info_name == "offsets" else {}
+    if word.lower() in known:
+        return known[word.lower()]
     near = get_close_matches(word, context.command.commands, 1)
     return f"did you mean `{context.command_path} {near[0]}`?" if near else ""
 
