@@ -1,8 +1,13 @@
 """A first project: written, valid, never written over."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
+import pytest
+
+from connect_reconciler.cli import entry, project_files
 from support.command import Command
 
 
@@ -42,6 +47,25 @@ def test_init_does_not_overwrite(connect: Command) -> None:
     assert "error[init.exists]: connect.yaml" in done.stderr
     assert [path.name for path in connect.folder.iterdir()] == ["connect.yaml"]
     assert file.read_text() == "mine"
+
+
+def test_a_full_disk_leaves_nothing_of_init(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The trap: the next init refuses to overwrite what the first one left."""
+    write = project_files.replace_file
+
+    def full(file: Path, content: str, **more: int) -> None:
+        if file.name == "lines.txt":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+        write(file, content, **more)
+
+    monkeypatch.setattr(project_files, "replace_file", full)
+    assert entry.run(["-C", str(tmp_path), "init"]) == 2
+    told = capsys.readouterr().err
+    assert f"error[file.unwritable]: {tmp_path}/lines.txt: " in told
+    assert "hint: free some space" in told
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_validate_works_from_a_folder_below(connect: Command) -> None:

@@ -30,7 +30,6 @@ from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
 if TYPE_CHECKING:
     from connect_specs.diagnostics import Location, NextStep
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES)
 
 
@@ -141,9 +140,11 @@ def _discard_output() -> None:
 
 def _unwritable(error: Exception) -> Diagnostic | None:
     """A full disk, or a folder that this user may not write: no bug."""
+    from connect_reconciler.cli.project_files import NO_SPACE
+
     if not isinstance(error, OSError):
         return None
-    if error.errno in _NO_SPACE:
+    if error.errno in NO_SPACE:
         hint = "free some space, and run this again"
     elif error.errno in _NOT_ALLOWED and error.filename:
         hint = "connect writes to .connect/ beside connect.yaml; allow this user to write there"

@@ -17,7 +17,7 @@ from connect_reconciler.cli.output import (
     width,
     with_hanging_indent,
 )
-from connect_reconciler.cli.project_files import replace_file
+from connect_reconciler.cli.project_files import not_written, replace_file
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file.file import (
     dump_plan,
@@ -26,7 +26,6 @@ from connect_reconciler.render.plan_file.file import (
     without_key_yet,
 )
 from connect_reconciler.render.texts import style
-from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.text_files import read_text
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def write_page(plan: Plan, file: Path) -> str:
     """Writes the plan as an HTML page; the result says so. Raises Invalid."""
     from connect_reconciler.render.html import render_html
 
-    _write(file, render_html(plan))
+    _write(file, render_html(plan), "the page cannot be written")
     return f"page written to {file}"
 
 
@@ -107,20 +106,18 @@ def _save(plan: Plan, call: Invocation, file: Path, options: Sequence[str]) -> s
     """Writes a plan file; the result is the command that applies it."""
     from connect_reconciler.cli.applying.report import base_of
 
-    _write(call.path(file), dump_plan(plan))
+    _write(call.path(file), dump_plan(plan), "the plan file cannot be written")
     verb = ("rollback", plan.rolls_back) if plan.rolls_back else ("apply",)
     apply = join(("connect", *base_of(call, call.project().secrets), *verb, str(file), *options))
     return f"saved: `{apply}` applies exactly this plan, or refuses"
 
 
-def _write(file: Path, text: str) -> None:
-    """Readable by its owner only: it holds parts of configs."""
+def _write(file: Path, text: str, what: str) -> None:
+    """Readable by its owner only: it holds parts of configs. `what` is the error's text."""
     try:
         replace_file(file, text, mode=0o600)
     except OSError as error:
-        what = "the plan file cannot be written"
-        why = error.strerror or type(error).__name__
-        raise Invalid(Diagnostic("plan-file.unwritable", what, Location(str(file)), why)) from error
+        raise not_written(what, file, error, "plan-file.unwritable") from error
 
 
 def read_plan(file: Path) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -17,6 +18,9 @@ from connect_specs.diagnostics import Diagnostic, Invalid, Location
 
 if TYPE_CHECKING:
     from connect_specs.desired import Project
+
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 def make_data_folder(project: Project) -> None:
@@ -86,7 +90,8 @@ def written(
 ) -> Iterator[None]:
     """Writes the files, and restores the earlier ones if the context raises. Raises Invalid.
 
-    `force` overwrites existing files. `mode`, less the umask, is who may read them.
+    `texts` are by paths relative to the folder. `force` overwrites existing files. `mode`, less the
+    umask, is who may read them.
     """
     there = [name for name in texts if (folder / name).exists()]
     if there and not force:
@@ -98,36 +103,44 @@ def written(
             )
         )
     before: dict[Path, bytes | None] = {}
-    created = [each for each in (folder, *folder.parents) if not each.exists()]
+    folders = {parent for name in texts for parent in (folder / name).parents}
+    created = [each for each in sorted(folders, reverse=True) if not each.exists()]
     may_change()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
             content = file.read_bytes() if file.is_file() else None
             replace_file(file, text, mode=mode)
             before[file] = content
         yield
     except OSError as error:
         _restore(before, created)
-        what, why = "the file cannot be written", error.strerror or type(error).__name__
-        where = Location(str(error.filename or folder))
-        raise Invalid(Diagnostic("file.unwritable", what, where, why)) from error
+        raise not_written("the file cannot be written", folder, error) from error
     except BaseException:
         _restore(before, created)
         raise
 
 
+def not_written(what: str, file: Path, error: OSError, code: str = "file.unwritable") -> Invalid:
+    """The error for a file that the user named."""
+    why = error.strerror or type(error).__name__
+    hint = "name a file in a folder that exists and that you may write to"
+    if error.errno in NO_SPACE:
+        hint = "free some space, and run this again"
+    return Invalid(Diagnostic(code, what, Location(str(error.filename or file)), why, hint))
+
+
 def _restore(before: Mapping[Path, bytes | None], created: Sequence[Path]) -> None:
-    """`created` are new folders, the innermost first."""
+    """`created` are new folders, inner ones before those around them."""
     for file, content in before.items():
         if content is None:
             if file.is_file():
                 file.unlink()
         else:
             replace_file(file, content)
-    with suppress(OSError):
-        for folder in created:
+    for folder in created:
+        with suppress(OSError):
             folder.rmdir()
 
 

@@ -56,6 +56,8 @@ def init(context: typer.Context, as_json: AsJson = False) -> None:
 
     Writes nothing if one of them already exists.
     """
+    from connect_reconciler.cli.project_files import written
+
     folder = invocation(context).folder.resolve()
     name = re.sub(r"[^a-z0-9-]+", "-", folder.name.lower()).strip("-") or "example"
     lines = folder / "lines.txt"
@@ -65,10 +67,8 @@ def init(context: typer.Context, as_json: AsJson = False) -> None:
         "lines.txt": "one\ntwo\nthree\n",
     }
     _refuse_existing(folder, files)
-    for file, text in files.items():
-        target = folder / file
-        target.parent.mkdir(exist_ok=True)
-        target.write_text(text)
+    with written(folder, files, force=False):
+        pass
     if as_json:
         result_json({"project": name, "files": list(files)})
         return

@@ -43,12 +43,16 @@ def package(
     Prints what each node must have, and the worker properties with which Spark sends the archive to
     its executors.
     """
+    from connect_reconciler.cli.project_files import not_written
     from connect_runtime.spark.environment_archive import pack
 
     file = invocation(context).path(output).resolve()
     # not the one of a virtual environment, which nodes do not have
     here: str = getattr(sys, "_base_executable", sys.executable)
-    packed = pack(file, python or here, names or ())
+    try:
+        packed = pack(file, python or here, names or ())
+    except OSError as error:
+        raise not_written("the archive cannot be written", file, error) from error
     if as_json:
         result_json(
             {

@@ -11,7 +11,7 @@ import typer
 from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json, table
 from connect_reconciler.cli.session import invocation
-from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
+from connect_specs.diagnostics import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,14 +112,13 @@ def _source(project: Project) -> Iterator[PluginSource]:
 
 
 def _write(file: Path, text: str) -> None:
-    from connect_reconciler.cli.project_files import replace_file
+    from connect_reconciler.cli.project_files import not_written, replace_file
 
     try:
         replace_file(file, text)
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        what = "the lock file cannot be written"
-        raise Invalid(Diagnostic("plugins-lock.unwritable", what, str(file), why)) from error
+        what, code = "the lock file cannot be written", "plugins-lock.unwritable"
+        raise not_written(what, file, error, code) from error
 
 
 def _text(changes: tuple[PluginChange, ...], *, stale: bool, check: bool, count: int) -> str:
