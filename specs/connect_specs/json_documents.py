@@ -15,8 +15,8 @@ from connect_specs.text_files import Places
 
 DEPTH_MAX = 50
 
-_ONE = 'a file holds one value, such as {"name": "a", "config": {}}'
-_CLOSE = "close brackets and braces where they end: specs are not nested deeply"
+ONE_VALUE = 'a file holds one value, such as {"name": "a", "config": {}}'
+_CLOSE = "close brackets and braces where they end"
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _LITERAL = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -53,7 +53,7 @@ def parse_json(text: str, file: str, lines: abc.Sequence[int] = ()) -> Parsed:
         node, end = reader.value(reader.skip(0), 1)
         end = reader.skip(end)
         if end < len(text):
-            raise _Stop("there is more after the end of the JSON value", end, hint=_ONE)
+            raise _Stop("there is more after the end of the JSON value", end, hint=ONE_VALUE)
     except _Stop as stop:
         where = places.at(stop.offset)
         problem = Diagnostic("file.syntax", stop.what, where, hint=stop.hint)
@@ -88,8 +88,8 @@ class _Reader:
         if match and not re.match(r"[\w.+-]", self._text[match.end() : match.end() + 1]):
             return Scalar(match[0], self._places.at(offset), plain=True), match.end()
         if not start:
-            raise _Stop("the text ends where a value should be", offset, hint=_ONE)
-        hint = self._no_json(offset, "]", _ONE)
+            raise _Stop("the text ends where a value should be", offset, hint=ONE_VALUE)
+        hint = self._no_json(offset, "]", ONE_VALUE)
         if start == "'" or start.isalpha():
             hint = "strings need double quotes"
         raise _Stop("this is not a JSON value", offset, hint=hint)

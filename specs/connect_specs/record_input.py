@@ -6,12 +6,12 @@ the connector returns. Here it stays as it was written, as JSON.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.fields import as_count, as_map, as_text, check_fields, value_kind
-from connect_specs.json_documents import parse_json
+from connect_specs.json_documents import ONE_VALUE, parse_json
 from connect_specs.nodes import Map, Node, Scalar, Sequence, is_null, typed
 
 # None, bool, int, float, str, list or dict
@@ -31,6 +31,8 @@ PARTS: Final = (
     "headers",
 )
 _COUNTS: Final = ("partition", "offset", "timestamp")
+_PARTITION_MAX: Final = 2**31 - 1
+_ONE_A_LINE: Final = 'each line is one record, such as {"key": "1", "value": {"id": 1}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,9 @@ class RecordInput:
     headers: HeaderValues = ()
 
 
-def read_input(node: Node, problems: list[Diagnostic]) -> RecordInput | None:
-    """Returns the record of a map; None if it is none."""
-    found = read_parts(node, "input", problems)
+def read_input(node: Node, problems: list[Diagnostic], field: str = "input") -> RecordInput | None:
+    """Returns the record of a map; None if it is none. `field` names it in problems."""
+    found = read_parts(node, field, problems)
     if found is None:
         return None
     if found.get("topic", "") is None:
@@ -66,8 +68,11 @@ def read_lines(text: str, file: str, problems: list[Diagnostic]) -> tuple[Record
         if not line.strip():
             continue
         parsed = parse_json(line, file, (number,))
-        problems.extend(parsed.problems)
-        found += [read_input(node, problems) for node in parsed.documents]
+        problems += (
+            replace(each, hint=_ONE_A_LINE) if each.hint == ONE_VALUE else each
+            for each in parsed.problems
+        )
+        found += [read_input(node, problems, "the line") for node in parsed.documents]
     return tuple(each for each in found if each is not None)
 
 
@@ -80,7 +85,7 @@ def read_parts(node: Node, field: str, problems: list[Diagnostic]) -> dict[str, 
     found: dict[str, Any] = {}
     for key, each in parts.entries:
         if key.text in _COUNTS:
-            found[key.text] = None if is_null(each) else as_count(each, key.text, CODE, problems)
+            found[key.text] = None if is_null(each) else _count(each, key.text, problems)
         elif key.text == "topic":
             found[key.text] = as_text(each, "topic", CODE, problems)
         elif key.text == "headers":
@@ -88,6 +93,15 @@ def read_parts(node: Node, field: str, problems: list[Diagnostic]) -> dict[str, 
         elif key.text in PARTS:
             found[key.text] = json_of(each, problems)
     return found
+
+
+def _count(node: Node, field: str, problems: list[Diagnostic]) -> int | None:
+    count = as_count(node, field, CODE, problems)
+    if field == "partition" and count is not None and count > _PARTITION_MAX:
+        what, hint = "Kafka has no partition of this number", f"the largest is {_PARTITION_MAX}"
+        problems.append(Diagnostic(f"{CODE}.bad-value", what, node.where, hint=hint))
+        return None
+    return count
 
 
 def json_of(node: Node, problems: list[Diagnostic]) -> Json:

@@ -92,7 +92,7 @@ def _syntax_problem(
 
 
 def _too_deep(where: Location) -> Diagnostic:
-    hint = "close brackets and braces where they end: specs are not nested deeply"
+    hint = "close brackets and braces where they end"
     return Diagnostic("file.too-deep", f"nested deeper than {DEPTH_MAX}", where, hint=hint)
 
 

@@ -211,5 +211,7 @@ def test_lines_of_a_file_of_records() -> None:
     assert problems == []
     assert (first.key, first.value, str(first.where)) == ("a", {"x": 1.0}, "r.jsonl:1:1")
     assert (second.value, second.headers, second.where.line) == (None, (("h", 1), ("h", 2)), 3)
-    read_lines('{}\n{"value": tru}\n[1]\n', "r.jsonl", problems)
-    assert [str(each.where) for each in problems] == ["r.jsonl:2:11", "r.jsonl:3:1"]
+    read_lines('{}\n{"value": tru}\n[1]\n[\n{"partition": 2147483648}\n', "r.jsonl", problems)
+    places = ["r.jsonl:2:11", "r.jsonl:3:1", "r.jsonl:4:2", "r.jsonl:5:15"]
+    assert [str(each.where) for each in problems] == places
+    assert problems[2].hint.startswith("each line is one record")

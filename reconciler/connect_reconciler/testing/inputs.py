@@ -4,7 +4,6 @@ for sources."""
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
 from typing import Any, Final
@@ -107,7 +106,7 @@ def _bytes(value: Json, where: Location) -> bytes | None:
 def _from_base64(text: str, where: Location) -> bytes:
     try:
         return base64.b64decode(text.removeprefix(BASE64), validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         what, hint = "the text after base64: is not base64", "encode the bytes: base64 FILE"
         raise Invalid(Diagnostic("test.bad-value", what, where, hint=hint)) from error
 

@@ -32,6 +32,8 @@ _CANNOT_RUN: Final = (
     "connect runs Connect's own converters and transformations, and those that are written in "
     "Python; test the others on a worker"
 )
+_DECLARE: Final = "declare the provider in connect.yaml, below cluster: worker:, as the workers do"
+_PROVIDE: Final = "the value is needed where `connect test` runs: provide it there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def _resolved(subject: Subject) -> tuple[Mapping[str, str], Mapping[str, str], l
         if foreign is not None:
             key, provider = foreign
             text = f"connect.yaml does not declare the config provider {provider} of {key}"
-            raise Invalid(_unresolved(subject, text))
+            raise Invalid(_unresolved(subject, text, _DECLARE))
     providers = ConfigProviders(subject.worker)
     try:
         ours, theirs = providers.resolve(config), providers.resolve(worker)
@@ -157,9 +159,8 @@ def _unknown(
         yield Diagnostic("test.cannot-run", what, where, str(error), _CANNOT_RUN)
 
 
-def _unresolved(subject: Subject, text: str) -> Diagnostic:
+def _unresolved(subject: Subject, text: str, hint: str = _PROVIDE) -> Diagnostic:
     what = f"{_whose(subject)} needs a value that cannot be resolved here"
-    hint = "declare the provider in connect.yaml, below cluster: worker:, as the workers do"
     return Diagnostic("test.unresolved-reference", what, subject.where, text, hint)
 
 

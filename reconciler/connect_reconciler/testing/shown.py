@@ -80,11 +80,19 @@ def kafka_text(data: bytes) -> str:
 
 
 def parsed_json(data: bytes) -> Json:
-    """Returns parsed JSON; an `Ellipsis` if the bytes are none."""
+    """Returns parsed JSON; an `Ellipsis` if the bytes are none, or hold a number that is none."""
     try:
-        return json.loads(data)
+        return json.loads(data, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
         return ...
+
+
+def _finite(text: str) -> float:
+    """Raises ValueError for NaN, Infinity and what is larger than a double, as JSON has none."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def connect_part(value: Any, schema: Schema | None) -> Part:

@@ -172,9 +172,9 @@ def test_a_reference_that_no_part_needs_is_never_resolved() -> None:
 
 def test_a_reference_that_cannot_be_resolved() -> None:
     value = {"transforms.insert.static.value": "${file:/nowhere:token}"}
-    assert problem("sink", worker=PROVIDERS, **INSERT, **value).code == (
-        "test.unresolved-reference"
-    )
+    found = problem("sink", worker=PROVIDERS, **INSERT, **value)
+    assert found.code == "test.unresolved-reference"
+    assert "provide it there" in found.hint
     # Only on a Connect cluster may the workers have providers that connect.yaml does not name
     assert problem("sink", is_ours=False, **INSERT, **value).code == "test.unresolved-reference"
 
@@ -183,6 +183,7 @@ def test_a_reference_that_cannot_be_resolved() -> None:
     ("record", "says"),
     [
         (given(value="base64:?"), "base64"),
+        (given(value="base64:é"), "base64"),
         (given(value="x", value_schema="int64"), "schema"),
         (given(value=1, value_schema={"type": "nothing"}), "schema"),
     ],
@@ -248,6 +249,9 @@ def test_a_transformation_of_the_user_that_breaks(monkeypatch: pytest.MonkeyPatc
 def test_bytes_and_values_as_json() -> None:
     assert kafka_part(b'{"a": [1]}').json == {"a": [1]}
     assert kafka_part(b"42").json == "42"
+    # No JSON, although Python reads and writes it
+    for text in ('{"a": NaN}', "[-Infinity]", '{"a": 1e999}'):
+        assert kafka_part(text.encode()).json == text
     assert kafka_part(b"\xff").json == "base64:/w=="
     assert kafka_part(b"base64:/w==").json == "base64:YmFzZTY0Oi93PT0="
     assert kafka_part(None).json is None
