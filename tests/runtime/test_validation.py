@@ -214,6 +214,17 @@ def test_errors_are_connects(
     assert infos.error_count == sum(map(len, errors.values()))
 
 
+def test_a_standalone_worker_has_no_group_that_sinks_could_share() -> None:
+    given = {
+        "key.converter": JSON,
+        "value.converter": JSON,
+        "offset.storage.file.filename": "/tmp/x",
+    }
+    worker, _ = from_properties(given, standalone=True)
+    check({**SINK, "name": "standalone"}, worker)
+    check({**SINK, "consumer.override.group.id": "connect-standalone"}, worker)
+
+
 def test_a_regex_that_takes_years_is_given_up(
     worker: WorkerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,6 +94,11 @@ class WorkerConfig:
     offset_file: Path | None = None
 
     @property
+    def workers_group(self) -> str | None:
+        """Returns the group in Kafka that the workers join; None for a standalone worker."""
+        return self.group_id if self.offset_file is None else None
+
+    @property
     def listener(self) -> Listener:
         """Returns the listener that is advertised."""
         return advertised(self.listeners, self.advertised_scheme)

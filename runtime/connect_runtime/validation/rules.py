@@ -54,8 +54,9 @@ def check_converters(config: Config, findings: Findings) -> None:
             findings.error(version_key, choice.version_error)
 
 
-def check_sink(config: Config, findings: Findings, worker_group: str) -> None:
-    """Checks a sink's topics, and that it does not use the worker's own group."""
+def check_sink(config: Config, findings: Findings, worker_group: str | None) -> None:
+    """Checks a sink's topics, and that it does not use the group of the workers, if they have
+    one."""
     topics = java_trim(config.get("topics") or "")
     regex = java_trim(config.get("topics.regex") or "")
     if topics and regex:
@@ -68,7 +69,8 @@ def check_sink(config: Config, findings: Findings, worker_group: str) -> None:
         findings.error("topics", text)
         findings.error("topics.regex", text)
     _check_dead_letters(config, topics, regex, findings)
-    _check_group(config, findings, worker_group)
+    if worker_group is not None:
+        _check_group(config, findings, worker_group)
 
 
 def _check_dead_letters(config: Config, topics: str, regex: str, findings: Findings) -> None:

@@ -138,7 +138,7 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     rules.check_converters(config, findings)
     check_members(config, chain, findings)
     if plugin.kind == "sink":
-        rules.check_sink(config, findings, worker.group_id)
+        rules.check_sink(config, findings, worker.workers_group)
     else:
         rules.check_source(
             cast(SourceConnector, connector),
