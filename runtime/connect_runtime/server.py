@@ -53,6 +53,9 @@ from connect_specs.connector_files import FirstConnector
 
 _log = logging.getLogger(__name__)
 
+# As long as a change of a sink's offsets waits for its group (kafka/sink_groups)
+_LEAVING_S = 5.0
+
 
 class Runtime:
     """One runtime between `start` and `stop`. `connectors` are created before REST serves."""
@@ -210,6 +213,7 @@ class Runtime:
             properties=config.properties,
             graceful_s=config.graceful_timeout_ms / 1000,
             socket=socket,
+            leaving_s=_LEAVING_S,
         )
 
     def _check(self, name: str, given: Mapping[str, str | None]) -> None:

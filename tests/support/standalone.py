@@ -23,9 +23,13 @@ from support.wait import wait_until
 
 @contextmanager
 def standalone_worker(
-    bootstrap_servers: str, file: Path, settings: Mapping[str, str] | None = None
+    bootstrap_servers: str,
+    file: Path,
+    settings: Mapping[str, str] | None = None,
+    leaving_s: float = 0.0,
 ) -> Iterator[ThreadCluster]:
-    """Runs with the offsets of `file` until the end. `settings` are further worker properties."""
+    """Runs with the offsets of `file` until the end. `settings` are further worker properties,
+    `leaving_s` as in WorkerSettings."""
     properties = {
         "bootstrap.servers": bootstrap_servers,
         "key.converter": STRING,
@@ -41,7 +45,12 @@ def standalone_worker(
     connect = ConnectHerder(
         "http://ours:8083",
         WorkerSettings(
-            config.group_id, config.topics, "ours:8083", config.properties, socket=server.path
+            config.group_id,
+            config.topics,
+            "ours:8083",
+            config.properties,
+            socket=server.path,
+            leaving_s=leaving_s,
         ),
         Edges(
             logs=logs,

@@ -76,6 +76,7 @@ class ConnectHerder:
             self._sources,
             edges.groups,
             edges.providers,
+            settings.leaving_s,
         )
         self.verbs = ConnectCluster(
             self.herder,

@@ -23,6 +23,7 @@ class Refusal(StrEnum):
     TIMED_OUT = "timed-out"
     NOT_STOPPED = "not-stopped"
     GROUP_ACTIVE = "group-active"
+    STILL_WRITING = "still-writing"
     NO_SUCH_CLASS = "no-such-class"
     UNLISTED_MODULE = "unlisted-module"
 

@@ -9,6 +9,7 @@ cluster, or with another login, the producer of the connector's task 0 writes (d
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ _log = logging.getLogger(__name__)
 # As long as a request may take
 _HOOK_S = 90
 _IMPORT_S = 60
+_RETRY_S = 0.05
 
 Group = Mapping[tuple[str, int], int]
 
@@ -101,6 +103,7 @@ class ConnectorOffsets:
         sources: SourceOffsets,
         groups: Groups,
         providers: ConfigProviders,
+        leaving_s: float = 0.0,
     ) -> None:
         self._herder = herder
         self._topics = topics
@@ -108,6 +111,7 @@ class ConnectorOffsets:
         self._groups = groups
         self._providers = providers
         self._kinds = Kinds()
+        self._leaving_s = leaving_s
         self._busy: set[str] = set()
 
     def busy(self, name: str) -> bool:
@@ -142,7 +146,7 @@ class ConnectorOffsets:
             raise RequestError(
                 400, "Partitions / offsets need to be provided for an alter offsets request"
             )
-        state = self._herder.run_on_thread(lambda: self._begin(change))
+        state = self._begun(change)
         try:
             resolved = self._resolved(state.config)
             plugin = _plugin(resolved.config)
@@ -166,6 +170,17 @@ class ConnectorOffsets:
             f"to be manually {done} in the system that the connector uses."
         )
 
+    def _begun(self, change: Change) -> ConnectorState:
+        """Begins once the attempts of a connector that was just stopped have ended."""
+        deadline = time.monotonic() + self._leaving_s
+        while True:
+            try:
+                return self._herder.run_on_thread(lambda: self._begin(change))
+            except RequestError as error:
+                if error.refusal is not Refusal.STILL_WRITING or time.monotonic() > deadline:
+                    raise
+            time.sleep(_RETRY_S)
+
     # --- on the herder's thread ---
 
     def _begin(self, change: Change) -> ConnectorState:
@@ -185,7 +200,7 @@ class ConnectorOffsets:
         tasks = {t for t in (*view.runs, *view.status.tasks) if t.connector == change.name}
         why = still_writing(view, state, sorted(tasks))
         if why is not None:
-            raise RequestError(500, why)
+            raise RequestError(500, why, Refusal.STILL_WRITING)
         return state
 
     def _fencing(self, change: Change) -> _Fencing:

@@ -11,7 +11,8 @@ from connect_specs.names import ClusterTopics
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """`properties` has Apache's names; `graceful_s` is how long an attempt may take to end before
-    it is killed; `socket` as in TaskLaunch."""
+    it is killed; `socket` as in TaskLaunch. `leaving_s` is how long a change of offsets waits for
+    the attempts of a connector that was just stopped."""
 
     group_id: str
     topics: ClusterTopics
@@ -19,6 +20,7 @@ class WorkerSettings:
     properties: Mapping[str, str]
     graceful_s: float = 5.0
     socket: str | None = None
+    leaving_s: float = 0.0
 
     @property
     def exactly_once(self) -> bool:

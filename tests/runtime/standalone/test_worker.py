@@ -34,9 +34,10 @@ class Place:
         self.config = {"connector.class": SOURCE, "name": "c", "topic": name, "last": "6"}
         create_topic(self.kafka, name)
 
-    def worker(self) -> AbstractContextManager[ThreadCluster]:
+    def worker(self, leaving_s: float = 0.0) -> AbstractContextManager[ThreadCluster]:
         # as long as a test may hold up the disk
-        return standalone_worker(self.kafka, self.file, {"offset.flush.timeout.ms": "60000"})
+        settings = {"offset.flush.timeout.ms": "60000"}
+        return standalone_worker(self.kafka, self.file, settings, leaving_s)
 
     def values(self) -> list[str]:
         return [message.value().decode() for message in read_to_end(self.kafka, self.topic)]
@@ -102,14 +103,15 @@ def test_a_first_state_starts_no_task(place: Place, state: TargetState) -> None:
 
 
 def test_offsets_are_altered_and_reset_while_stopped(place: Place) -> None:
-    with place.worker() as worker:
+    # as a script does: nothing is waited for between the stop and the change of offsets
+    with place.worker(leaving_s=30) as worker:
         worker.verbs.create("c", place.config, None)
         place.wait_for(6)
         moved = [OffsetEntry(partition("0"), {"position": 4})]
         with pytest.raises(RequestError, match="must be in the STOPPED state"):
             worker.verbs.alter_offsets("c", moved)
 
-        worker.stop_connector("c")
+        worker.verbs.stop("c")
         worker.verbs.alter_offsets("c", moved)
         assert place.stored() == {"c": {"position": 4}}
         assert worker.verbs.offsets("c") == moved
@@ -117,7 +119,7 @@ def test_offsets_are_altered_and_reset_while_stopped(place: Place) -> None:
         place.wait_for(6)
         assert place.values() == [*numbers(6), "4", "5"]
 
-        worker.stop_connector("c")
+        worker.verbs.stop("c")
         worker.verbs.reset_offsets("c")
         assert place.stored() == {}
         assert worker.verbs.offsets("c") == []
