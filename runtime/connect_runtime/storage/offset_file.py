@@ -107,9 +107,14 @@ class OffsetFile:
             raise self._not_written(error.strerror or type(error).__name__) from error
 
     def _check_unchanged(self) -> None:
-        found = _mark_of(self._path)
-        if found in (None, self._mark):
+        if _mark_of(self._path) in (None, self._mark):
             return
+        # touched or copied back; not every file system keeps inode numbers
+        with contextlib.suppress(Failed):
+            found, mark = _read(self._path)
+            if found == self._entries:
+                self._mark = mark
+                return
         what = "the offset file was changed by another program, and is left as it is"
         why = "this worker would overwrite what it has not read"
         hint = "only one worker may use an offset file: stop the other one, then restart this one"
@@ -191,6 +196,9 @@ def _locked(path: Path) -> int:
         why = f"the process {pid} has locked {beside.name}" if pid.isdigit() else ""
         hint = "stop that worker, or name another file as offset.storage.file.filename"
         raise Failed(Diagnostic("offsets.file-in-use", what, str(path), why, hint)) from None
+    except OSError as error:
+        os.close(descriptor)
+        raise _unreadable(path, f"{beside.name} cannot be locked: {error.strerror}") from error
     with contextlib.suppress(OSError):  # a full disk; the pid is only for the message
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)

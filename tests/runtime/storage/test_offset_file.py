@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -112,6 +113,31 @@ def test_a_file_that_another_program_changed_is_not_overwritten(path: Path) -> N
     assert path.read_bytes() == theirs
     assert file.entries == {KEY: b"1"}
     file.close()
+
+
+def test_a_file_that_was_touched_or_copied_back_is_written(path: Path) -> None:
+    path.write_bytes(encode({KEY: b"1", OTHER: None}))
+    file = OffsetFile.open(path)
+    os.utime(path, ns=(1, 1))
+    file.write({KEY: b"2"})
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.replace(path)
+    file.write({KEY: b"3"})
+    assert file.problem is None
+    assert read(path) == {KEY: b"3"}
+    file.close()
+
+
+def test_a_file_system_without_locks_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(Failed) as caught:
+        OffsetFile.open(path)
+    assert code(caught) == "offsets.file-unreadable"
+    assert "cannot be locked: No locks available" in caught.value.diagnostics[0].why
 
 
 def test_a_file_that_was_removed_is_written_again(path: Path) -> None:
