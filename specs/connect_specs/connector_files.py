@@ -7,6 +7,7 @@ that what `GET /connectors/NAME` answers is a file, too.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from connect_specs.nodes import Map, Node, is_null
 from connect_specs.properties_documents import parse_properties
 from connect_specs.spec_folders import relative_name
 from connect_specs.states import TargetState
-from connect_specs.text_files import read_text
+from connect_specs.text_files import decoded, read_bytes
 
 _NAME = "name"
 _CONFIG = "config"
@@ -65,10 +66,11 @@ def read_connector_files(files: Iterable[Path], folder: Path) -> tuple[FirstConn
 
 
 def _read(path: Path, file: str, problems: list[Diagnostic]) -> FirstConnector | None:
-    text = read_text(path, file, latin1_fallback=True)
+    data = read_bytes(path, file)
     # nearly any text is Java properties, so JSON comes first
-    parse = parse_json if text.lstrip().startswith("{") else parse_properties
-    parsed = parse(text, file)
+    is_json = data.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")
+    text = decoded(data, file, latin1_fallback=not is_json)
+    parsed = (parse_json if is_json else parse_properties)(text, file)
     problems.extend(parsed.problems)
     node = parsed.documents[0] if parsed.documents else None
     if parsed.problems or not isinstance(node, Map):

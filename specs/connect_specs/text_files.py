@@ -43,23 +43,28 @@ def place_in(file: str, line: int, column: int, lines: Sequence[int]) -> Locatio
 
 
 def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
-    """Returns the text of a file: UTF-8, without a byte order mark.
+    """Returns the text of a file, decoded as `decoded` does. Raises Invalid."""
+    return decoded(read_bytes(path, file), file, latin1_fallback=latin1_fallback)
 
-    `latin1_fallback`: text that is not UTF-8 is ISO 8859-1, as Java reads .properties. Raises
-    Invalid.
-    """
+
+def read_bytes(path: Path, file: str) -> bytes:
+    """Returns the content of a file; of one that is too large, BYTES_MAX and one more. Raises
+    Invalid."""
     try:
         with path.open("rb") as stream:
-            data = stream.read(BYTES_MAX + 1)
+            return stream.read(BYTES_MAX + 1)
     except OSError as error:
         why = error.strerror or type(error).__name__
         what, hint = "the file cannot be read", _unread_hint(path, error)
         raise Invalid(Diagnostic("file.unreadable", what, Location(file), why, hint)) from error
-    return decoded(data, file, latin1_fallback=latin1_fallback)
 
 
 def decoded(data: bytes, file: str, *, latin1_fallback: bool = False) -> str:
-    """Decodes bytes as `read_text` does; more than BYTES_MAX is too much. Raises Invalid."""
+    """Decodes UTF-8, without a byte order mark; more than BYTES_MAX is too much.
+
+    `latin1_fallback`: text that is not UTF-8 is ISO 8859-1, as Java reads .properties. Raises
+    Invalid.
+    """
     if len(data) > BYTES_MAX:
         what = f"the file is larger than {BYTES_MAX // (1024 * 1024)} MiB"
         hint = "split it into several files"

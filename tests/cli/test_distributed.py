@@ -12,9 +12,9 @@ def test_mistakes_in_the_file_are_told_at_once(connect: Command) -> None:
 
 
 def test_a_file_that_is_not_there(connect: Command) -> None:
-    done = connect("distributed", "worker.properties")
+    done = connect("distributed", "gone/worker.properties")
     assert done.returncode == 2
-    assert "error[file.unreadable]: worker.properties" in done.stderr
+    assert "error[file.unreadable]: gone/worker.properties: " in done.stderr
 
 
 def test_slots_and_master_exclude_each_other(connect: Command) -> None:

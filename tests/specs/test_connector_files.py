@@ -54,6 +54,17 @@ def test_the_first_state_is_in_any_case(tmp_path: Path, written: str) -> None:
     assert (found.initial_state, found.config["initial_state"]) == (None, written)
 
 
+def test_json_is_utf_8_and_properties_may_be_latin_1(tmp_path: Path) -> None:
+    (tmp_path / "p").write_bytes("name=c\nfile=\xe9\n".encode("latin-1"))
+    (tmp_path / "b").write_bytes(b'\xef\xbb\xbf{"name": "d", "file": "\xc3\xa9"}')
+    found = read_connector_files([tmp_path / "p", tmp_path / "b"], tmp_path)
+    assert [each.config["file"] for each in found] == ["\xe9", "\xe9"]
+    (tmp_path / "j").write_bytes('{"name": "c", "file": "\xe9"}'.encode("latin-1"))
+    with pytest.raises(Invalid) as caught:
+        read_connector_files([tmp_path / "j"], tmp_path)
+    assert codes(caught) == [("file.encoding", "j:1:24")]
+
+
 def test_numbers_are_taken_as_written(tmp_path: Path) -> None:
     (found,) = read(tmp_path, a='{"name": "c", "connector.class": "X", "n": 1.0, "b": true}')
     assert (found.config["n"], found.config["b"]) == ("1.0", "true")

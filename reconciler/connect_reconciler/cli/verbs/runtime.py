@@ -272,7 +272,7 @@ def _from_file(
 
     ensure_runtime_installed()
     _check_one_master(slots, master)
-    properties, data = _properties(call.path(file)), call.path(Path(".connect"))
+    properties, data = _properties(call.path(file), str(file)), call.path(Path(".connect"))
     config, warnings = from_properties(properties, standalone=standalone, data_folder=data)
     config = _with_master(config, slots, master)
     _say_slots(config)
@@ -291,13 +291,13 @@ def _reach_warnings(config: WorkerConfig) -> list[str]:
     ]
 
 
-def _properties(file: Path) -> Mapping[str, str]:
+def _properties(file: Path, shown: str) -> Mapping[str, str]:
     from connect_specs.config_values import read_config
     from connect_specs.nodes import Map
     from connect_specs.properties_documents import parse_properties
     from connect_specs.text_files import read_text
 
-    parsed = parse_properties(read_text(file, file.name, latin1_fallback=True), file.name)
+    parsed = parse_properties(read_text(file, shown, latin1_fallback=True), shown)
     problems = list(parsed.problems)
     values: dict[str, str] = {}
     for document in parsed.documents:
