@@ -6,8 +6,15 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from connect_reconciler.testing.outcomes import Delivered, Dropped, Failed, Outcome, Part
-from connect_reconciler.testing.shown import kafka_text, parsed_json
+from connect_reconciler.testing.outcomes import (
+    Delivered,
+    Dropped,
+    Failed,
+    Outcome,
+    Part,
+    kafka_text,
+    parsed_json,
+)
 from connect_specs.record_input import Json
 from connect_specs.record_tests import Expected, ExpectedDrop, ExpectedError, ExpectedRecord
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from connect_reconciler.model.live import Kind
-from connect_reconciler.testing.shown import BASE64, schema_of_part
+from connect_reconciler.testing.outcomes import BASE64, schema_of_part
 from connect_runtime.api import ConfigError, DataError, Header, Schema, SourceRecord
 from connect_runtime.data.json_schema import schema_of
 from connect_runtime.data.json_text import Options

@@ -13,7 +13,7 @@ from connect_reconciler.backend.observe.connector_clusters import open_view, wor
 from connect_reconciler.model.live import Kind
 from connect_reconciler.testing.compare import Comparison, compare
 from connect_reconciler.testing.outcomes import Run
-from connect_reconciler.testing.prepare import Subject, parts_of, prepared, resolved_config
+from connect_reconciler.testing.pipeline import Subject, parts_of, prepared, resolved_config
 from connect_reconciler.workflow.at_ref import project_at
 from connect_reconciler.workflow.testing import Subjects, inputs_of
 from connect_runtime.settings.client_overrides import PREFIXES

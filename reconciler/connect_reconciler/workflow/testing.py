@@ -15,7 +15,7 @@ from connect_reconciler.testing.inputs import (
     normal_schema,
     source_record_of,
 )
-from connect_reconciler.testing.prepare import Prepared, Subject, prepared
+from connect_reconciler.testing.pipeline import Prepared, Subject, prepared
 from connect_reconciler.validation.configs import check_project
 from connect_reconciler.validation.judges import NO_KAFKA, kind_by_class
 from connect_runtime.settings.worker_config import from_project

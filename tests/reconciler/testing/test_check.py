@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from connect_reconciler.testing.check import check
-from connect_reconciler.testing.outcomes import Delivered, Dropped, Failed, Part
-from connect_reconciler.testing.shown import kafka_part
+from connect_reconciler.testing.outcomes import Delivered, Dropped, Failed, Part, kafka_part
 from connect_specs.record_tests import ExpectedDrop, ExpectedError, ExpectedRecord
 from reconciler.testing.records import record
 

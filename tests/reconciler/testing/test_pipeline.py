@@ -10,11 +10,17 @@ from typing import Any
 import pytest
 
 from connect_reconciler.model.live import Kind
-from connect_reconciler.testing.fields import fields_of
+from connect_reconciler.testing.compare import fields_of
 from connect_reconciler.testing.inputs import default_topic, message_of, source_record_of
-from connect_reconciler.testing.outcomes import Delivered, Dropped, Failed, Run
-from connect_reconciler.testing.prepare import Subject, prepared
-from connect_reconciler.testing.shown import connect_part, kafka_part
+from connect_reconciler.testing.outcomes import (
+    Delivered,
+    Dropped,
+    Failed,
+    Run,
+    connect_part,
+    kafka_part,
+)
+from connect_reconciler.testing.pipeline import Subject, prepared
 from connect_runtime.api import ConfigDef, Schema, Struct, Transformation, decimal
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.record_input import RecordInput
