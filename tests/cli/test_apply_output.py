@@ -9,7 +9,7 @@ from connect_reconciler.apply.report import (
     Health,
     Outcome,
 )
-from connect_reconciler.cli.applying.report import render_outcome, render_report
+from connect_reconciler.cli.apply_report import render_outcome, render_report
 from connect_reconciler.model.actions import Delete
 from connect_reconciler.model.reasons import NO_REASON
 from connect_specs.diagnostics import ExitCode

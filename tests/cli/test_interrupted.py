@@ -247,7 +247,7 @@ def test_a_second_look_at_a_cluster_that_has_fallen_silent() -> None:
     script = (
         "import contextlib, os, signal, sys, time\n"
         "from connect_reconciler.cli import entry\n"
-        "from connect_reconciler.cli.applying.terminal import Terminal\n"
+        "from connect_reconciler.cli.terminal import Terminal\n"
         "from connect_reconciler.workflow import apply as applying\n"
         "from connect_reconciler.workflow.user import Choices\n"
         "applying.edges_for = lambda *_, **__: contextlib.nullcontext('edges')\n"

@@ -7,7 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from connect_reconciler.cli.running.log_events import LogFiles, events
+from connect_reconciler.cli.running.logs import LogFiles, events
 from support.command import CONNECT, Command
 from support.wait import wait_until
 

@@ -15,7 +15,7 @@ from connect_reconciler.apply.report import (
     Outcome,
 )
 from connect_reconciler.backend.lease import LeaseRefused
-from connect_reconciler.cli.applying.report import (
+from connect_reconciler.cli.apply_report import (
     Run,
     advised,
     after_apply,

@@ -9,10 +9,10 @@ import pytest
 
 from connect_reconciler.apply.report import Waiting
 from connect_reconciler.cli import plan_output
-from connect_reconciler.cli.applying.terminal import ProgressLines
 from connect_reconciler.cli.options import Forms
 from connect_reconciler.cli.output import table, with_hanging_indent
 from connect_reconciler.cli.session import Invocation
+from connect_reconciler.cli.terminal import ProgressLines
 from connect_reconciler.model.live import Live
 from support.plans import plan_with_everything
 

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Producer
 
 from connect_reconciler.apply.report import Health
-from connect_reconciler.cli.applying.report import render_report
+from connect_reconciler.cli.apply_report import render_report
 from connect_reconciler.workflow.user import Choices
 from connect_specs.diagnostics import ExitCode
 from support.broker import BrokerAddress, create_topic

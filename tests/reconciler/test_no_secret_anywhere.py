@@ -18,7 +18,7 @@ from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import RestOnlyBackend
-from connect_reconciler.cli.applying.report import render_report, report_json
+from connect_reconciler.cli.apply_report import render_report, report_json
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.model.live import Live

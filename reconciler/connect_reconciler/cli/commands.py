@@ -50,7 +50,7 @@ VERBS: Mapping[str, Verb] = {
     "standalone": Verb(
         "runtime", "Run connectors alone, with offsets in a file, as Apache's does."
     ),
-    "package": Verb("package", "Pack this Python environment for the nodes of a Spark cluster."),
+    "package": Verb("local", "Pack this Python environment for the nodes of a Spark cluster."),
     "status": Verb("status", "Show connectors, their tasks and why they failed."),
     "offsets": Verb("connector", "List, alter or reset a connector's offsets."),
     "stop": Verb("connector", "Stop a connector: its tasks end; offsets can then be altered."),

@@ -86,7 +86,7 @@ def _report(
     as_json: bool,
     steps: Sequence[NextStep] = (),
 ) -> int:
-    from connect_reconciler.cli.applying.report import steps_text
+    from connect_reconciler.cli.apply_report import steps_text
     from connect_reconciler.cli.output import result_json
     from connect_specs.diagnostics_text import render_diagnostics
 

@@ -104,7 +104,7 @@ def write_page(plan: Plan, file: Path) -> str:
 
 def _save(plan: Plan, call: Invocation, file: Path, options: Sequence[str]) -> str:
     """Writes a plan file; the result is the command that applies it."""
-    from connect_reconciler.cli.applying.report import base_of
+    from connect_reconciler.cli.apply_report import base_of
 
     _write(call.path(file), dump_plan(plan), "the plan file cannot be written")
     verb = ("rollback", plan.rolls_back) if plan.rolls_back else ("apply",)

@@ -1,6 +1,6 @@
 """Who runs an apply: what they choose, and how they are shown, asked and told.
 
-`cli.applying.terminal` is the user at a terminal.
+`cli.terminal` is the user at a terminal.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.lease import LeaseRefused
-from connect_reconciler.cli.applying.terminal import Terminal
+from connect_reconciler.cli.terminal import Terminal
 from connect_reconciler.model.actions import Adopt
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector

@@ -19,7 +19,7 @@ from connect_reconciler.apply.report import (
 )
 from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.cli.applying.terminal import Terminal
+from connect_reconciler.cli.terminal import Terminal
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.scope import Scope

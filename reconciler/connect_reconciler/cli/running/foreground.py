@@ -19,8 +19,7 @@ from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.cli.connector_table import Row, changes, row_of
 from connect_reconciler.cli.output import progress, progress_of, result
 from connect_reconciler.cli.project_files import broker_folder
-from connect_reconciler.cli.running.log_file import log_to, rotate_when_large
-from connect_reconciler.cli.running.process import LOG
+from connect_reconciler.cli.running.logs import LOG, log_to, rotate_when_large
 from connect_reconciler.cli.signals import StopRequest, at_once, may_change, stop_requested
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker

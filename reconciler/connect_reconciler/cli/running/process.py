@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.project_files import broker_folder, make_data_folder, replace_file
+from connect_reconciler.cli.running.logs import LOG
 from connect_reconciler.cli.signals import may_change
 from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
 from connect_specs.diagnostics import (
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 _LOCK = "runtime.lock"
 _RECORD = "runtime.json"
-LOG = "runtime.log"
 # What the extra `runtime` of this package installs
 _PACKAGES = ("pyspark", "cryptography")
 _PROBE_S = 2.0

@@ -133,9 +133,9 @@ def apply(
     Safe to kill and rerun: no action is repeated, and unfinished connectors are completed. With
     FILE, applies that saved plan, or changes nothing if the specs no longer produce it.
     """
-    from connect_reconciler.cli.applying.report import run_of
-    from connect_reconciler.cli.applying.terminal import Terminal, backend_for, ensure_agreement
+    from connect_reconciler.cli.apply_report import run_of
     from connect_reconciler.cli.plan_output import read_plan
+    from connect_reconciler.cli.terminal import Terminal, backend_for, ensure_agreement
     from connect_reconciler.workflow.apply import ApplyRun
     from connect_reconciler.workflow.planning import observed, planned, specs_and_policies
     from connect_reconciler.workflow.replanning import FromFile, FromSpecs

@@ -47,9 +47,9 @@ def import_(
     The connectors are not changed. Secrets are not written: their keys stay as they are on the
     cluster. Writes all files or none.
     """
-    from connect_reconciler.cli.applying.terminal import Terminal
     from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.cli.project_files import before_creating, first_folder, written
+    from connect_reconciler.cli.terminal import Terminal
     from connect_reconciler.workflow import importing
     from connect_reconciler.workflow.planning import observed
     from connect_specs.loader import load_specs

@@ -137,9 +137,9 @@ def rollback(
     Changes only connectors that the apply changed, and offsets only where it moved them. A
     rollback can itself be rolled back. With --out, --html or --markdown, it only plans.
     """
-    from connect_reconciler.cli.applying.report import run_of
-    from connect_reconciler.cli.applying.terminal import Terminal, backend_for, ensure_agreement
+    from connect_reconciler.cli.apply_report import run_of
     from connect_reconciler.cli.plan_output import show_and_save
+    from connect_reconciler.cli.terminal import Terminal, backend_for, ensure_agreement
     from connect_reconciler.workflow.apply import ApplyRun
     from connect_reconciler.workflow.planning import policies_of
     from connect_reconciler.workflow.rollback import FromSnapshots, specs_if_readable

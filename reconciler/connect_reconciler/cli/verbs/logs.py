@@ -20,7 +20,7 @@ from connect_specs.printable import lines_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from connect_reconciler.cli.running.log_events import LogEvent
+    from connect_reconciler.cli.running.logs import LogEvent
     from connect_reconciler.cli.session import Invocation
 
 _EVERY_S = 0.3
@@ -41,7 +41,7 @@ def logs(context: typer.Context, name: Name = None, follow: Follow = False) -> N
     foreground, without a terminal, writes its own lines to stderr. On a Spark cluster, tasks log
     where they run.
     """
-    from connect_reconciler.cli.running.log_events import LogFiles, is_about, log_files
+    from connect_reconciler.cli.running.logs import LogFiles, is_about, log_files
     from connect_runtime.logs.rotation import older
 
     files = log_files(_data_folder(invocation(context)))

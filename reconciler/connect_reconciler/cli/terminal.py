@@ -25,7 +25,7 @@ from connect_reconciler.apply.report import (
     Started,
     Waiting,
 )
-from connect_reconciler.cli.applying.report import (
+from connect_reconciler.cli.apply_report import (
     Run,
     advised,
     after_rollback,

@@ -1,1 +1,0 @@
-"""From a plan to a changed cluster, on a terminal: asking, progress, reports and next steps."""
