@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from connect_reconciler.cli.output import progress, result, result_json, table
-from connect_reconciler.render.comparison import (
+from connect_reconciler.render.record_tests import (
     comparison_json,
     comparison_markdown,
     comparison_text,

@@ -15,6 +15,7 @@ from connect_reconciler.testing.outcomes import (
     kafka_text,
     parsed_json,
 )
+from connect_specs.diagnostics import Location
 from connect_specs.record_input import Json
 from connect_specs.record_tests import Expected, ExpectedDrop, ExpectedError, ExpectedRecord
 
@@ -32,6 +33,19 @@ class Mismatch:
     def __str__(self) -> str:
         at = f"{self.path}: " if self.path else ""
         return f"{at}expected {self.expected}, found {self.found}"
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """One test; without mismatches it passed. Texts are without secrets."""
+
+    # for pytest, which takes every class of such a name for tests
+    __test__ = False
+
+    name: str
+    connector: str
+    where: Location
+    mismatches: tuple[Mismatch, ...] = ()
 
 
 def check(expected: Expected, outcome: Outcome) -> tuple[Mismatch, ...]:

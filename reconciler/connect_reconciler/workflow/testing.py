@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from connect_reconciler.backend.plugins import local_definitions
-from connect_reconciler.testing.check import Mismatch, check
+from connect_reconciler.testing.check import Mismatch, TestResult, check
 from connect_reconciler.testing.inputs import (
     default_topic,
     message_of,
@@ -26,15 +26,6 @@ from connect_specs.plugin_definitions import Definitions
 from connect_specs.record_input import RecordInput
 from connect_specs.record_tests import ExpectedRecord, RecordTest, stem_of
 from connect_specs.redaction import Redactor
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedRecord:
-    """A test, and what is not as it expects; nothing if it passes."""
-
-    test: RecordTest
-    mismatches: tuple[Mismatch, ...]
-    redactor: Redactor
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +89,9 @@ def chosen(desired: Desired, named: Sequence[tuple[str, str]]) -> tuple[DesiredC
 
 def check_tests(
     subjects: Subjects, desired: Desired, tests: Sequence[RecordTest]
-) -> tuple[CheckedRecord, ...]:
+) -> tuple[TestResult, ...]:
     """Runs tests. Raises Invalid for records and configs that cannot be used, all at once."""
-    found: list[CheckedRecord] = []
+    found: list[TestResult] = []
     problems: list[Diagnostic] = []
     for name, group in groupby(tests, key=lambda test: test.connector):
         subject = subjects.subject(desired.connectors[name])
@@ -116,12 +107,17 @@ def check_tests(
 
 def _checked(
     subject: Subject, ready: Prepared, tests: Sequence[RecordTest]
-) -> Iterator[CheckedRecord]:
+) -> Iterator[TestResult]:
     records = inputs_of(subject, [test.input for test in tests])
     expected = [_with_normal_schemas(test) for test in tests]
     for test, wanted, record in zip(tests, expected, records, strict=True):
         outcome = ready.pipeline.run(record).outcome
-        yield CheckedRecord(test, check(wanted, outcome), ready.redactor)
+        found = tuple(_redacted(each, ready.redactor) for each in check(wanted, outcome))
+        yield TestResult(test.name, test.connector, test.where, found)
+
+
+def _redacted(found: Mismatch, redactor: Redactor) -> Mismatch:
+    return Mismatch(*map(redactor.redact, (found.path, found.expected, found.found)))
 
 
 def _with_normal_schemas(test: RecordTest) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.render.comparison import (
+from connect_reconciler.render.record_tests import (
     comparison_json,
     comparison_markdown,
     comparison_text,

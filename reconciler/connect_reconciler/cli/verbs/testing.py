@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from connect_reconciler.backend.backend import Backend
-    from connect_reconciler.workflow.testing import CheckedRecord, Subjects
+    from connect_reconciler.workflow.testing import Subjects
     from connect_specs.desired import Desired, DesiredConnector, Project
 
 
@@ -167,7 +167,7 @@ def _check(
     as_json: bool,
 ) -> int:
     from connect_reconciler.cli.project_files import written
-    from connect_reconciler.render.test_results import results_json, results_junit, results_text
+    from connect_reconciler.render.record_tests import results_json, results_junit, results_text
     from connect_reconciler.render.texts import style
     from connect_reconciler.workflow.testing import check_tests
     from connect_specs.record_tests import load_tests, stem_of
@@ -181,7 +181,7 @@ def _check(
             what = f"there is no test of {spec.name}"
             hint = f"write {stem_of(spec.where.file)}.test.yaml, or use --records or --last"
             raise Invalid(Diagnostic("test.no-tests", what, spec.where, hint=hint))
-    results = [_result(each) for each in check_tests(subjects, desired, tests)]
+    results = check_tests(subjects, desired, tests)
     if junit is not None:
         file = call.path(junit)
         with written(file.parent, {file.name: results_junit(results)}, force=True):
@@ -193,15 +193,3 @@ def _check(
     else:
         result("no tests: those of connectors/orders.yaml are in connectors/orders.test.yaml")
     return ExitCode.FAILED if any(each.mismatches for each in results) else ExitCode.OK
-
-
-def _result(checked: CheckedRecord) -> Any:
-    from connect_reconciler.render.test_results import TestResult
-    from connect_reconciler.testing.check import Mismatch
-
-    redact = checked.redactor.redact
-    mismatches = tuple(
-        Mismatch(redact(each.path), redact(each.expected), redact(each.found))
-        for each in checked.mismatches
-    )
-    return TestResult(checked.test.name, checked.test.connector, checked.test.where, mismatches)
