@@ -8,7 +8,7 @@ from connect_reconciler.backend.ledger import read_ledger
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.plan.rollback.rollback import (
+from connect_reconciler.plan.rollback import (
     Rollback,
     rollback_of,
     rollback_plan,

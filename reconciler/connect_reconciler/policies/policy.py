@@ -1,22 +1,27 @@
-"""Policy files: one rule a YAML document, over the changes of a plan.
+"""A project's policies: read from files with one rule a YAML document, and judged on a plan.
 
 The rule is an expression of CEL, the Common Expression Language, which can look at the facts of
 `facts.py` and at nothing else: it has no loops, no files, no clock. One that mentions `change` is
-evaluated for each connector that the plan changes, any other one once for the plan.
+evaluated for each connector that the plan changes, any other one once for the plan. Judging is
+pure: same plan, policies and time, same verdicts. A policy that cannot be evaluated counts as
+violated.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import cel
 
+from connect_reconciler.model.plan import Plan
 from connect_reconciler.policies.expression import compiled
+from connect_reconciler.policies.facts import Facts, now_facts, plan_facts
 from connect_specs.desired import Project
-from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
+from connect_specs.diagnostics import Diagnostic, Invalid, Location, Severity, by_place, by_severity
 from connect_specs.fields import as_text, check_fields, required
 from connect_specs.nodes import Map, Node
 from connect_specs.spec_files import find_policy_files
@@ -27,6 +32,7 @@ from connect_specs.yaml_documents import parse_yaml
 Verdict: TypeAlias = Literal["deny", "warn"]
 
 _CODE = "policy"
+_AMOUNTS = ("again", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +137,71 @@ def _zone_problem(zone: str | None, node: Map) -> Diagnostic | None:
         hint = "write one like Europe/Berlin, or leave it out for UTC"
         return Diagnostic("policy.timezone", what, node.where, hint=hint)
     return None
+
+
+# --- judging ---
+
+
+def judge(plan: Plan, policies: Iterable[Policy], now_ms: int) -> Plan:
+    """The plan with an error for each denial, and a warning for each policy that warns.
+
+    Earlier verdicts do not count: a saved plan is judged again when it is applied.
+    """
+    facts = plan_facts(plan)
+    if not facts["changes"]:
+        policies = ()
+    found = [each for policy in policies for each in _findings(policy, facts, now_ms)]
+    errors, warnings = by_severity(found)
+    return replace(
+        plan,
+        errors=(*_without_verdicts(plan.errors), *errors),
+        warnings=(*_without_verdicts(plan.warnings), *warnings),
+    )
+
+
+def _without_verdicts(diagnostics: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    return (each for each in diagnostics if not each.code.startswith(f"{_CODE}."))
+
+
+def _findings(policy: Policy, plan: Facts, now_ms: int) -> Iterator[Diagnostic]:
+    given: Facts = {"plan": plan, "now": now_facts(now_ms, policy.timezone)}
+    if "change" not in policy.program.variables():
+        yield from _evaluate(policy, given, "")
+        return
+    for change in plan["changes"]:
+        yield from _evaluate(policy, given | {"change": change}, change["connector"])
+
+
+def _evaluate(policy: Policy, given: Facts, connector: str) -> Iterator[Diagnostic]:
+    of = f"{connector}: " if connector else ""
+    verb = "denies" if policy.verdict == "deny" else "warns of"
+    severity: Severity = "error" if policy.verdict == "deny" else "warning"
+    try:
+        violated = policy.program.execute(given)
+    # The library raises what the expression calls for: KeyError, TypeError, RuntimeError, ...
+    except Exception as error:
+        what = f"{of}policy {policy.name} cannot be judged"
+        why, hint = _why(error, given.get("change"))
+        yield Diagnostic("policy.failed", what, policy.where, why, hint, severity)
+        return
+    if not isinstance(violated, bool):
+        what = f"{of}policy {policy.name} answers with {type(violated).__name__}, not true or false"
+        hint = "write a comparison, such as change.name == 'a'"
+        yield Diagnostic("policy.failed", what, policy.where, "", hint, severity)
+    elif violated:
+        says = policy.says or f"policy {policy.name} {verb} this"
+        why = f"policy {policy.name}" if policy.says else ""
+        code = f"policy.{policy.verdict}"
+        yield Diagnostic(code, f"{of}{says}", policy.where, why, policy.hint, severity)
+
+
+def _why(error: Exception, change: Facts | None) -> tuple[str, str]:
+    """Why a policy could not be evaluated, and what would help."""
+    field = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if field in _AMOUNTS and change is not None:
+        why = "how much is delivered again or skipped is not known in offsets"
+        return why, "ask `change.amount_known` first: docs/policies.md has examples"
+    hint = "ask `has(...)` before a field that may be missing"
+    if isinstance(error, KeyError):
+        return "a field is missing" if field is None else f"there is no field {field}", hint
+    return str(error).partition(". ")[0], hint

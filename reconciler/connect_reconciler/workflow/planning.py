@@ -61,7 +61,7 @@ def judged(plan: Plan, policies: tuple[Policy, ...], live: Live) -> Plan:
     """The plan with what the policies say of it now."""
     if not policies:
         return plan
-    from connect_reconciler.policies.judge import judge
+    from connect_reconciler.policies.policy import judge
 
     return judge(plan, policies, live.now_ms)
 

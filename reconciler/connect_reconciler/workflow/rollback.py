@@ -11,7 +11,7 @@ from connect_reconciler.ledger.journal import Journal
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan, target_of
-from connect_reconciler.plan.rollback.rollback import (
+from connect_reconciler.plan.rollback import (
     Rollback,
     in_scope,
     rollback_of,

@@ -12,7 +12,7 @@ from connect_reconciler.ledger.records import owned_record
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.plan.rollback.rollback import in_scope
+from connect_reconciler.plan.rollback import in_scope
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.plan.verification import ensure_rest
 from connect_reconciler.render.words import reason_text

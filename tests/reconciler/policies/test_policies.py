@@ -24,8 +24,7 @@ from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.reasons import as_reason
 from connect_reconciler.policies.facts import SAMPLE, SHAPES, Shape, now_facts, plan_facts
-from connect_reconciler.policies.judge import judge
-from connect_reconciler.policies.policy import Policy, load_policies
+from connect_reconciler.policies.policy import Policy, judge, load_policies
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Invalid, Location
 from connect_specs.project import load_project

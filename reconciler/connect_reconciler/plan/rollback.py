@@ -22,7 +22,7 @@ from connect_reconciler.model.reasons import Reason
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.diff import ignores, rename_of
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.rollback.problems import (
+from connect_reconciler.plan.rollback_problems import (
     changed_since,
     for_rollback,
     ignored_globs,

@@ -1,1 +1,0 @@
-"""A rollback of an apply, planned like any other change. Pure."""
