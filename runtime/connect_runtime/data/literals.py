@@ -68,6 +68,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        # Where the token ends that begins there: most texts are one token, and asked for often
+        self._ends: dict[int, int] = {}
 
     def parse(self, *, embedded: bool) -> Typed:
         """Reads one value. `embedded`: an element of a list or map, which needs its quotes."""
@@ -92,15 +94,21 @@ class _Parser:
     # tokens
 
     def _next(self) -> str:
-        start, escaped = self._at, False
+        start = self._at
+        end = self._ends.get(start)
+        if end is None:
+            end = self._ends[start] = self._end_of(start)
+        self._at = end
+        return self._text[start:end]
+
+    def _end_of(self, start: int) -> int:
+        escaped = False
         for i in range(start, len(self._text)):
             c = self._text[i]
             if c in _DELIMITERS and not escaped:
-                self._at = max(i, start + 1)
-                return self._text[start : self._at]
+                return max(i, start + 1)
             escaped = c == "\\" and not escaped
-        self._at = len(self._text)
-        return self._text[start:]
+        return len(self._text)
 
     @property
     def _more(self) -> bool:
