@@ -270,6 +270,23 @@ def test_a_ref_of_long_ago_and_a_new_connector(committed: Command) -> None:
     )
 
 
+def test_specs_outside_of_the_projects_folder_and_renamed_ones(committed: Command) -> None:
+    """The trap: only the project's own folder is there at a ref."""
+    shared = "name: {}\n" + spec().partition("\n")[2]
+    committed.write("../shared/a.yaml", shared.format("a"))
+    (committed.folder / "connectors/a.yaml").symlink_to("../../shared/a.yaml")
+    # Another project's link is not of this one
+    committed.write("../other/connect.yaml", "project: other")
+    (committed.folder / "../other/link.yaml").symlink_to("/nowhere")
+    git(committed.folder.parent, "add", ".")
+    git(committed.folder.parent, "commit", "-qm", "two")
+    renamed = shared.format("b") + "renamed_from: a\n"
+    committed.write("../shared/a.yaml", renamed.replace("exclude: card", "exclude: amount"))
+    for name in ("orders", "b"):
+        done = committed("test", name, "--against", "HEAD", "--records", "records.jsonl")
+        assert ("value.card (2)" in done.stdout) == (name == "b"), done.stderr
+
+
 def test_records_that_fail_and_did_not_are_a_failure(committed: Command) -> None:
     committed.write("connectors/orders.yaml", spec(amount="int8"))
     committed.write("records.jsonl", '{"value": {"amount": "1000"}}\n')

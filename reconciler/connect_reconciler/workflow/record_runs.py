@@ -1,17 +1,18 @@
 """Runs records of a file or of Kafka through connectors: before and after, and old against new.
 
-What is old is on the cluster, or at a git ref, where it is read from a copy of the project's
-folder.
+What is old is on the cluster, or at a git ref, where it is read from a copy of the whole
+repository: specs and links may lead out of the project's folder.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from io import BytesIO
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -169,8 +170,8 @@ def old_subjects(
     specs: Sequence[DesiredConnector],
     backend: Backend | None,
 ) -> list[Subject | None]:
-    """The connectors as they are on the cluster, or as their specs are at a git ref; None for one
-    that is not there. Raises Invalid."""
+    """The connectors as they are on the cluster, or as their specs are at a git ref, under their
+    names or former ones; None for one that is not there. Raises Invalid."""
     if against != LIVE:
         return _at_ref(subjects.project, against, specs)
     assert backend is not None, "the cluster is asked"
@@ -180,6 +181,8 @@ def old_subjects(
 def _live(subjects: Subjects, backend: Backend, spec: DesiredConnector) -> Subject | None:
     backend.ensure_one_cluster(spec.name)
     config = backend.config(spec.name)
+    if config is None and spec.renamed_from is not None:
+        config = backend.config(spec.renamed_from)
     if config is None:
         return None
     return subjects.subject(replace(spec, config=config, key_locations={}), "on the cluster")
@@ -188,7 +191,9 @@ def _live(subjects: Subjects, backend: Backend, spec: DesiredConnector) -> Subje
 def _at_ref(project: Project, ref: str, specs: Iterable[DesiredConnector]) -> list[Subject | None]:
     with project_at(project, ref) as then:
         subjects, connectors = Subjects.of(then), load_specs(then).connectors
-        found = (connectors.get(each.name) for each in specs)
+        found = (
+            connectors.get(each.name) or connectors.get(each.renamed_from or "") for each in specs
+        )
         return [None if each is None else subjects.subject(each, f"at {ref}") for each in found]
 
 
@@ -239,16 +244,19 @@ def project_at(project: Project, ref: str) -> Iterator[Project]:
     """
     folder = project.folder.resolve()
     commit = _git(folder, ref, "rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}")
-    # From within a folder, git archives this folder alone
-    archive = _git(folder, ref, "archive", "--format=tar", commit.decode().strip())
-    with TemporaryDirectory(prefix="connect-") as copy:
-        with tarfile.open(fileobj=BytesIO(archive)) as files:
+    top = Path(_git(folder, ref, "rev-parse", "--show-toplevel"))
+    place = folder.relative_to(top.resolve())
+    with TemporaryDirectory(prefix="connect-") as made:
+        copy, archive = Path(made, "copy"), Path(made, "archive")
+        _git(top, ref, "archive", "--format=tar", f"--output={archive}", commit)
+        with tarfile.open(archive) as files:
             try:
-                files.extractall(copy, filter="data")
+                files.extractall(copy, filter=partial(_without_others, place.as_posix()))
             except tarfile.FilterError as error:
-                what = f"the project at {ref} cannot be read: a link leads out of it"
+                what = f"the project at {ref} cannot be read: a link leads out of the repository"
                 raise Invalid(Diagnostic(_GIT_REF, what, ref, type(error).__name__)) from None
-        file = Path(copy, project.file.name)
+        archive.unlink()
+        file = copy / place / project.file.name
         if not file.is_file():
             what = f"there is no {project.file.name} at {ref}"
             hint = "name a commit that has this project"
@@ -256,7 +264,17 @@ def project_at(project: Project, ref: str) -> Iterator[Project]:
         yield load_project(file, project.env, given=project.given)
 
 
-def _git(folder: Path, ref: str, *words: str) -> bytes:
+def _without_others(place: str, member: tarfile.TarInfo, copy: str) -> tarfile.TarInfo | None:
+    """Leaves out links of others that lead elsewhere. Raises FilterError for the project's own."""
+    try:
+        return tarfile.data_filter(member, copy)
+    except tarfile.FilterError:
+        if place == "." or member.name.startswith(f"{place}/"):
+            raise
+        return None
+
+
+def _git(folder: Path, ref: str, *words: str) -> str:
     try:
         done = subprocess.run(
             ["git", "-C", str(folder), *words], capture_output=True, check=False, timeout=120
@@ -269,4 +287,4 @@ def _git(folder: Path, ref: str, *words: str) -> bytes:
         what = f"git cannot read this project at {ref!r}"
         hint = "name a branch, a tag or a commit; in CI, fetch it first: git fetch origin main"
         raise Invalid(Diagnostic(_GIT_REF, what, ref, why, hint))
-    return done.stdout
+    return os.fsdecode(done.stdout).removesuffix("\n")
