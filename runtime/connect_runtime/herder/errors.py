@@ -41,6 +41,10 @@ class RequestError(Failed):
         return type(self), (self.status, self.message, self.refusal)
 
 
+class WouldWait(Exception):
+    """What was asked on an event loop's thread would wait there; it is to be asked on another."""
+
+
 class NotLeader(RequestError):
     """A write reached a runtime that is not the leader, which did nothing. `leader`: its URL; None
     if no other leader is known."""

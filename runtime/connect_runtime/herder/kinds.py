@@ -6,6 +6,7 @@ for which everyone waits only for a moment.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from concurrent.futures import Future
@@ -13,6 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from connect_runtime.api import ConnectorError
+from connect_runtime.herder.errors import WouldWait
 from connect_runtime.plugins import registry
 
 _WAIT_S: Final = 10.0
@@ -28,10 +30,14 @@ class Kinds:
         self._asked: dict[str, tuple[Future[str], float]] = {}
 
     def of(self, class_name: str) -> str:
-        """Returns "source" or "sink"; "unknown" for a class that cannot be used, or not yet."""
+        """Returns "source" or "sink"; "unknown" for a class that cannot be used, or not yet.
+        Raises WouldWait on the thread of an event loop instead of waiting."""
         asked, until = self._asked_for(class_name)
+        left = max(0.0, until - time.monotonic())
+        if left and not asked.done() and _runs_loop():
+            raise WouldWait
         try:
-            return asked.result(max(0.0, until - time.monotonic()))
+            return asked.result(left)
         except TimeoutError:
             return _UNKNOWN
 
@@ -48,6 +54,14 @@ class Kinds:
             found = self._asked[class_name] = Future(), now + self._wait_s
             threading.Thread(target=_find, args=(class_name, found[0]), daemon=True).start()
             return found
+
+
+def _runs_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _find(class_name: str, asked: Future[str]) -> None:

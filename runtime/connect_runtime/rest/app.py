@@ -1,6 +1,6 @@
 """Builds the REST API as an ASGI application: routes, error bodies, and Jetty's own checks.
 
-Resources run on threads, because the herder makes them wait; what only the leader answers is then
+Resources that may wait for the herder run on threads; what only the leader answers is then
 forwarded to it without one. Every answer but Jetty's own and /metrics is JSON.
 """
 
@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from connect_runtime.herder.errors import REFUSAL_HEADER, NotLeader, RequestError
+from connect_runtime.herder.errors import REFUSAL_HEADER, NotLeader, RequestError, WouldWait
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.metrics.exposition import CONTENT_TYPE
 from connect_runtime.rest import jetty, openapi, wire
@@ -244,11 +244,13 @@ async def _unless_gone(request: Request, answer: Callable[[], Awaitable[T]]) -> 
 
 
 def _answer(resource: Resource, call: Call) -> Response | NotLeader:
-    """Maps errors as Connect does: its own to their status, all others to 500."""
+    """Maps errors as Connect does: its own to their status, all others to 500. Raises WouldWait."""
     try:
         return response(resource(call))
     except NotLeader as error:
         return error
+    except WouldWait:
+        raise
     except RequestError as error:
         return response(_refused(error))
     except ConnectError as error:

@@ -1,7 +1,8 @@
 """Limits how many requests wait for the same thing, so that they never block other requests.
 
-Resources run on threads, because they wait: for the herder, for Kafka, for a plugin's code. Each
-kind of waiting has a lane: its own threads, and a queue limit. Queued requests whose client has
+Resources run on threads, because they wait: for the herder, for Kafka, for a plugin's code. (What
+reads a single connector from memory does not, and a thread would be half of its time.) Each kind
+of waiting has a lane: its own threads, and a queue limit. Queued requests whose client has
 disconnected, or that queued for too long, never start. A request that takes long, such as one that
 waits for a plugin that hangs, no longer counts, so that others start beside it.
 """
@@ -10,18 +11,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import anyio
 from anyio import to_thread
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.errors import RequestError, WouldWait
 
 T = TypeVar("T")
 
 _QUEUE_S = 60.0
 _LONG_S = 5.0
 _LANES = 5
+# Reads whose answers are small, whatever the cluster holds
+_ONE_CONNECTOR: Final = (
+    "/connectors/{name}",
+    "/connectors/{name}/config",
+    "/connectors/{name}/status",
+    "/connectors/{name}/tasks/{task}/status",
+)
 
 
 class Busy(RequestError):
@@ -86,6 +94,16 @@ class Lane:
             raise Busy from None
 
 
+class Instant(Lane):
+    """Runs on the event loop itself what takes microseconds, and on a thread what would wait."""
+
+    async def run(self, what: Callable[[], T]) -> T:
+        try:
+            return what()
+        except WouldWait:
+            return await super().run(what)
+
+
 class Lanes:
     """The lanes of one server, by what their requests wait for. `connections`: how many it takes at
     once. Those that wait for anything but memory take a fifth each, so that reads find room."""
@@ -98,6 +116,7 @@ class Lanes:
         # All that the connections of a listener may ask at once.
         self.health = Lane(4, 1000)
         self.memory = Lane(8, 1000)
+        self.one_connector = Instant(8, 1000)
         self.offsets = of(8, 32)
         # Plugin code, before the herder: it may hang without blocking a stop in the herder.
         self.plugins = of(8, 32)
@@ -113,7 +132,7 @@ class Lanes:
         if path.endswith("/offsets"):
             return self.offsets if method == "GET" else self.changes
         if method == "GET":
-            return self.memory
+            return self.one_connector if path in _ONE_CONNECTOR else self.memory
         if path == "/connectors" or path.endswith("/config"):
             return self.changes
         return self.herder

@@ -97,11 +97,13 @@ def bounded(limits: ConnectionLimits, tls: ssl.SSLContext | None) -> type[asynci
     return plain if tls is None else type("Handshake", (_Handshake,), {"after": plain, "tls": tls})
 
 
-class _ChunkLimit(h11.Connection):
-    """Refuses a body in very many tiny chunks, each of which costs as much as a large one."""
+class _Messages(h11.Connection):
+    """Refuses a body in very many tiny chunks, each of which costs as much as a large one. Sends an
+    answer's head together with the start of its body: one packet, for which the client wakes."""
 
     _pieces = 0
     _bytes = 0
+    _head = b""
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         event = super().next_event()
@@ -113,6 +115,15 @@ class _ChunkLimit(h11.Connection):
             if self._pieces > _PIECES + self._bytes // _PIECE_BYTES:
                 raise h11.RemoteProtocolError("too many small chunks")
         return event
+
+    def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
+        found = super().send(event)
+        if isinstance(event, h11.Response):
+            self._head = found or b""
+            return b""
+        if self._head and found is not None:
+            found, self._head = self._head + found, b""
+        return found
 
 
 class _BoundedConnection(H11Protocol):
@@ -127,7 +138,7 @@ class _BoundedConnection(H11Protocol):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.conn = _ChunkLimit(h11.SERVER)
+        self.conn = _Messages(h11.SERVER)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         has_room = self._abort is not None or self.accepted(transport)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from connect_runtime.herder import reads
 from connect_runtime.herder.connect_cluster import ConnectCluster
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.errors import RequestError, WouldWait
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.kinds import Kinds
 from connect_runtime.herder.offset_changes import ConnectorOffsets
@@ -112,6 +113,12 @@ def test_a_class_that_hangs_or_exits_when_it_is_imported_holds_up_no_request(
     wait_until(begun.exists, what="the import to hang")
     for _ in range(1_000):
         assert kinds.of("hanging_plugin.Source") == "unknown"
+
+    async def asked_on_a_loop() -> str:
+        return Kinds(wait_s=60).of("hanging_plugin.Source")
+
+    with pytest.raises(WouldWait):
+        asyncio.run(asked_on_a_loop())
     assert kinds.of("FileStreamSource") == "source"
     assert kinds.of("org.apache.kafka.connect.file.FileStreamSinkConnector") == "sink"
 

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from connect_runtime.rest.lanes import Busy, Lane
+from connect_runtime.herder.errors import WouldWait
+from connect_runtime.rest.lanes import Busy, Instant, Lane
 
 
 def test_who_queues_for_too_long_is_sent_away() -> None:
@@ -55,3 +56,22 @@ def test_what_takes_long_holds_up_no_other() -> None:
         assert await asyncio.gather(*hanging) == [True] * 3
 
     asyncio.run(ask())
+
+
+def test_only_what_would_wait_takes_a_thread() -> None:
+    loops = threading.get_ident()
+    ran_on: list[int] = []
+
+    def waits() -> None:
+        ran_on.append(threading.get_ident())
+        if threading.get_ident() == loops:
+            raise WouldWait
+
+    async def ask() -> None:
+        lane = Instant(threads=1, queued=0)
+        assert await lane.run(threading.get_ident) == loops
+        await lane.run(waits)
+
+    asyncio.run(ask())
+    first, second = ran_on
+    assert first == loops != second

@@ -69,6 +69,14 @@ def test_a_body_of_100_mb_is_refused_in_little_memory(rest: Served) -> None:
     assert resident_mb() - before < 20
 
 
+def test_an_answer_is_one_packet(rest: Served) -> None:
+    asked = b"GET /connectors/fs/config HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with rest.connect(asked) as connection:
+        head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert json.loads(body)["name"] == "fs"
+
+
 def test_the_refusal_of_a_body_says_what_to_do(rest: Served) -> None:
     url = f"http://127.0.0.1:{rest.port}/connectors"
     kind = {"content-type": "application/json"}
