@@ -26,8 +26,10 @@ class _Allowed:
     """
 
     def __init__(self, params: Mapping[str, str]) -> None:
-        given = params.get(ALLOWED_PATHS, "").split(",")
-        self._below = [self._real(each) for each in given if each.strip()]
+        text = params.get(ALLOWED_PATHS, "")
+        self._below = [self._real(each) for each in text.split(",") if each.strip()]
+        if text and not self._below:
+            raise ConfigError.invalid(ALLOWED_PATHS, text, "it names no path")
 
     def check(self, path: Path) -> None:
         """Raises ConfigError unless `path` may be read."""
@@ -98,8 +100,7 @@ class EnvVarConfigProvider(ConfigProvider):
             raise ConfigError(
                 f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'"
             )
-        # matches anywhere in the name, as in Apache: a pattern for whole names needs ^ and $
-        allowed = {key for key in keys if self._allowed.search(key)}
+        allowed = {key for key in keys if self._allowed.fullmatch(key)}
         return ConfigData({key: os.environ[key] for key in allowed & os.environ.keys()})
 
 

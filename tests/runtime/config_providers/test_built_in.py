@@ -113,6 +113,12 @@ def test_allowed_paths_are_absolute_and_exist(path: str) -> None:
         _file(allowed_paths=path)
 
 
+@pytest.mark.parametrize("paths", [" ", ",", " , "])
+def test_allowed_paths_that_name_none_do_not_allow_all(paths: str) -> None:
+    with pytest.raises(ConfigError, match=r"allowed\.paths: it names no path"):
+        _file(allowed_paths=paths)
+
+
 def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONNECT_TEST_A", "1")
     monkeypatch.setenv("OTHER_TEST_A", "2")
@@ -120,8 +126,11 @@ def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     provider = EnvVarConfigProvider()
     provider.configure({})
     assert provider.get("", keys).values == {"CONNECT_TEST_A": "1", "OTHER_TEST_A": "2"}
-    provider.configure({"allowlist.pattern": "^CONNECT_"})
+    provider.configure({"allowlist.pattern": "CONNECT_.*"})
     assert provider.get("", keys).values == {"CONNECT_TEST_A": "1"}
+    for part in ("TEST_A", "^CONNECT_"):
+        provider.configure({"allowlist.pattern": part})
+        assert provider.get("", keys).values == {}
     with pytest.raises(ConfigError, match="Path is not supported for EnvVarConfigProvider"):
         provider.get("p", keys)
     with pytest.raises(ConfigError, match=r"Invalid value \( for configuration allowlist\.pattern"):
