@@ -99,6 +99,7 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {"spec": "a:nope"},
         {"spec": "a:b:c"},
         {"spec": "int8,a:int8"},
+        {"spec": "\u00a0"},
         {"spec": "int8", "replace.null.with.default": "maybe"},
     ),
     "DropHeaders": ({}, {"headers": "a,b"}, {"headers": ""}),
@@ -265,6 +266,7 @@ ERRORS = (
     _sink({f"{_DLQ}.topic.name": "dlq", f"{_DLQ}.context.headers.enable": "maybe"}),
     _sink({f"{_DLQ}.topic.name": "not a topic"}),
     _sink({f"{_DLQ}.topic.name": " {topic} "}),
+    _sink({f"{_DLQ}.topic.name": "a", "topics": "a,,b,a"}),
     _source({f"{_DLQ}.topic.name": "dlq"}),
     _sink({"errors.nope": "x"}),
     *(_sink({"topics": "", "topics.regex": regex}) for regex in (*_REGEX_ERRORS, "a.*")),
@@ -279,6 +281,7 @@ CONVERTERS = (
     _source({"key.converter": _STRING, "key.converter.converter.encoding": "UTF-16"}),
     _source({"key.converter": _STRING, "key.converter.converter.type": "header"}),
     _source({"key.converter": _STRING, "key.converter.converter.type": "bogus"}),
+    _source({"key.converter": _STRING, "key.converter.converter.type": None}),
     _source({"value.converter": _JSON, "value.converter.schemas.cache.size": "x"}),
     _source({"value.converter": _JSON, "value.converter.decimal.format": "numeric"}),
     _source({"value.converter": _JSON, "value.converter.decimal.format": "text"}),
@@ -313,6 +316,8 @@ CONVERTERS = (
         )
     ),
     _sink({"value.converter.plugin.version": "[9.9]"}),
+    _sink({"value.converter.plugin.version": "[["}),
+    _sink({"key.converter": "bogus", "key.converter.plugin.version": "("}),
     _sink({"connector.plugin.version": "latest"}),
     _differs(
         "converters are recommended whatever the connector's version",

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from hypothesis import given
 
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.settings.worker_config import from_properties
+from oracle.any_config import exchanges
 from oracle.comparing import ask, comparable, differences
 from oracle.exchanges import Exchange
 from oracle.plugin_exchanges import CONVERTERS, DEBEZIUM, ERRORS, LISTED, PREDICATES, TRANSFORMS
@@ -66,6 +68,13 @@ def with_debezium(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactor
     "exchange", (*LISTED, *TRANSFORMS, *PREDICATES, *ERRORS, *CONVERTERS), ids=str
 )
 def test_both_answer_alike(ours: httpx.Client, theirs: httpx.Client, exchange: Exchange) -> None:
+    _compare(ours, theirs, exchange)
+
+
+@given(exchange=exchanges())
+def test_both_answer_alike_about_any_config(
+    ours: httpx.Client, theirs: httpx.Client, exchange: Exchange
+) -> None:
     _compare(ours, theirs, exchange)
 
 

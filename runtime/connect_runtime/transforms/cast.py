@@ -27,7 +27,7 @@ from connect_runtime.api.java_numbers import (
     to_float,
     to_integer,
 )
-from connect_runtime.api.java_text import java_float, java_text
+from connect_runtime.api.java_text import java_float, java_text, java_trim
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
 from connect_runtime.api.schema_builder import copy_basics
 from connect_runtime.data.java_types import class_of
@@ -86,8 +86,8 @@ def parse_spec(mappings: list[str]) -> dict[str | None, Type]:
         parts = split(mapping, ":")
         if len(parts) > 2:
             raise ConfigError.invalid("renames", mappings, f"Invalid rename mapping: {mapping}")
-        field = parts[0].strip() if len(parts) == 2 else None
-        found[field] = _output_type(parts[-1].strip() if parts else "")
+        field = java_trim(parts[0]) if len(parts) == 2 else None
+        found[field] = _output_type(java_trim(parts[-1]) if parts else "")
     if None in found and len(mappings) > 1:
         raise ConfigError(
             "Cast transformations that specify a type to cast the entire value to may only specify"

@@ -61,17 +61,18 @@ def choose(kind: Kind, key: str, name: str, version: str | None = None) -> Choic
     try:
         plugin = _FIND[kind](key, name)
     except ConnectorError as error:
-        return _not_of_kind(kind, key, name) or Choice(error=str(error))
+        found = _not_of_kind(kind, key, name)
+        return found or Choice(error=str(error), version_error=range_error(version))
     return Choice(plugin, plugin.class_name, *version_errors(plugin, version))
 
 
 def version_errors(plugin: Plugin, version: str | None) -> tuple[str, str]:
     """Returns the errors of the key that names the class, and of the one with its version; both
     empty if the installed version is one that `version` allows."""
-    try:
-        wanted = required_versions(version)
-    except InvalidVersionRange as error:
-        return "", str(error)
+    invalid = range_error(version)
+    if invalid:
+        return "", invalid
+    wanted = required_versions(version)
     if wanted is None or plugin.version in wanted:
         return "", ""
     there = ", ".join(_versions(plugin))
@@ -80,6 +81,15 @@ def version_errors(plugin: Plugin, version: str | None) -> tuple[str, str]:
         f"versions: [{there}]"
     )
     return text, text
+
+
+def range_error(version: str | None) -> str:
+    """Returns why this is no range of versions; empty if it is one."""
+    try:
+        required_versions(version)
+    except InvalidVersionRange as error:
+        return str(error)
+    return ""
 
 
 def all_plugins(kind: Kind) -> tuple[Plugin, ...]:

@@ -18,7 +18,7 @@ from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY
 from connect_runtime.settings.topic_creation import unlisted_groups
 from connect_runtime.validation.infos import Findings
 from connect_runtime.validation.keys import CONVERTER_KINDS
-from connect_runtime.validation.plugin_choice import choose
+from connect_runtime.validation.plugin_choice import choose, range_error
 from connect_runtime.validation.slow_patterns import LIMIT_S, matches
 from connect_specs.names import ClusterTopics, is_topic_name
 
@@ -41,11 +41,14 @@ def check_nulls(config: Config, findings: Findings) -> None:
 def check_converters(config: Config, findings: Findings) -> None:
     """Checks that converters are installed classes, in the versions that are wanted."""
     for key, kind in CONVERTER_KINDS.items():
-        name = config.get(key)
+        name, version_key = config.get(key), f"{key}.plugin.version"
+        version = config.get(version_key)
         if name is None:
+            invalid = range_error(version)
+            if invalid:
+                findings.error(version_key, invalid)
             continue
-        version_key = f"{key}.plugin.version"
-        choice = choose(kind, key, name, config.get(version_key))
+        choice = choose(kind, key, name, version)
         findings.values[key].value = choice.class_name
         findings.values[version_key].visible = choice.class_name is not None
         if choice.error:
@@ -77,7 +80,7 @@ def _check_dead_letters(config: Config, topics: str, regex: str, findings: Findi
     dlq = java_trim(config.get(_DLQ) or "")
     if not dlq:
         return
-    named = java_list(topics)
+    named = list(dict.fromkeys(filter(None, java_list(topics))))
     if dlq in named:
         findings.error(
             "topics",

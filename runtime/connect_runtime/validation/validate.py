@@ -251,9 +251,10 @@ def _option_infos(config: Config) -> list[ConfigInfo]:
         if plugin is None:
             continue
         prefix = f"{key}."
-        options: dict[str, str | None] = {"converter.type": _TYPES[key]}
-        options |= {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
+        options = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
         options.pop("plugin.version", None)
+        if options.get("converter.type") is None:
+            options["converter.type"] = _TYPES[key]
         definitions = plugin.cls().config()
         values = {value.name: value for value in definitions.validate(options)}
         found.extend(prefixed(prefix, definitions, values))

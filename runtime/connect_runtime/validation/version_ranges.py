@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import Final
 
+from connect_runtime.api.java_text import java_trim
+
 LATEST: Final = "latest"
 _QUALIFIERS: Final = ("alpha", "beta", "milestone", "rc", "snapshot", "", "sp")
-_SAME: Final = {"a": "alpha", "b": "beta", "m": "milestone", "cr": "rc"} | dict.fromkeys(
-    ("final", "ga", "release"), ""
-)
+_SAME: Final = {"cr": "rc"} | dict.fromkeys(("final", "ga", "release"), "")
+# only with a number behind it: `1.0-a1`
+_SHORT: Final = {"a": "alpha", "b": "beta", "m": "milestone"}
 
 
 class InvalidVersionRange(ValueError):
@@ -49,7 +51,8 @@ _NOTHING: Final[_Item] = (0, _QUALIFIERS.index(""), "")
 
 
 def _items(version: Version) -> tuple[_Item, ...]:
-    found = [_item(token) for token in re.findall(r"[0-9]+|[^0-9.-]+", version.text.lower())]
+    tokens = re.findall(r"([0-9]+|[^0-9.-]+)(?=([0-9])?)", version.text.lower())
+    found = [_item(_SHORT.get(token, token) if digit else token) for token, digit in tokens]
     while found and found[-1] == _NOTHING:
         found.pop()
     return tuple(found)
@@ -109,7 +112,7 @@ def required_versions(text: str | None) -> VersionRange | None:
     InvalidVersionRange."""
     if text is None or text == LATEST:
         return None
-    text = text.strip()
+    text = java_trim(text)
     parts = _parts(text)
     return VersionRange(parts or _parts(f"[{text}]"))
 
@@ -128,7 +131,7 @@ def _parts(text: str) -> tuple[_Part, ...]:
             if before is not None and (part.low is None or part.low < before):
                 raise InvalidVersionRange(f"Ranges overlap: {text}")
         found.append(part)
-        rest = rest[end + 1 :].strip().removeprefix(",").strip()
+        rest = java_trim(java_trim(rest[end + 1 :]).removeprefix(","))
     if rest and found:
         raise InvalidVersionRange(
             f"Only fully-qualified sets allowed in multiple set scenario: {text}"
@@ -138,7 +141,7 @@ def _parts(text: str) -> tuple[_Part, ...]:
 
 def _part(text: str) -> _Part:
     with_low, with_high = text[0] == "[", text[-1] == "]"
-    low, comma, high = (each.strip() for each in text[1:-1].partition(","))
+    low, comma, high = map(java_trim, text[1:-1].partition(","))
     if not comma:
         if not (with_low and with_high):
             raise InvalidVersionRange(f"Single version must be surrounded by []: {text}")

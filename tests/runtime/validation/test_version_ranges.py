@@ -42,6 +42,9 @@ def test_versions_that_are_met(text: str) -> None:
         ("a b", "[a b,a b]"),
         ("", "[,]"),
         (" latest ", "[latest,latest]"),
+        ("\u00a0", "[\u00a0,\u00a0]"),
+        ("\x00", "[,]"),
+        ("[a1,alpha1]", "[a1,alpha1]"),
     ),
 )
 def test_versions_that_are_not_met(text: str, shown: str) -> None:
@@ -63,6 +66,7 @@ def test_any_version_will_do(text: str | None) -> None:
         ("(4.1.0)", "Single version must be surrounded by []: (4.1.0)"),
         ("[5,4]", "Range defies version ordering: [5,4]"),
         ("[4,4)", "Range defies version ordering: [4,4)"),
+        ("[1a,1.alpha]", "Range defies version ordering: [1a,1.alpha]"),
         ("[1,2],[1,3]", "Ranges overlap: [1,2],[1,3]"),
         ("[1,2]x", "Only fully-qualified sets allowed in multiple set scenario: [1,2]x"),
         ("]", "Only fully-qualified sets allowed in multiple set scenario: []]"),
