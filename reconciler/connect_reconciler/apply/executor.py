@@ -7,9 +7,8 @@ state to restore is in the ledger before a connector is stopped or created.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from connect_reconciler.apply.cluster_actions import ClusterActions
 from connect_reconciler.apply.edges import FATAL, Edges
@@ -55,14 +54,37 @@ class Changed:
     changed: float
 
 
-class NewStarts(Protocol):
-    """Decides whether anything new may start; `scheduler.Scheduler` does."""
+class NewStarts:
+    """Decides whether anything new may start, on any connector.
 
-    @property
-    def ended_by(self) -> ConnectError | None: ...
-    def end(self, error: ConnectError) -> None: ...
-    def connector_failed(self) -> None: ...
-    def reason_to_skip(self, *, begun: bool) -> str: ...
+    `ended_by` is the error that ended the apply, if one did.
+    """
+
+    def __init__(self, stop: Callable[[], bool], *, fail_fast: bool) -> None:
+        self._stop = stop
+        self._fail_fast = fail_fast
+        self._failed = False
+        self.ended_by: ConnectError | None = None
+
+    def end(self, error: ConnectError) -> None:
+        """Starts nothing new on any connector from now on."""
+        if self.ended_by is None:
+            self.ended_by = error
+
+    def connector_failed(self) -> None:
+        """With `fail_fast`, starts no new connector from now on."""
+        self._failed = True
+
+    def reason_to_skip(self, *, begun: bool) -> str:
+        """Why the next action must not start; empty if it may. `begun`: its connector is in
+        progress, and a failure elsewhere is no reason to leave it half done."""
+        if self.ended_by is not None:
+            return "the apply ended before"
+        if self._stop():
+            return "interrupted"
+        if self._fail_fast and self._failed and not begun:
+            return "another connector failed before"
+        return ""
 
 
 class Executor:

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import groupby
 
 from connect_reconciler.apply.edges import FATAL, Edges
-from connect_reconciler.apply.executor import Executor
+from connect_reconciler.apply.executor import Executor, NewStarts
 from connect_reconciler.apply.health_gate import await_health
 from connect_reconciler.apply.preconditions import ensure_fresh
 from connect_reconciler.apply.records import overtaken_stops, owned_by_configs
@@ -69,78 +69,44 @@ def apply_plan(
         return _report(journal, recorder.end(), edges, ExitCode.INTERRUPTED, interrupted=True)
 
 
-class Scheduler:
-    """Runs connectors on several threads, and decides whether anything new may start.
+def run_jobs(jobs: Sequence[Callable[[], None]], parallelism: int) -> None:
+    """Runs jobs on so many threads, and returns when all have ended. An error of a job is raised
+    then, and no further job starts.
 
-    `ended_by` is the error that ended the apply, if one did.
+    The threads do not keep the process alive: a second Ctrl-C does not wait for them.
     """
-
-    def __init__(
-        self, stop: Callable[[], bool], *, parallelism: int = 1, fail_fast: bool = False
-    ) -> None:
-        self._stop = stop
-        self._parallelism = parallelism
-        self._fail_fast = fail_fast
-        self._failed = False
-        self.ended_by: ConnectError | None = None
-
-    def end(self, error: ConnectError) -> None:
-        """Starts nothing new on any connector from now on."""
-        if self.ended_by is None:
-            self.ended_by = error
-
-    def connector_failed(self) -> None:
-        """With `fail_fast`, starts no new connector from now on."""
-        self._failed = True
-
-    def reason_to_skip(self, *, begun: bool) -> str:
-        """Why the next action must not start; empty if it may. `begun`: its connector is in
-        progress, and a failure elsewhere is no reason to leave it half done."""
-        if self.ended_by is not None:
-            return "the apply ended before"
-        if self._stop():
-            return "interrupted"
-        if self._fail_fast and self._failed and not begun:
-            return "another connector failed before"
-        return ""
-
-    def run(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """Returns when all jobs have. An error of a job is raised then, and no further job starts.
-
-        The threads do not keep the process alive: a second Ctrl-C does not wait for them.
-        """
-        if self._parallelism == 1 or len(jobs) == 1:
-            for job in jobs:
-                job()
-            return
-        waiting: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    if parallelism == 1 or len(jobs) == 1:
         for job in jobs:
-            waiting.put(job)
-        raised: list[BaseException] = []
+            job()
+        return
+    waiting: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    for job in jobs:
+        waiting.put(job)
+    raised: list[BaseException] = []
 
-        def work() -> None:
-            while not raised:
-                try:
-                    job = waiting.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    job()
-                except BaseException as error:
-                    raised.append(error)
+    def work() -> None:
+        while not raised:
+            try:
+                job = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                job()
+            except BaseException as error:
+                raised.append(error)
 
-        threads = [
-            threading.Thread(target=work, name=f"apply-{number}", daemon=True)
-            for number in range(min(self._parallelism, len(jobs)))
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            # The kernel may give Ctrl-C to another thread, and Python's handler waits for this one
-            while thread.is_alive():
-                thread.join(_JOIN_S)
-        if raised:
-            raise raised[0]
+    threads = [
+        threading.Thread(target=work, name=f"apply-{number}", daemon=True)
+        for number in range(min(parallelism, len(jobs)))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        # The kernel may give Ctrl-C to another thread, and Python's handler waits for this one
+        while thread.is_alive():
+            thread.join(_JOIN_S)
+    if raised:
+        raise raised[0]
 
 
 def _applied(
@@ -148,9 +114,7 @@ def _applied(
 ) -> ApplyReport:
     settings = edges.settings
     executor = Executor(plan, desired, live, edges, apply_id=journal.id)
-    scheduler = Scheduler(
-        settings.stop, parallelism=settings.parallelism, fail_fast=settings.fail_fast
-    )
+    starts = NewStarts(settings.stop, fail_fast=settings.fail_fast)
     try:
         # A project that applies for the first time gets a key, unless the user brought one.
         key = secrets.token_bytes(32) if live.ledger.fingerprint_key is None else None
@@ -158,18 +122,18 @@ def _applied(
         edges.ledger.correct(owned_by_configs(edges.ledger, plan, live))
         edges.ledger.correct(overtaken_stops(edges.ledger, plan, live))
     except FATAL as error:
-        scheduler.end(error)
+        starts.end(error)
     settings.progress(Began(journal.id, journal.actions))
-    reports = _run_connectors(plan, executor, scheduler)
-    if scheduler.ended_by is None:
+    reports = _run_connectors(plan, executor, starts, settings.parallelism)
+    if starts.ended_by is None:
         reports = await_health(reports, executor, edges)
     for report in reports.values():
         settings.progress(ConnectorDone(report))
-    return _finish(journal, tuple(reports.values()), scheduler.ended_by, edges)
+    return _finish(journal, tuple(reports.values()), starts.ended_by, edges)
 
 
 def _run_connectors(
-    plan: Plan, executor: Executor, scheduler: Scheduler
+    plan: Plan, executor: Executor, starts: NewStarts, parallelism: int
 ) -> dict[str, ConnectorReport]:
     """The reports in the plan's order, once all that may start has ended."""
     groups = [
@@ -181,10 +145,10 @@ def _run_connectors(
     reports: dict[str, ConnectorReport] = {}
 
     def run(name: str, actions: Sequence[tuple[int, Action]]) -> None:
-        reports[name] = executor.run(name, actions, scheduler)
+        reports[name] = executor.run(name, actions, starts)
 
     for _, peers in groupby(groups, key=lambda group: rank(tuple(a for _, a in group[1]))):
-        scheduler.run([partial(run, *group) for group in peers])
+        run_jobs([partial(run, *group) for group in peers], parallelism)
     return {name: reports[name] for name, _ in groups}
 
 

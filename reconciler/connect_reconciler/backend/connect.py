@@ -117,31 +117,12 @@ class ConnectBackend(KafkaBackend):
         return isinstance(cluster, HttpCluster) and tasks_follow(cluster.version)
 
 
-class UnkeyedCluster(HttpCluster):
-    """A cluster with a ledger topic. A ledger entry that a config still holds from a time without
-    Kafka is removed before offsets move: it would lack pins if Kafka were removed from connect.yaml
-    again."""
+class ConfirmedCluster(HttpCluster):
+    """`read_back` reads `topic`, the config topic. All changes raise NotArrived, Unreachable.
 
-    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        self._drop_entry(name)
-        return super().alter_offsets(name, offsets)
-
-    def reset_offsets(self, name: str) -> str:
-        self._drop_entry(name)
-        return super().reset_offsets(name)
-
-    def _drop_entry(self, name: str) -> None:
-        config = self.config(name) or {}
-        if LEDGER_KEY not in config:
-            return
-        if knows(self.version, Feature.PATCH_CONFIG):
-            self.patch_config(name, {LEDGER_KEY: None})
-        elif not masked_keys(config):
-            self.update_config(name, without_reserved(config))
-
-
-class ConfirmedCluster(UnkeyedCluster):
-    """`read_back` reads `topic`, the config topic. All changes raise NotArrived, Unreachable."""
+    A ledger entry that a config still holds from a time without Kafka is removed before offsets
+    move: it would lack pins if Kafka were removed from connect.yaml again.
+    """
 
     def __init__(self, client: RestClient, read_back: ReadBack, topic: str) -> None:
         super().__init__(client)
@@ -173,6 +154,23 @@ class ConfirmedCluster(UnkeyedCluster):
                 self._confirm(name, before, lambda now: now is None, said="knows no such connector")
             raise
         self._confirm(name, before, lambda now: now is None)
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
+        self._drop_entry(name)
+        return super().alter_offsets(name, offsets)
+
+    def reset_offsets(self, name: str) -> str:
+        self._drop_entry(name)
+        return super().reset_offsets(name)
+
+    def _drop_entry(self, name: str) -> None:
+        config = self.config(name) or {}
+        if LEDGER_KEY not in config:
+            return
+        if knows(self.version, Feature.PATCH_CONFIG):
+            self.patch_config(name, {LEDGER_KEY: None})
+        elif not masked_keys(config):
+            self.update_config(name, without_reserved(config))
 
     def _confirm(
         self,

@@ -20,6 +20,7 @@ from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Value, recorded
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming, pin_of_rename
 from connect_reconciler.plan.predict import (
+    let_go,
     pins_once_carried,
     pins_once_created,
     renames_once_created,
@@ -74,13 +75,10 @@ def records_before(
                 return ()
             return (owned_record(context.topic, name, replace(known, restore_to=target)),)
         case act.Resume() | act.Pause():
-            # Its offsets may move from now on.
             pins, renames = ledger.pins_of(name), ledger.renames_of(name)
-            let_go = {pin: replace(applied, held=False) for pin, applied in pins.items()}
-            running = {old: replace(each, held=False) for old, each in renames.items()}
             return (
-                *_pin_records(context.topic, name, pins, let_go),
-                *_rename_records(ledger, context.topic, name, renames, running),
+                *_pin_records(context.topic, name, pins, let_go(pins)),
+                *_rename_records(ledger, context.topic, name, renames, let_go(renames)),
             )
         case (
             act.Adopt()

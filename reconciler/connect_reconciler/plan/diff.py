@@ -117,8 +117,10 @@ def written_config(spec: DesiredConnector, live: Mapping[str, str] | None) -> di
     wanted = {**spec.config, "name": spec.name}
     if live is None:
         return wanted
-    kept = {key: text for key, text in live.items() if is_ignored(spec, f"config.{key}")}
-    managed = {key: text for key, text in wanted.items() if not is_ignored(spec, f"config.{key}")}
+    kept = {key: text for key, text in live.items() if ignores(spec.ignore, f"config.{key}")}
+    managed = {
+        key: text for key, text in wanted.items() if not ignores(spec.ignore, f"config.{key}")
+    }
     return managed | kept | {"name": spec.name}
 
 
@@ -234,7 +236,7 @@ def _goal(
 
 def managed_state(spec: DesiredConnector) -> TargetState | None:
     """The target state that the spec manages, if any."""
-    return None if is_ignored(spec, "state") else spec.state
+    return None if ignores(spec.ignore, "state") else spec.state
 
 
 def _pin_change(
@@ -262,11 +264,6 @@ def _pin_change(
     if spec.name in live.unread_offsets or not applied.moved(offsets):
         return None
     return PinChange(pin.id, known, applied.resolved, again=True, held=True)
-
-
-def is_ignored(spec: DesiredConnector, path: str) -> bool:
-    """Whether the spec leaves `state`, or `config.<key>`, to others."""
-    return ignores(spec.ignore, path)
 
 
 def ignores(globs: Iterable[str], path: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from connect_reconciler.model import actions as act
 from connect_reconciler.model import preconditions as pre
@@ -29,6 +29,8 @@ from connect_reconciler.model.secrets import (
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
+
+Record = TypeVar("Record", AppliedPin, Renaming)
 
 # A change of one of these makes Connect look for the offsets elsewhere
 _PLACE_KEYS: Mapping[Kind, frozenset[str]] = {
@@ -323,6 +325,12 @@ def pins_once_carried(
     return {**pins_of_old, **pins}
 
 
+def let_go(recorded: Mapping[str, Record]) -> dict[str, Record]:
+    """The pins or renames of a connector once it may run: its offsets move, and nothing holds them
+    any more."""
+    return {key: replace(each, held=False) for key, each in recorded.items()}
+
+
 def _recorded(
     state: ConnectorState,
     action: act.PinAction,
@@ -333,7 +341,5 @@ def _recorded(
 
 
 def _let_go(state: ConnectorState) -> ConnectorState:
-    """Once it may run, its offsets move, and nothing holds it any more."""
-    pins = {pin: replace(applied, held=False) for pin, applied in state.pins.items()}
-    renames = {old: replace(each, held=False) for old, each in state.renames.items()}
+    pins, renames = let_go(state.pins), let_go(state.renames)
     return replace(state, restore_to=None, pins=pins, renames=renames)

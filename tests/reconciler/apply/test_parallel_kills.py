@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_reconciler.apply.scheduler import Scheduler
+from connect_reconciler.apply import scheduler
 from connect_reconciler.model.plan import Plan
 from connect_specs.desired import Desired
 from support.applying import Applying
@@ -50,7 +50,7 @@ def killed(world: Applying, desired: Desired, doom: DoomOfMany) -> None:
     cluster.doom = doom
     watched(cluster, world, desired)
     with pytest.MonkeyPatch.context() as patched, suppress(Killed):
-        patched.setattr(Scheduler, "run", lambda self, jobs: doom.run(jobs))
+        patched.setattr(scheduler, "run_jobs", lambda jobs, _: doom.run(jobs))
         logs = DoomedLogs(world.kafka.logs, doom)
         report = world.apply(desired, cluster=cluster, ledger_logs=logs)
         assert report.exit_code == 0, report

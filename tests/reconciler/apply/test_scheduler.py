@@ -8,8 +8,9 @@ from functools import partial
 
 import pytest
 
+from connect_reconciler.apply.executor import NewStarts
 from connect_reconciler.apply.report import Outcome
-from connect_reconciler.apply.scheduler import Scheduler
+from connect_reconciler.apply.scheduler import run_jobs
 from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.model.live import LogRange
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
@@ -221,14 +222,14 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_may_start(case: str) -> None:
     happened, begun, expected = CASES[case]
-    scheduler = Scheduler(lambda: "stop" in happened, fail_fast=True)
+    starts = NewStarts(lambda: "stop" in happened, fail_fast=True)
     if "failed" in happened:
-        scheduler.connector_failed()
+        starts.connector_failed()
     if "ended" in happened:
-        scheduler.end(Failed(Diagnostic("first", "first")))
-        scheduler.end(Failed(Diagnostic("second", "second")))
-        assert str(scheduler.ended_by) == "first"
-    assert scheduler.reason_to_skip(begun=begun) == expected
+        starts.end(Failed(Diagnostic("first", "first")))
+        starts.end(Failed(Diagnostic("second", "second")))
+        assert str(starts.ended_by) == "first"
+    assert starts.reason_to_skip(begun=begun) == expected
 
 
 def test_what_a_job_raises_is_raised_when_the_others_have_ended() -> None:
@@ -243,16 +244,12 @@ def test_what_a_job_raises_is_raised_when_the_others_have_ended() -> None:
         ended.append(number)
 
     with pytest.raises(KeyboardInterrupt):
-        Scheduler(_never, parallelism=2).run([partial(job, number) for number in range(2)])
+        run_jobs([partial(job, number) for number in range(2)], 2)
     assert ended == [1]
     with pytest.raises(KeyboardInterrupt):
-        Scheduler(_never).run([both.abort, partial(job, 2), _interrupted, partial(job, 3)])
+        run_jobs([both.abort, partial(job, 2), _interrupted, partial(job, 3)], 1)
     assert ended == [1, 2]
 
 
 def _interrupted() -> None:
     raise KeyboardInterrupt
-
-
-def _never() -> bool:
-    return False
