@@ -14,7 +14,6 @@ from connect_reconciler.apply.cluster_actions import ClusterActions
 from connect_reconciler.apply.edges import FATAL, Edges
 from connect_reconciler.apply.health import Wanted
 from connect_reconciler.apply.preconditions import reveal_configs
-from connect_reconciler.apply.records import redactor_of, snapshot_of
 from connect_reconciler.apply.report import (
     ActionResult,
     ConnectorReport,
@@ -25,13 +24,24 @@ from connect_reconciler.apply.report import (
     Waiting,
 )
 from connect_reconciler.backend.port import Found, OutcomeUnknown
-from connect_reconciler.ledger.action_records import Context, records_after, records_before
+from connect_reconciler.ledger.action_records import (
+    Context,
+    records_after,
+    records_before,
+    snapshot_of,
+)
 from connect_reconciler.ledger.journal import Step, StepEnd, offsets_records, snapshot_records
 from connect_reconciler.model.actions import Action, ConfigAction, Delete, Restart, subject
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.secrets import ConfigRedactor, live_redactor, redact, redacted
+from connect_reconciler.model.secrets import (
+    ConfigRedactor,
+    applying_redactor,
+    live_redactor,
+    redact,
+    redacted,
+)
 from connect_reconciler.plan.diff import managed_state
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before, state_now, unmet
 from connect_runtime.herder.values import ConnectorStatus
@@ -207,7 +217,8 @@ class Executor:
             spec = self._desired.connectors.get(action.connector)
             snapshot = snapshot_of(
                 name,
-                found,
+                None if found is None else without_reserved(found.config),
+                None if found is None else found.target,
                 ledger.state,
                 self._redactor(name),
                 renamed_from=old,
@@ -296,7 +307,7 @@ class Executor:
     def _redactor(self, name: str) -> ConfigRedactor:
         """With the key for what the ledger keeps; the plan was made with the observed one."""
         key = self._live.ledger.fingerprint_key or self._edges.ledger.state.fingerprint_key
-        return redactor_of(self._desired, self._live, name, key)
+        return applying_redactor(name, self._live, self._desired, key)
 
     def _error_text(self, action: Action, error: ConnectError) -> str:
         # `why` names the request that a cluster refused

@@ -21,7 +21,6 @@ from connect_reconciler.apply.edges import FATAL, Edges
 from connect_reconciler.apply.executor import Executor, NewStarts
 from connect_reconciler.apply.health_gate import await_health
 from connect_reconciler.apply.preconditions import ensure_fresh
-from connect_reconciler.apply.records import overtaken_stops, owned_by_configs
 from connect_reconciler.apply.report import (
     ApplyReport,
     Began,
@@ -32,6 +31,7 @@ from connect_reconciler.apply.report import (
     ResultRecorder,
     exit_code,
 )
+from connect_reconciler.ledger.action_records import overtaken_stops, owned_by_configs
 from connect_reconciler.ledger.journal import Ending, Journal
 from connect_reconciler.model.actions import Action
 from connect_reconciler.model.live import Live
@@ -119,8 +119,9 @@ def _applied(
         # A project that applies for the first time gets a key, unless the user brought one.
         key = secrets.token_bytes(32) if live.ledger.fingerprint_key is None else None
         edges.ledger.begin(journal, new_fingerprint_key=key)
-        edges.ledger.correct(owned_by_configs(edges.ledger, plan, live))
-        edges.ledger.correct(overtaken_stops(edges.ledger, plan, live))
+        topic = edges.ledger.topic
+        edges.ledger.correct(owned_by_configs(topic, edges.ledger.state, plan, live))
+        edges.ledger.correct(overtaken_stops(topic, edges.ledger.state, plan, live))
     except FATAL as error:
         starts.end(error)
     settings.progress(Began(journal.id, journal.actions))

@@ -1,7 +1,8 @@
-"""The ledger records to write before and after each action. Pure.
+"""The ledger records that an apply writes of connectors. Pure.
 
-Before it: what restores the connector if the process dies in the middle. After it: what was done.
-Each is written in one transaction with the journal's record of that step.
+Before an action: what restores the connector if the process dies in the middle. After it: what was
+done. Each is written in one transaction with the journal's record of that step. Besides these, the
+snapshot of a connector from before the apply, and corrections of what earlier applies recorded.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from connect_reconciler.ledger.records import (
 )
 from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Value, recorded
-from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming, pin_of_rename
+from connect_reconciler.model.ledger import (
+    AppliedPin,
+    ConnectorSnapshot,
+    LedgerState,
+    Owned,
+    Renaming,
+    pin_of_rename,
+)
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.secrets import ConfigRedactor, fingerprint, redacted
 from connect_reconciler.plan.predict import (
     let_go,
     pins_once_carried,
@@ -227,3 +238,87 @@ def _rename_records(
         if (name, pin_of_rename(each)) not in ledger.pins:
             yield earlier_rename_removal(topic, name, each)
         yield rename_record(topic, name, each, new.get(each))
+
+
+# --- snapshots ---
+
+
+def snapshot_of(
+    name: str,
+    config: Mapping[str, str] | None,
+    target: TargetState | None,
+    ledger: LedgerState,
+    redactor: ConfigRedactor,
+    *,
+    renamed_from: str | None,
+    ignore: tuple[str, ...] = (),
+) -> ConnectorSnapshot:
+    """The connector as it is before the apply's first action on it, secrets as fingerprints.
+
+    A rollback returns to it. `config` None: it is not there. `ignore` holds the globs that its spec
+    ignores.
+    """
+    owned = ledger.connectors.get(name)
+    if owned is not None and config is not None:
+        secret = _recorded_as_secret(owned, config, redactor)
+        redactor = replace(redactor, named=redactor.named | secret)
+    if target is TargetState.STOPPED and not _was_carried(ledger, name):
+        target = ledger.restore_to(name) or target
+    return ConnectorSnapshot(
+        config=None if config is None else redacted(config, redactor),
+        target=target,
+        owner=ledger.owner(name),
+        prevent_delete=ledger.protects(name),
+        pins=ledger.pins_of(name),
+        renamed_from=renamed_from,
+        ignore=ignore,
+    )
+
+
+def _was_carried(ledger: LedgerState, name: str) -> bool:
+    """Whether another connector has its offsets by now, so that it must not run again."""
+    return any(old == name and each.stage == "carried" for (_, old), each in ledger.renames.items())
+
+
+def _recorded_as_secret(
+    owned: Owned, config: Mapping[str, str], redactor: ConfigRedactor
+) -> frozenset[str]:
+    """Keys that an earlier spec called sensitive, although the spec may be gone or changed."""
+    return frozenset(
+        key
+        for key, text in config.items()
+        if redactor.key is not None
+        and owned.config.get(key) == fingerprint(redactor.key, redactor.connector, key, text)
+    )
+
+
+# --- corrections ---
+
+
+def overtaken_stops(topic: str, ledger: LedgerState, plan: Plan, live: Live) -> list[NewRecord]:
+    """Clears `restore_to` where the connector is not stopped: the stop that it was recorded for
+    never came, or somebody resumed the connector. A later manual stop would be undone else."""
+    return [
+        owned_record(topic, name, replace(owned, restore_to=None))
+        for name, owned in ledger.connectors.items()
+        if owned.restore_to is not None
+        and owned.project == plan.project
+        and name in live.connectors
+        and live.connectors[name].target is not TargetState.STOPPED
+    ]
+
+
+def owned_by_configs(topic: str, ledger: LedgerState, plan: Plan, live: Live) -> list[NewRecord]:
+    """Copies the entries that only the configs of connectors hold, because those were applied over
+    REST alone: from now on this ledger holds them."""
+    found = {
+        name: owned
+        for name, owned in live.ledger.connectors.items()
+        if owned.project == plan.project and name not in ledger.connectors
+    }
+    pins, renames = live.ledger.pins.items(), live.ledger.renames.items()
+    return [
+        *(owned_record(topic, name, owned) for name, owned in found.items()),
+        *(pin_record(topic, of, pin, each) for (of, pin), each in pins if of in found),
+        *(rename_record(topic, of, old, each) for (of, old), each in renames if of in found),
+    ]

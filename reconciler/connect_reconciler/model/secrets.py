@@ -87,6 +87,18 @@ def live_redactor(name: str, live: Live, spec: DesiredConnector | None = None) -
     return ConfigRedactor(name, live.ledger.fingerprint_key, named)
 
 
+def applying_redactor(name: str, live: Live, desired: Desired, key: bytes | None) -> ConfigRedactor:
+    """Redacts the connector's secrets in the ledger and in every text of an apply. Keys that the
+    spec which renames it calls sensitive are redacted under its old name, too."""
+    named = live.password_keys.get(name, frozenset())
+    texts: tuple[str, ...] = ()
+    for spec in desired.connectors.values():
+        if name in (spec.name, spec.renamed_from):
+            named |= frozenset(spec.sensitive) | live.password_keys.get(spec.name, frozenset())
+            texts += spec.secrets
+    return ConfigRedactor(name, key, named, texts)
+
+
 def redacted(config: Mapping[str, str], redactor: ConfigRedactor) -> dict[str, Value]:
     """The config as a plan may hold it."""
     return {key: redactor.value(key, text) for key, text in config.items()}
