@@ -19,12 +19,15 @@ from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.rights import READ, WRITE, check_rights
 from connect_runtime.settings.worker_config import SMALL_SEGMENTS, TopicSettings, WorkerConfig
-from connect_specs.diagnostics import ConnectError
+from connect_specs.diagnostics import ConnectError, Unreachable
 
 _log = logging.getLogger(__name__)
+_waits = logging.getLogger("connect.waits")
 
 # The leader is cached this long; a failover takes seconds.
 _FRESH_S = 1.0
+# How long Kafka is waited for before anybody is told
+_QUIET_S = 3.0
 # Apache's session.timeout.ms is 10 s by default.
 _SESSION_S = 12.0
 _RETRY_S = 0.25
@@ -35,9 +38,22 @@ _STALE_S = 10.0
 
 def find_kafka(config: WorkerConfig) -> str:
     """Returns the Kafka cluster's id. Raises Unreachable, and Invalid for invalid client
-    properties."""
+    properties.
+
+    Kafka may be starting at the same time: waits for it, and says so.
+    """
     check_worker_clients(config.resolved_properties)
-    return check_reachable(config.client)
+    deadline = time.monotonic() + config.reach_s
+    try:
+        return check_reachable(config.client, min(config.reach_s, _QUIET_S))
+    except Unreachable as error:
+        (found,) = error.diagnostics
+        left_s = deadline - time.monotonic()
+        if found.code != "kafka.unreachable" or left_s <= 0:
+            raise
+    text = "%s at %s (%s); waiting up to %.0f s for it"
+    _waits.warning(text, found.what, found.where, found.why, left_s)
+    return check_reachable(config.client, left_s)
 
 
 def find_cluster(config: WorkerConfig) -> str:

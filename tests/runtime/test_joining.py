@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 
 import pytest
 
 from connect_runtime import joining
-from connect_runtime.joining import Leader
+from connect_runtime.joining import Leader, find_kafka
 from connect_runtime.kafka.election import Leader as Member
+from connect_runtime.settings.worker_config import from_properties
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from support.wait import wait_until
 
@@ -34,6 +36,43 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
     found = Kafka()
     monkeypatch.setattr(joining, "find_leader", found)
     return found
+
+
+class Starting:
+    """A Kafka that answers the second time. Notes how long it was waited for."""
+
+    def __init__(self, code: str) -> None:
+        self.waits: list[float] = []
+        self._code = code
+
+    def __call__(self, _: object, timeout_s: float) -> str:
+        self.waits.append(timeout_s)
+        if len(self.waits) == 1:
+            raise Unreachable(Diagnostic(self._code, "Kafka cannot be reached", "k:1", "refused"))
+        return "its id"
+
+
+def test_a_worker_waits_for_a_kafka_that_starts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {
+        "key.converter": "StringConverter",
+        "value.converter": "StringConverter",
+        "offset.storage.file.filename": "/tmp/x",
+        "default.api.timeout.ms": "30000",
+    }
+    config, _ = from_properties(given, standalone=True)
+    # a command that ran in this process shows it itself
+    monkeypatch.setattr(logging.getLogger("connect.waits"), "propagate", True)
+    monkeypatch.setattr(joining, "check_reachable", kafka := Starting("kafka.unreachable"))
+    assert find_kafka(config) == "its id"
+    assert kafka.waits[0] == 3
+    assert 25 < kafka.waits[1] <= 30
+    assert "Kafka cannot be reached at k:1 (refused); waiting up to 30 s for it" in caplog.text
+    # what does not pass by itself is told at once
+    monkeypatch.setattr(joining, "check_reachable", Starting("kafka.authentication"))
+    with pytest.raises(Unreachable):
+        find_kafka(config)
 
 
 def test_an_answer_of_kafka_is_waited_for(kafka: Kafka) -> None:

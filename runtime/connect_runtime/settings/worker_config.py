@@ -27,6 +27,7 @@ from connect_runtime.settings.default_slots import default_slots, memory_limit
 from connect_runtime.settings.worker_keys import (
     JSON_CONVERTER,
     OFFSET_FILE,
+    REACH,
     SUPPORTED,
     TOPIC_PREFIXES,
     is_client_key,
@@ -66,7 +67,7 @@ class WorkerConfig:
     this process alone. `tls` are those of https listeners. Topics are created by `config_topic`,
     `offset_topic` and `status_topic`. `spark` holds further Spark settings. Everything that the
     runtime writes on this machine goes below `data_folder`. `offset_file`: of a standalone worker,
-    which has no topics in Kafka.
+    which has no topics in Kafka. `reach_s` is how long it waits for Kafka when it starts.
     """
 
     group_id: str
@@ -88,6 +89,7 @@ class WorkerConfig:
     header_converter: str
     offset_flush_interval_ms: int
     graceful_timeout_ms: int
+    reach_s: float
     master: str
     spark: Mapping[str, str]
     data_folder: Path
@@ -228,6 +230,8 @@ def _project_defaults(project: Project) -> dict[str, str]:
         "config.storage.topic": project.topics.config,
         "offset.storage.topic": project.topics.offsets,
         "status.storage.topic": project.topics.status,
+        # whoever runs `connect up` looks on
+        REACH: "8000",
     }
     for kind in _KINDS:
         # Apache's 3 fails on a cluster of one broker, such as the embedded one
@@ -322,6 +326,7 @@ def _config(
         header_converter=values["header.converter"],
         offset_flush_interval_ms=values["offset.flush.interval.ms"],
         graceful_timeout_ms=values["task.shutdown.graceful.timeout.ms"],
+        reach_s=values[REACH] / 1000,
         master=values["spark.master"] or f"local[{default_slots(memory_limit())}]",
         spark={
             key: value

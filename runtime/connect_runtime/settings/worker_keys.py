@@ -32,6 +32,8 @@ from connect_specs.names import is_topic_name
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 OFFSET_FILE: Final = "offset.storage.file.filename"
+# How long Apache's workers wait for Kafka at their start: a property of the client that asks it
+REACH: Final = "default.api.timeout.ms"
 
 # How to reach Kafka: for the clients of this runtime's own topics.
 CLIENT_KEYS: Final = frozenset(
@@ -140,6 +142,7 @@ def _supported() -> ConfigDef:
         validator=OneOf.any_case("DISABLED", "ENABLED", "PREPARING"),
     )
     define_rest_keys(keys)
+    keys.define(REACH, ConfigType.INT, 60_000, validator=Range(low=0))
     keys.define("offset.flush.timeout.ms", ConfigType.LONG, 5_000, validator=at_least_one)
     keys.define(topic_tracking.ENABLE, ConfigType.BOOLEAN, True)
     keys.define(topic_tracking.ALLOW_RESET, ConfigType.BOOLEAN, True)

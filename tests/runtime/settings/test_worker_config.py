@@ -58,6 +58,7 @@ def test_apaches_file_is_taken_as_it_is() -> None:
     assert config.offset_topic == TopicSettings(25, 3, SMALL_SEGMENTS)
     assert config.status_topic == TopicSettings(5, 3, SMALL_SEGMENTS)
     assert (config.offset_flush_interval_ms, config.graceful_timeout_ms) == (60_000, 5_000)
+    assert config.reach_s == 60
     assert (config.master, config.slots) == (f"local[{config.slots}]", config.slots)
     assert 64 <= (config.slots or 0) <= 1000
     assert config.url(1234) == "http://127.0.0.1:1234"
