@@ -49,6 +49,7 @@ from connect_runtime.standalone.server import TopicsServer
 from connect_runtime.storage.offset_file import OffsetFile
 from connect_runtime.validation.unresolved_references import unresolved_references
 from connect_runtime.validation.validate import check
+from connect_runtime.validation.worker_converters import check_worker_converters
 from connect_specs.connector_files import FirstConnector
 
 _log = logging.getLogger(__name__)
@@ -107,6 +108,7 @@ class Runtime:
 
     def _start(self, closing: contextlib.ExitStack) -> None:
         config = self._config
+        check_worker_converters(config)
         if config.rest.login:
             ensure_password(config.data_folder)
         self._url = self._serve(closing)

@@ -62,6 +62,16 @@ def test_a_file_that_is_not_connects_is_refused_and_left(connect: Command) -> No
     assert file.read_text() == "something else"
 
 
+def test_a_converter_that_is_not_installed_is_told_at_once(connect: Command, worker: Path) -> None:
+    text = worker.read_text().replace("StringConverter", "NoConverter", 1)
+    worker.write_text(text + "header.converter=FileStreamSource\n")
+    done = connect("standalone", "worker.properties")
+    assert done.returncode == 2
+    name = "org.apache.kafka.connect.storage.NoConverter"
+    assert f"Invalid value {name} for configuration key.converter: Class {name}" in done.stderr
+    assert "does not implement the HeaderConverter interface" in done.stderr
+
+
 def test_tasks_run_on_this_machine(connect: Command, worker: Path) -> None:
     worker.write_text(worker.read_text() + "spark.master=spark://host:7077\n")
     done = connect("standalone", "worker.properties")
