@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -61,8 +62,9 @@ from connect_specs.redaction import Redactor, secrets_in
 
 _log = logging.getLogger(__name__)
 
-# A lost or fenced attempt is launched again after 1 s, then 2, 4, ... up to a minute; if it ran
-# this long before, the pauses start over.
+# A lost or fenced attempt is launched again after about 1 s, then 2, 4, ... up to a minute; if it
+# ran this long before, the pauses start over. They differ: a task that takes its whole executor with
+# it would otherwise always start together with the innocent ones, and none of them would get on.
 _BACKOFF_S = 1.0
 _BACKOFF_MAX_S = 60.0
 _SETTLED_S = 60.0
@@ -213,7 +215,7 @@ class Worker:
         if outcome.trace is not None:
             outcome = replace(outcome, trace=storable_trace(outcome.trace))
         failures = 1 if now - run.launched_at > _SETTLED_S else run.failures + 1
-        wait = min(_BACKOFF_S * 2 ** (failures - 1), _BACKOFF_MAX_S)
+        wait = min(_BACKOFF_S * 2 ** (failures - 1), _BACKOFF_MAX_S) * random.uniform(0.5, 1)
         self._set(
             replace(
                 run,

@@ -74,8 +74,10 @@ def offset_of(
     """Returns the offset of a partition, whatever the order of its fields.
 
     If records exist under several key bytes, the one under Connect's own counts, as it does for
-    Apache's workers; else the newest.
+    Apache's workers; else the newest. Raises Failed with Connect's text for a map that it could not
+    hold.
     """
+    check_map(partition)
     held = snapshot.connectors.get(connector, {})
     own = held.get(offset_key_bytes(connector, partition))
     if own is not None:
@@ -96,16 +98,18 @@ def offset_records(
     """Sets the offset of each partition, or removes it if it is None.
 
     Written under every key that holds the partition now, so that no reader finds an older one.
-    Raises Failed with Connect's text for maps that it could not hold.
+    Raises Failed with Connect's text for maps that it could not hold, unless one is there and is
+    to be removed.
     """
     keys = partition_keys(snapshot, connector)
     records = []
     for partition, offset in entries:
-        check_map(partition)
-        check_map(offset)
+        held = keys.get(source_partition_key(partition), ())
+        if offset is not None or not held:
+            check_map(partition)
+            check_map(offset)
         value = offset_value_bytes(offset)
-        own = (offset_key_bytes(connector, partition),)
-        for key in keys.get(source_partition_key(partition), own):
+        for key in held or (offset_key_bytes(connector, partition),):
             records.append(NewRecord(topic, key, value))
     return tuple(records)
 

@@ -3,6 +3,7 @@ leaders that change in between, writes whose end is not known."""
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -196,7 +197,8 @@ class _LogsWithAFence(RefusingLogs):
 # --- attempts that are lost ---
 
 
-def test_each_relaunch_waits_twice_as_long_up_to_a_minute() -> None:
+def test_each_relaunch_waits_twice_as_long_up_to_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "uniform", lambda least, most: most)
     cluster = MemoryCluster()
     runtime = cluster.leader()
     runtime.verbs.create("c", source(), None)
@@ -220,6 +222,26 @@ def test_each_relaunch_waits_twice_as_long_up_to_a_minute() -> None:
     cluster.clock.now += 1
     runtime.tick()
     assert len(runtime.launcher.attempts) == count + 1
+
+
+def test_a_task_that_takes_its_executor_with_it_lets_the_others_get_on() -> None:
+    """The trap: all that is lost together starts together, and is lost again."""
+    random.seed(1)
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    for name in ("kills", "good"):
+        runtime.verbs.create(name, {**source(), "name": name}, None)
+    ran, longest = 0.0, 0.0
+    for _ in range(600):
+        runtime.move()
+        names = {each.id.connector for each in runtime.launcher.live}
+        ran = ran + 1 if "good" in names else 0.0
+        longest = max(longest, ran)
+        if "kills" in names:
+            for each in runtime.launcher.live:
+                each.lose()
+        cluster.clock.now += 1
+    assert longest > 10
 
 
 def test_an_attempt_that_hangs_after_a_lost_term_is_killed_and_counts_until_then() -> None:

@@ -131,6 +131,20 @@ def test_maps_that_connect_takes() -> None:
     check_map({"a": None, "b": 1, "c": 1.5, "d": True, "e": "x", "f": b"x", "g": -(1 << 63)})
 
 
+def test_what_connect_could_not_have_written_is_asked_for_in_vain_and_can_be_removed() -> None:
+    nested = {"file": {"name": "a"}}
+    key = b'["c",{"file":{"name":"a"}}]'
+    snapshot = fold((key, b'{"position":{"at":6}}'))
+    with pytest.raises(Failed, match="field file contains MAP"):
+        offset_of(snapshot, "c", nested)  # type: ignore[arg-type]
+    with pytest.raises(Failed, match="field file contains MAP"):
+        offset_records("o", "c", [(nested, {"position": 1})], snapshot)  # type: ignore[list-item]
+    found = [each.partition for each in snapshot.connectors["c"].values()]
+    assert offset_records("o", "c", [(each, None) for each in found], snapshot) == (
+        NewRecord("o", key, None),
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
