@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import replace
 from errno import ENOSPC
-from io import BufferedWriter, RawIOBase, TextIOWrapper
+from io import BufferedWriter, RawIOBase, StringIO, TextIOWrapper
 from itertools import pairwise
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ import pytest
 
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
 from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, short_of_slots
+from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.running.foreground import _print_changes, look
 from connect_reconciler.cli.running.live_table import Rates
 from connect_reconciler.cli.signals import StopRequest
@@ -203,3 +204,27 @@ def test_connectors_run_on_while_the_output_is_on_a_full_disk(
         line for before, after in pairwise([{}, *looks]) for line in changes(before, after)
     ]
     assert len(shown) == 3
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_connectors_run_on_though_a_plugin_took_the_output_away(
+    monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    """A connector runs in the runtime's process, and may redirect it."""
+    monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
+    stream = StringIO()
+    stream.close()
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, stream if closed else None)
+    stop, looked = StopRequest(), 0
+
+    def look() -> dict[str, Row]:
+        nonlocal looked
+        looked += 1
+        if looked == 2:
+            stop.set()
+        return {"c": row_of(status(*[State.RUNNING] * looked), waiting=())}
+
+    _print_changes(stop, look, as_json=False)
+    progress("stopping")
+    assert looked == 2

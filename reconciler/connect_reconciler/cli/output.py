@@ -47,11 +47,12 @@ def escape_unencodable() -> None:
 
 
 def progress(text: str) -> None:
-    """Shows progress to the user, never the result. A closed stderr is not an error."""
+    """Shows progress to the user, never the result. A stderr that is closed, or that a plugin took
+    away, is not an error."""
     if _log.isEnabledFor(logging.INFO):
         _log.info("%s", text)
         return
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"{lines_of(text)}\n")
         sys.stderr.flush()
 

@@ -110,13 +110,13 @@ def _print_changes(stop: StopRequest, look: Callable[[], dict[str, Row]], *, as_
 
 
 def _show(line: str) -> None:
-    """Connectors run on though the output takes nothing, such as a file on a full disk. Python
-    keeps the line, and writes it with a later one."""
+    """Connectors run on though the output takes nothing: a file on a full disk, for which Python
+    keeps the line, or a `sys.stdout` that a plugin has replaced and closed."""
     try:
         result(line)
     except BrokenPipeError:
         raise
-    except OSError:
+    except (OSError, ValueError, AttributeError):
         pass
 
 
