@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from connect_runtime.storage.log import LogRecord, NewRecord, WriteRefused
+from connect_runtime.storage.log import Fenced, LogRecord, NewRecord, WriteRefused
 from connect_runtime.storage.memory import MemoryLogs, MemoryLogWriter
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreachable
 from support.connectors import ObedientSource
@@ -69,12 +70,13 @@ class MisbehavingSource(ObedientSource):
 
 class RefusingLogs(MemoryLogs):
     """Refuses what the leader writes where `refuses` says so, and to fence ids that begin with
-    `unfenced`."""
+    `unfenced`. A transaction of the leader with more than `most` bytes takes too long."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.refuses: Callable[[NewRecord], bool] = lambda record: False
         self.unfenced: str | None = None
+        self.most = math.inf
         self.fence_error: Callable[[], ConnectError] = not_allowed
 
     def writer(self, transactional_id: str) -> MemoryLogWriter:
@@ -93,6 +95,9 @@ class _RefusingWriter(MemoryLogWriter):
         assert isinstance(logs, RefusingLogs)
         if self._id.startswith("connect-cluster-") and any(map(logs.refuses, records)):
             raise WriteRefused(Diagnostic("write.refused", "The record is too large"))
+        if sum(len(each.value or b"") for each in records) > logs.most:
+            # as Kafka answers once it has aborted one
+            raise Fenced(Diagnostic("write.fenced", "A newer writer has taken over"))
         return super().write(records)
 
 

@@ -30,7 +30,7 @@ from connect_runtime.herder.events import (
     Request,
     TaskEnded,
 )
-from connect_runtime.herder.records import Share, share_of, unassigned_records
+from connect_runtime.herder.records import Share, in_parts, share_of, unassigned_records
 from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.view import View, same
 from connect_runtime.herder.worker import Worker
@@ -354,8 +354,10 @@ class Herder:
         """Writes all `shares` in one transaction; if Kafka refuses a record, halves them until the
         connector that it belongs to is found."""
         records = [record for each in shares for record in each.records]
+        written: Sequence[LogRecord] = ()
         try:
-            written = self.write(records) if records else ()
+            for part in in_parts(records, self._topics.config):
+                written = self.write(part) if part else ()
         except WriteRefused as error:
             if len(shares) == 1:
                 self._fail(shares[0].name, error, now)

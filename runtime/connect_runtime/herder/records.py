@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Final, assert_never
 
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
@@ -34,6 +34,9 @@ from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import Assignment, State, Status, TaskId
 from connect_specs.names import ClusterTopics
 
+# What a slow Kafka, too, takes in less time than a transaction of the leader may last
+_AT_ONCE_BYTES: Final = 8 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -44,6 +47,30 @@ class Share:
     effects: Sequence[Effect]
     records: Sequence[NewRecord]
     attempts: Mapping[TaskId, int]
+
+
+def in_parts(records: Sequence[NewRecord], topic: str) -> list[list[NewRecord]]:
+    """Splits records that are too many for one transaction: task configs in the config `topic` come
+    first, in several ones. Without the commit record, which is in the last one, they have no
+    effect. What Kafka has not got in 10 s it aborts, and takes the leader for a former one."""
+    if sum(map(_size, records)) <= _AT_ONCE_BYTES:
+        return [list(records)]
+    parts: list[list[NewRecord]] = [[]]
+    others, size = [], 0
+    for record in records:
+        if not config_topic.is_task_config(record, topic):
+            others.append(record)
+            continue
+        if size > 0 and size + _size(record) > _AT_ONCE_BYTES:
+            parts.append([])
+            size = 0
+        parts[-1].append(record)
+        size += _size(record)
+    return [*filter(None, parts), others]
+
+
+def _size(record: NewRecord) -> int:
+    return len(record.key) + len(record.value or b"")
 
 
 @dataclass(frozen=True, slots=True)

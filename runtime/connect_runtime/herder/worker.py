@@ -63,8 +63,8 @@ from connect_specs.redaction import Redactor, secrets_in
 _log = logging.getLogger(__name__)
 
 # A lost or fenced attempt is launched again after about 1 s, then 2, 4, ... up to a minute; if it
-# ran this long before, the pauses start over. They differ: a task that takes its whole executor with
-# it would otherwise always start together with the innocent ones, and none of them would get on.
+# ran this long before, the pauses start over. They differ: a task that takes its executor with it
+# would otherwise always start together with the innocent ones, and none of them would get on.
 _BACKOFF_S = 1.0
 _BACKOFF_MAX_S = 60.0
 _SETTLED_S = 60.0

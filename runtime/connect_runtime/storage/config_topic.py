@@ -86,6 +86,11 @@ def task_config_records(
     )
 
 
+def is_task_config(record: NewRecord, topic: str) -> bool:
+    """Whether it is one of `task_config_records` for this topic."""
+    return record.topic == topic and record.key.startswith(_TASK.encode())
+
+
 def commit_record(topic: str, name: str, tasks: int) -> NewRecord:
     """Makes the task configs since the last commit the connector's set of tasks."""
     return NewRecord(topic, f"{_COMMIT}{name}".encode(), orjson.dumps({"tasks": tasks}))

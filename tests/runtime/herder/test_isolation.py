@@ -231,6 +231,20 @@ def test_records_that_kafka_refuses_are_their_connectors_failure(kafka: str) -> 
     is_well(runtime, "bad")
 
 
+def test_large_configs_of_many_tasks_do_not_take_too_long_for_one_transaction() -> None:
+    """The trap: Kafka aborts it and fences the leader, which then tries the same again."""
+    logs = RefusingLogs()
+    logs.most = 9 << 20
+    cluster = cluster_of(logs)
+    runtime = cluster.leader(slots=100)
+    large = {"pad": "x" * 300_000, "tasks.max": "40"}
+    runtime.verbs.create("a", good("a", tasks="40") | large, None)
+    cluster.settle()
+    is_well(runtime, "a", 40)
+    assert cluster.status.connectors["a"].generation == 0, "it was never fenced"
+    assert cluster.config.connectors["a"].generation == 0, "it was published once"
+
+
 @pytest.mark.parametrize(
     ("answer", "what"),
     [
