@@ -66,6 +66,8 @@ def _url(text: str) -> SplitResult | None:
     try:
         parts = urlsplit(text)
         port = parts.port
+        # Refuses what no resolver takes: a part of the name that is empty or longer than 63 letters
+        (parts.hostname or "").encode("idna")
     except ValueError:
         return None
     plain = not parts.query and not parts.fragment and not re.search(r"[\s\x00-\x1f]", text)

@@ -128,6 +128,11 @@ def test_a_bug_is_one_line_and_a_file_and_shows_no_value(
             "allow this user to write there",
         ),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "cannot be written", "free some space"),
+        (
+            OSError(errno.EEXIST, os.strerror(errno.EEXIST), Path("/srv/p/.connect")),
+            "/srv/p/.connect: a file cannot be written",
+            "move away what is in their place",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_written_is_not_a_bug(

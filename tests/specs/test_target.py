@@ -71,6 +71,7 @@ def test_a_password_of_a_file(tmp_path: Path, text: str, password: str) -> None:
         ("{rest: http://h, user: u, password_file: .}", ["project.missing-file"]),
         ("{rest: http://h, user: u, password_file: binary}", ["file.unreadable"]),
         ('{rest: http://h, user: u, password_file: "\\0"}', ["project.missing-file"]),
+        (f"{{rest: 'http://{'h' * 64}:1'}}", ["project.bad-target"]),
         ("{rest: http://h, headers: [a]}", ["project.bad-value"]),
         ("{rest: http://h, headers: {a: é}}", ["project.bad-header"]),
         ("{rest: http://h, headers: {a: ' b'}}", ["project.bad-header"]),

@@ -30,6 +30,7 @@ from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
 if TYPE_CHECKING:
     from connect_specs.diagnostics import Location, NextStep
 
+_DATA = ".connect"
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES)
 
 
@@ -139,7 +140,8 @@ def _discard_output() -> None:
 
 
 def _unwritable(error: Exception) -> Diagnostic | None:
-    """A full disk, or a folder that this user may not write: no bug."""
+    """A full disk, a folder that this user may not write, something in the way in .connect/: no
+    bug."""
     from connect_reconciler.cli.project_files import NO_SPACE
 
     if not isinstance(error, OSError):
@@ -148,6 +150,8 @@ def _unwritable(error: Exception) -> Diagnostic | None:
         hint = "free some space, and run this again"
     elif error.errno in _NOT_ALLOWED and error.filename:
         hint = "connect writes to .connect/ beside connect.yaml; allow this user to write there"
+    elif error.filename and _DATA in Path(os.fsdecode(error.filename)).parts:
+        hint = "connect keeps its own files in .connect/; move away what is in their place"
     else:
         return None
     where = None if error.filename is None else str(error.filename)
@@ -196,4 +200,4 @@ def _write_report(text: str) -> Path:
 
 def _folders_above() -> list[Path]:
     here = Path.cwd()
-    return [folder / ".connect" for folder in (here, *here.parents)]
+    return [folder / _DATA for folder in (here, *here.parents)]

@@ -106,6 +106,7 @@ def written(
     folders = {parent for name in texts for parent in (folder / name).parents}
     created = [each for each in sorted(folders, reverse=True) if not each.exists()]
     may_change()
+    file = folder
     try:
         for name, text in texts.items():
             file = folder / name
@@ -116,7 +117,7 @@ def written(
         yield
     except OSError as error:
         _restore(before, created)
-        raise not_written("the file cannot be written", folder, error) from error
+        raise not_written("the file cannot be written", file, error) from error
     except BaseException:
         _restore(before, created)
         raise

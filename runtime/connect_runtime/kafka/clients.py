@@ -243,6 +243,8 @@ def _made(kind: Any, properties: Mapping[str, str], settings: Mapping[str, Any])
     except KafkaException as error:
         # the text quotes the value, which may be a secret
         why = _QUOTED_VALUE.sub("Invalid value for", reason(error_of(error)))
-    raise Invalid(
-        Diagnostic("kafka.properties", "These Kafka client properties do not fit", why=why)
-    )
+    what, address = "These Kafka client properties do not fit", properties.get("bootstrap.servers")
+    hint = "Correct the client's properties."
+    if translated.unsupported:
+        hint = f"These have no effect here, or not this value: {', '.join(translated.unsupported)}."
+    raise Invalid(Diagnostic("kafka.properties", what, address, why, hint))

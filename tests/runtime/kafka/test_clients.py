@@ -281,7 +281,7 @@ def test_an_answer_that_names_no_broker_ends_no_process() -> None:
     code = """
 import sys
 from connect_runtime.kafka import clients
-from connect_specs.diagnostics import Unreachable
+from connect_specs.diagnostics import Invalid, Unreachable
 given = {"bootstrap.servers": sys.argv[1]}
 clients._answers(given)
 try:
@@ -303,6 +303,22 @@ except Unreachable:
 def test_no_address_is_said_at_once() -> None:
     with pytest.raises(Unreachable, match=r"bootstrap\.servers is not set"):
         check_reachable({})
+
+
+def test_a_login_module_without_counterpart_is_named() -> None:
+    with pytest.raises(Invalid) as caught:
+        check_reachable(
+            {
+                "bootstrap.servers": "k:1",
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": "com.example.OwnLoginModule required password=hunter2;",
+            }
+        )
+    (problem,) = caught.value.diagnostics
+    assert (problem.code, problem.where) == ("kafka.properties", "k:1")
+    assert "sasl.jaas.config" in problem.hint
+    assert "hunter2" not in repr(problem)
 
 
 def test_a_refused_login_is_told_apart_and_at_once(broker: BrokerAddress) -> None:
