@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from connect_reconciler.backend.rest.shapes import target_of
-from connect_reconciler.model.live import NEWEST_TRIED, OLDEST, parse, too_old
+from connect_reconciler.model.live import NEWEST_TRIED, OLDEST, parse, shown, too_old
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
@@ -247,15 +247,14 @@ def _topic(kind: str, facts: TopicFacts, brokers: int) -> Iterator[Diagnostic]:
 def check_version(version: str, where: str) -> Iterator[Diagnostic]:
     """Whether this version of Connect is one that plans are made for."""
     found = parse(version)
-    oldest, newest = ".".join(map(str, OLDEST)), ".".join(map(str, NEWEST_TRIED))
     if too_old(version):
         what = f"the cluster runs Connect {version}, which cannot alter offsets"
-        hint = f"versions from {oldest} on are supported"
+        hint = f"versions from {shown(OLDEST)} on are supported"
         yield Diagnostic("doctor.old-connect", what, where, hint=hint)
     elif found is None:
         what = f"the cluster says that its version is {version or 'nothing'}"
         hint = "it is taken for a new one"
         yield warning("doctor.version", what, where, hint=hint)
     elif found > NEWEST_TRIED:
-        what = f"the cluster runs Connect {version}; the newest tried is {newest}"
+        what = f"the cluster runs Connect {version}; the newest tried is {shown(NEWEST_TRIED)}"
         yield warning("doctor.version", what, where)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +12,13 @@ from connect_reconciler.drift.topic_history import History, Mark
 from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.model.secrets import ConfigRedactor, fingerprint, is_mask, live_redactor
+from connect_reconciler.model.secrets import (
+    ConfigRedactor,
+    fingerprint,
+    is_fingerprint,
+    is_mask,
+    live_redactor,
+)
 from connect_reconciler.plan.checks.ownership import no_owned_is_named
 from connect_reconciler.plan.diff import managed_state, rename_of, written_config
 from connect_specs.desired import Desired, DesiredConnector
@@ -24,7 +29,6 @@ from connect_specs.states import TargetState
 _THERE = Plain("there")
 _FAILED = "FAILED"
 _REQUEST_MS = 60_000
-_FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
 def compare(desired: Desired, seen: Seen) -> Drift:
@@ -243,7 +247,7 @@ def _same(applied: str | None, text: str | None, key: str, redactor: ConfigRedac
     if not is_sensitive(key, text, redactor.named):
         return False
     # Without the key nothing can be told apart
-    return not applied or (redactor.key is None and bool(_FINGERPRINT.fullmatch(applied)))
+    return not applied or (redactor.key is None and is_fingerprint(applied))
 
 
 def _is_secret(key: str, texts: tuple[str | None, ...], redactor: ConfigRedactor) -> bool:
@@ -252,7 +256,7 @@ def _is_secret(key: str, texts: tuple[str | None, ...], redactor: ConfigRedactor
 
 def _looks_secret(key: str, applied: str | None, redactor: ConfigRedactor) -> bool:
     found = _is_secret(key, (applied,), redactor)
-    return found or (applied is not None and bool(_FINGERPRINT.fullmatch(applied)))
+    return found or (applied is not None and is_fingerprint(applied))
 
 
 def _shown(text: str | None, *, secret: bool) -> Value | None:

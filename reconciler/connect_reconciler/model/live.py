@@ -187,6 +187,11 @@ def parse(version: str) -> Version | None:
     return major, minor
 
 
+def shown(version: Version) -> str:
+    """`3.6`."""
+    return ".".join(map(str, version))
+
+
 def knows(version: str, feature: Feature) -> bool:
     """Whether a cluster that says it is of this version has the feature."""
     found = parse(version)

@@ -28,8 +28,7 @@ HIDDEN = "(hidden)"
 
 # What others show in a secret's place: Connect itself, hosted clusters, and we
 _MASK = re.compile(r"\*{3,}|•{3,}|[\[(<](hidden|redacted|masked|sensitive)[\])>]", re.IGNORECASE)
-# Empty where there was no key to make one with
-_FINGERPRINT = re.compile("[0-9a-f]{64}|")
+_FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
 def is_mask(value: str) -> bool:
@@ -47,9 +46,15 @@ def fingerprint(key: bytes | None, connector: str, config_key: str, value: str) 
     return _hmac(key, ["value", connector, config_key, value])
 
 
+def is_fingerprint(text: str) -> bool:
+    """Whether it looks like one."""
+    return _FINGERPRINT.fullmatch(text) is not None
+
+
 def recorded_secrets(config: Mapping[str, str]) -> frozenset[str]:
-    """The keys of a config in the ledger that holds fingerprints in place of secrets."""
-    return frozenset(key for key, text in config.items() if _FINGERPRINT.fullmatch(text))
+    """The keys of a config in the ledger that holds fingerprints in place of secrets; these are
+    empty where there was no key to make one with."""
+    return frozenset(key for key, text in config.items() if not text or is_fingerprint(text))
 
 
 def key_id(key: bytes | None) -> str:

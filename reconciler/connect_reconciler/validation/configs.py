@@ -46,7 +46,7 @@ from connect_specs.states import TargetState
 _BUILT_IN: Final = "connect_runtime.connectors."
 _TASKS_MAX: Final = "tasks.max"
 # Of workers that are not ours, an apply reads this one
-_COMMITS: Final = "offset.flush.interval.ms"
+COMMITS: Final = "offset.flush.interval.ms"
 _NUMBER: Final = re.compile("[0-9]{1,18}")
 
 
@@ -123,10 +123,10 @@ def _without_effect(project: Project) -> Iterator[Diagnostic]:
 
 def _wrong_values(project: Project) -> Iterator[Diagnostic]:
     if not project.uses_runtime:
-        given = project.worker.get(_COMMITS)
-        if given is not None and not _NUMBER.fullmatch(given.strip()):
-            what, hint = f"{_COMMITS} is not a number of milliseconds", "write it without a unit"
-            yield Diagnostic("project.worker-key", what, _place(project, _COMMITS), hint=hint)
+        given = project.worker.get(COMMITS)
+        if given is not None and whole_number(given) is None:
+            what, hint = f"{COMMITS} is not a number of milliseconds", "write it without a unit"
+            yield Diagnostic("project.worker-key", what, _place(project, COMMITS), hint=hint)
         return
     try:
         from_project(project, NO_KAFKA if project.kafka is None else None, resolve=False)
@@ -250,5 +250,10 @@ def _tasks(name: str, desired: Desired, live: Live) -> int:
 
 
 def _most(config: Mapping[str, str]) -> int:
-    text = config.get(_TASKS_MAX, "1").strip()
-    return int(text) if _NUMBER.fullmatch(text) else 1
+    most = whole_number(config.get(_TASKS_MAX, "1"))
+    return 1 if most is None else most
+
+
+def whole_number(text: str) -> int | None:
+    """None for what is none, or has more digits than a long."""
+    return int(text) if _NUMBER.fullmatch(text.strip()) else None

@@ -3,7 +3,6 @@ where that is wanted."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -19,6 +18,7 @@ from connect_reconciler.backend.lease import Lease, LeaseRefused, Waits, silentl
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.scope import Scope
+from connect_reconciler.validation.configs import COMMITS, whole_number
 from connect_reconciler.workflow.planning import judged
 from connect_reconciler.workflow.replanning import Moved, Replan, left_of
 from connect_reconciler.workflow.rollback import find_rollback
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     # It imports the language of rules, which takes a fifth of a second
     from connect_reconciler.policies.policy import Policy
 
-_COMMITS, _COMMITS_MS = "offset.flush.interval.ms", 60_000
-_NUMBER = re.compile("[0-9]{1,18}")
+_COMMITS_MS = 60_000
 _AGAIN_S = 1.0
 _MOVED = "the cluster changed since the plan was shown; this is what there is to do now"
 _DENIED = "not applied: the plan has errors that it did not have when it was shown"
@@ -231,6 +230,8 @@ def edges_for(
     Raises LeaseRefused while another apply runs.
     """
     worker = backend.project.worker
+    # What a project says of workers that are not ours is not validated before a rollback
+    commits_ms = whole_number(worker.get(COMMITS, ""))
     settings = Settings(
         by=who(),
         stop=lambda: stop is not None and stop.is_set(),
@@ -240,7 +241,7 @@ def edges_for(
             health_s=choices.health_timeout,
             healthy_s=choices.healthy_for,
             settle_s=choices.settle,
-            commits_s=_whole(worker.get(_COMMITS, ""), _COMMITS_MS) / 1000,
+            commits_s=(_COMMITS_MS if commits_ms is None else commits_ms) / 1000,
         ),
     )
     at_once = nullcontext if user is None else user.at_once
@@ -252,9 +253,3 @@ def edges_for(
         nullcontext(settings.progress) if user is None else user.progress() as told,
     ):
         yield edges_over(connection, replace(settings, progress=told), worker)
-
-
-def _whole(text: str, otherwise: int) -> int:
-    """The number, or `otherwise` for what is none: what a project says of workers that are not ours
-    is not validated before a rollback."""
-    return int(text) if _NUMBER.fullmatch(text.strip()) else otherwise

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Final
 
 from connect_reconciler.model.actions import Action, Adopt, Protect
-from connect_reconciler.model.live import Feature, Live, knows, parse, too_old
+from connect_reconciler.model.live import OLDEST, Feature, Live, knows, parse, shown, too_old
 from connect_reconciler.model.secrets import masked_keys
 from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
@@ -54,7 +54,7 @@ def by_target(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnos
         yield warning("plan.rest-alone", what, hint=hint)
     if too_old(live.version):
         what = f"the cluster runs Connect {live.version}, which cannot alter offsets"
-        hint = "versions from 3.6 on are supported"
+        hint = f"versions from {shown(OLDEST)} on are supported"
         yield warning("plan.old-connect", what, hint=hint)
     for each in context.changes.values():
         if each.existence == "create" and not knows(live.version, Feature.INITIAL_STATE):
