@@ -110,7 +110,7 @@ class Owners:
     project: str
     by_name: Mapping[str, str]
     specs: Mapping[str, TargetState] | None
-    unread: str = ""
+    unread: str
 
     def holds(self, name: str) -> bool:
         """Whether the project owns the connector or has a spec for it; true if that is unknown."""

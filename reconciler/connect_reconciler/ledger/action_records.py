@@ -251,7 +251,7 @@ def snapshot_of(
     redactor: ConfigRedactor,
     *,
     renamed_from: str | None,
-    ignore: tuple[str, ...] = (),
+    ignore: tuple[str, ...],
 ) -> ConnectorSnapshot:
     """The connector as it is before the apply's first action on it, secrets as fingerprints.
 

@@ -45,8 +45,8 @@ class Rollback:
     apply_id: str
     desired: Desired
     before: Mapping[str, ConnectorSnapshot]
-    errors: tuple[Diagnostic, ...] = ()
-    warnings: tuple[Diagnostic, ...] = ()
+    errors: tuple[Diagnostic, ...]
+    warnings: tuple[Diagnostic, ...]
 
 
 def in_scope(before: Mapping[str, ConnectorSnapshot], scope: Scope) -> dict[str, ConnectorSnapshot]:
@@ -88,7 +88,7 @@ def rollback_of(
     files: Desired,
     live: Live,
     *,
-    times: int = 0,
+    times: int,
 ) -> Rollback:
     """The rollback to `before`. `later` says which connectors later applies changed, and `times`
     how often this apply was rolled back before.

@@ -35,8 +35,8 @@ class Block:
     connector: str
     kinds: tuple[ChangeKind, ...]
     actions: tuple[Action, ...]
-    few: bool = False
-    place: Location | None = None
+    few: bool
+    place: Location | None
 
     @property
     def deletes(self) -> bool:

@@ -69,7 +69,7 @@ def drift_text(drift: Drift, style: Style = PLAIN, *, whole: bool = False) -> st
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
-def finding_lines(finding: Finding, style: Style = PLAIN) -> Iterator[str]:
+def finding_lines(finding: Finding, style: Style) -> Iterator[str]:
     """One finding as text, its origin below it."""
     yield f"  {one_line(finding.connector)}: {sentence(finding)}"
     since = origin(finding)
@@ -159,7 +159,7 @@ def shown(drift: Drift, *, whole: bool) -> tuple[Finding, ...]:
     return tuple(each for each in drift.findings if each.kind is not FindingKind.LEFT_OFFSETS)
 
 
-def footnotes(drift: Drift, *, whole: bool = False) -> list[str]:
+def footnotes(drift: Drift, *, whole: bool) -> list[str]:
     """What a reader should know about the report itself."""
     notes = []
     left = drift.count(FindingKind.LEFT_OFFSETS)

@@ -45,7 +45,7 @@ class TestResult:
     name: str
     connector: str
     where: Location
-    mismatches: tuple[Mismatch, ...] = ()
+    mismatches: tuple[Mismatch, ...]
 
 
 def check(expected: Expected, outcome: Outcome) -> tuple[Mismatch, ...]:

@@ -40,7 +40,7 @@ class Imported:
     """A spec from live, and the keys of secrets that it leaves to the cluster."""
 
     spec: DesiredConnector
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:

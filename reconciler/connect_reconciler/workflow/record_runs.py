@@ -89,9 +89,9 @@ class Records:
     """The records to run: those of a file, else the `last` of a connector's topics. `tests` have
     records of sources, whose topics hold only what came out."""
 
-    backend: Backend | None = None
-    file: tuple[RecordInput, ...] | None = None
-    last: int | None = None
+    backend: Backend | None
+    file: tuple[RecordInput, ...] | None
+    last: int | None
     tests: Sequence[RecordTest] = ()
 
     def of(self, subject: Subject) -> LastRecords:

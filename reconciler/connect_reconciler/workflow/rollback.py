@@ -84,7 +84,7 @@ class FromSnapshots:
     scope: Scope
     files: Desired
     policies: tuple[Policy, ...]
-    saved: Plan | None = None
+    saved: Plan | None
 
     def planned(self) -> tuple[Plan, Found]:
         """The plan now, judged by the policies. Raises Stale."""

@@ -56,7 +56,7 @@ def refusal_in(headers: Mapping[str, str]) -> Refusal | None:
         return None
 
 
-def nothing_done(text: str, refusal: Refusal | None = None) -> bool:
+def nothing_done(text: str, refusal: Refusal | None) -> bool:
     """The worker did nothing of what it was asked: it may be asked again."""
     if refusal is not None:
         return refusal in (Refusal.NOT_WRITTEN, Refusal.NOT_READ)

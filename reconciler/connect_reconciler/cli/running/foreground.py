@@ -47,7 +47,7 @@ def run_until_stopped(
     on_url: Callable[[str], None] = lambda url: None,
     secrets: SpecSecrets = _NO_SECRETS,
     connectors: Sequence[FirstConnector] = (),
-    as_json: bool = False,
+    as_json: bool,
 ) -> None:
     """Starts the runtime with these connectors, calls `on_url` once REST listens, and stops it on a
     signal. Statuses are shown without `secrets`. Raises Failed if the runtime stops by itself.

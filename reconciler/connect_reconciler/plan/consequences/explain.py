@@ -27,7 +27,7 @@ def explained(
     changes: ConnectorDiff,
     live: Live,
     worker: Mapping[str, str],
-    own: Iterable[ConsequenceRule] = (),
+    own: Iterable[ConsequenceRule],
 ) -> ConnectorDiff:
     """The changed keys with what each does. The first rule that holds decides; `own` come first."""
     setting = Setting.of(changes, live, worker)

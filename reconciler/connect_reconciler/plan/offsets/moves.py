@@ -36,9 +36,9 @@ class MoveContext:
     before: Offsets
     logs: TopicLogs
     config: Mapping[str, str]
-    start: str = "earliest"
-    reader: LiveConnector | None = None
-    unknown: str = ""
+    start: str
+    reader: LiveConnector | None
+    unknown: str
 
     @property
     def reads_on(self) -> bool:
@@ -62,7 +62,7 @@ class MoveContext:
         code: EffectCode = "delivers-at-least-again" if self.reads_on else "delivers-again"
         return effect(code, count=count, lasted=lasted)
 
-    def skipped(self, count: int, lasted: Effect | None = None) -> Effect:
+    def skipped(self, count: int, lasted: Effect | None) -> Effect:
         """The effect that this many offsets are jumped over."""
         code: EffectCode = "skips-at-most" if self.reads_on and count else "skips"
         return effect(code, count=count, lasted=lasted)

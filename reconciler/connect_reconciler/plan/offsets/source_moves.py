@@ -164,7 +164,7 @@ def partition_label(partition: Partition) -> str:
 
 
 def source_move(
-    partition: Partition, old: Offset | None, new: Offset | None, *, reads_on: bool = False
+    partition: Partition, old: Offset | None, new: Offset | None, *, reads_on: bool
 ) -> Moved:
     """What happens between two offsets of one source partition. If it `reads_on`, the old one is
     further by the time that it is stopped."""
