@@ -287,7 +287,10 @@ def _config(
     given = resolved.config
     found = SUPPORTED.validate(given)
     problems = [
-        Diagnostic("worker.invalid", error, value.name) for value in found for error in value.errors
+        # a value that cannot be read is null, which is an error of its own
+        Diagnostic("worker.invalid", value.errors[0], value.name)
+        for value in found
+        if value.errors
     ]
     if standalone:
         problems += _standalone_problems(given)

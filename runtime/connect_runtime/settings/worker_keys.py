@@ -6,6 +6,7 @@ clients, converters and Spark, or have no effect here; then a warning names the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -77,12 +78,27 @@ WITHOUT_EFFECT: Final = frozenset(
 ) | {OFFSET_FILE}
 WITHOUT_EFFECT_PREFIXES: Final = ("metrics.context.",)
 
+# Apache's Utils.HOST_PORT_PATTERN, and its texts
+_ADDRESS: Final = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?[0-9a-zA-Z\-%._:]*\]?:([0-9]+)")
+_PORTS: Final = 65536
 _CLIENTS: Final = ("admin.", "consumer.", "producer.")
 # Topics that are always compacted, each with a fixed number of partitions
 _FIXED: Final = (
     "config.storage.partitions",
     *(f"{prefix}cleanup.policy" for prefix in TOPIC_PREFIXES),
 )
+
+
+def _addresses(name: str, value: Any) -> None:
+    given = [each for each in value or () if each]
+    if not given:
+        raise ConfigError(f"No resolvable bootstrap urls given in {name}")
+    for each in given:
+        found = _ADDRESS.fullmatch(each)
+        if found is None:
+            raise ConfigError(f"Invalid url in {name}: {each}")
+        if len(found[1]) > 9 or int(found[1]) >= _PORTS:
+            raise ConfigError(f"Invalid port in {name}: {each}")
 
 
 def _topic_name(name: str, value: Any) -> None:
@@ -124,7 +140,12 @@ def _storage(keys: ConfigDef, kind: str, partitions: int | None) -> None:
 
 def _supported() -> ConfigDef:
     keys = ConfigDef()
-    keys.define("bootstrap.servers", ConfigType.LIST, "localhost:9092")
+    keys.define(
+        "bootstrap.servers",
+        ConfigType.LIST,
+        "localhost:9092",
+        validator=Described(_addresses, "addresses such as host:9092"),
+    )
     keys.define("group.id", ConfigType.STRING, validator=NonEmptyString())
     keys.define("key.converter", ConfigType.CLASS)
     keys.define("value.converter", ConfigType.CLASS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -281,6 +282,31 @@ def test_standalone_needs_a_file_and_this_machine() -> None:
         "offset.storage.file.filename",
         "spark.master",
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ("a:1, b", "Invalid url in bootstrap.servers: b"),
+        ("a:b", "Invalid url in bootstrap.servers: a:b"),
+        ("a:65536", "Invalid port in bootstrap.servers: a:65536"),
+        (f"a:{'1' * 5000}", f"Invalid port in bootstrap.servers: a:{'1' * 5000}"),
+        (" , ", "No resolvable bootstrap urls given in bootstrap.servers"),
+        ("a:1,,SSL://[::1]:65535", ""),
+    ],
+)
+def test_addresses_of_kafka_are_checked(given: str, error: str) -> None:
+    with nullcontext() if not error else pytest.raises(Invalid) as caught:
+        from_properties({**APACHE, "bootstrap.servers": given})
+    if caught is not None:
+        assert [each.what for each in caught.value.diagnostics] == [error]
+
+
+def test_a_value_that_cannot_be_read_is_one_error() -> None:
+    with pytest.raises(Invalid) as caught:
+        from_properties({**APACHE, "offset.flush.interval.ms": "1_000"})
+    (found,) = caught.value.diagnostics
+    assert found.what.endswith("configuration offset.flush.interval.ms: Not a number of type LONG")
 
 
 def test_a_project_on_the_embedded_broker() -> None:
