@@ -53,7 +53,7 @@ class ShownRecord:
     timestamp: int | None
     key: Part
     value: Part
-    headers: tuple[tuple[str, Part], ...]
+    headers: tuple[tuple[str, Part], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
