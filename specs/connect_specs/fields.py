@@ -8,19 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from connect_specs.counting import listed
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.nodes import Map, Node, Scalar, Sequence, is_null, typed
 
 # Minimum similarity of a typo to the word that was meant
 _TYPO = 0.8
+# How many known words a hint lists
+_NAMED = 20
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Returns a hint with the closest known word, or with all of them if none is close."""
+    """Returns a hint with the closest known word, or with the first ones if none is close."""
     words = sorted(known)
     lower = {known_word.lower(): known_word for known_word in words}
     close = get_close_matches(word.lower(), list(lower), n=1, cutoff=0.6)
-    return f"did you mean {lower[close[0]]!r}?" if close else f"known here: {', '.join(words)}"
+    return f"did you mean {lower[close[0]]!r}?" if close else f"known here: {listed(words, _NAMED)}"
 
 
 def typo_of(word: str, known: Iterable[str]) -> str | None:

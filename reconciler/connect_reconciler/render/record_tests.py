@@ -147,7 +147,12 @@ def comparison_markdown(
     else:
         title = "all records come out the same"
     lines = [hidden(f"connect-test:{project}"), f"### {prose(f'Compared with {against}: {title}')}"]
-    body = [_item(name, each) for name, each in compared.items()]
+    # What matters first: the rest is cut if it is too long
+    by_need = sorted(
+        compared.items(),
+        key=lambda each: (not each[1].newly_failing, not each[1].different, not each[1].total),
+    )
+    body = [_item(name, each) for name, each in by_need]
     body += [f"- {named(name)}: not compared: {prose(why)}" for name, why in skipped.items()]
     kept: list[str] = []
     length = 0

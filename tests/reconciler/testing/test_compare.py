@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -129,6 +130,14 @@ def test_no_value_is_in_a_comment() -> None:
         assert "example" not in told
     # A name that could be a field's is not known to be data
     assert all("me@" not in str(each.fields) for each in found)
+
+
+def test_what_fails_and_what_differs_comes_first_in_a_comment() -> None:
+    """The trap: of 200 connectors, the one that fails is cut from the end."""
+    failing = Comparison(5, 1, {}, {"TRANSFORMATION, acme.Mask": 1})
+    found = {"a": Comparison(0), "b": Comparison(5), "c": Comparison(5, 1), "d": failing}
+    told = comparison_markdown("p", "main", found, {})
+    assert re.findall(r"<code>(\w)</code>: ", told) == ["d", "c", "b", "a"]
 
 
 def test_a_comment_is_never_too_long_and_names_cannot_break_it() -> None:
