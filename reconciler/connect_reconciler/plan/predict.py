@@ -28,13 +28,16 @@ from connect_reconciler.model.secrets import (
 )
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
+from connect_specs.names import GROUP_KEY
 from connect_specs.states import TargetState
 
 Record = TypeVar("Record", AppliedPin, Renaming)
 
+# The key of the Kafka cluster that a sink reads
+SINK_SERVERS = "consumer.override.bootstrap.servers"
 # A change of one of these makes Connect look for the offsets elsewhere
 _PLACE_KEYS: Mapping[Kind, frozenset[str]] = {
-    "sink": frozenset({"consumer.override.bootstrap.servers", "consumer.override.group.id"}),
+    "sink": frozenset({SINK_SERVERS, GROUP_KEY}),
     "source": frozenset({"offsets.storage.topic", "producer.override.bootstrap.servers"}),
 }
 

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
+from connect_reconciler.plan.predict import SINK_SERVERS
 from connect_specs.diagnostics import Blocks, Diagnostic, Location, warning
 from connect_specs.names import ledger_group, sink_group
 from connect_specs.states import TargetState
-
-_KAFKA = "consumer.override.bootstrap.servers"
 
 
 def lease_group(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
@@ -133,8 +132,8 @@ def _others(group: str, changes: ConnectorDiff, context: Context) -> tuple[str, 
 def _same_kafka(name: str, changes: ConnectorDiff, context: Context) -> bool:
     connector, found = context.live.connectors.get(name), context.changes.get(name)
     configs = (connector.config if connector else None, found.written if found else None)
-    here = (changes.written or {}).get(_KAFKA)
-    return any(config is not None and config.get(_KAFKA) == here for config in configs)
+    here = (changes.written or {}).get(SINK_SERVERS)
+    return any(config is not None and config.get(SINK_SERVERS) == here for config in configs)
 
 
 def _reads_on(name: str, beside: ConnectorDiff, context: Context) -> bool:

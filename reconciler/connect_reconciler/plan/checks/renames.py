@@ -12,12 +12,12 @@ from connect_reconciler.model.ledger import begun, carried
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, Rename
+from connect_reconciler.plan.predict import SINK_SERVERS
 from connect_specs.desired import Consequence, Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.names import sink_group
 from connect_specs.states import TargetState
 
-_OTHER_KAFKA = "consumer.override.bootstrap.servers"
 # What a change of a key does that makes carried offsets worth nothing
 _ANEW: frozenset[Consequence] = frozenset({"reread", "redelivery", "new-offsets-topic"})
 
@@ -174,7 +174,7 @@ def _goes_on_elsewhere(
             f" where {old} stops",
             f"rename it first, and change {', '.join(grave)} after that",
         )
-    if connector.config.get(_OTHER_KAFKA) != (changes.written or {}).get(_OTHER_KAFKA):
+    if connector.config.get(SINK_SERVERS) != (changes.written or {}).get(SINK_SERVERS):
         return _problem(
             "plan.rename-other-kafka",
             f"{name} reads another Kafka cluster than {old}: its offsets mean nothing there",

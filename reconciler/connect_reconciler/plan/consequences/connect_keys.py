@@ -15,10 +15,9 @@ from connect_reconciler.plan.consequences.rule import (
     to_deliver,
 )
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
+from connect_reconciler.plan.predict import SINK_SERVERS
 from connect_specs.desired import OffsetEntry
-from connect_specs.names import sink_group
-
-_GROUP = "consumer.override.group.id"
+from connect_specs.names import GROUP_KEY, sink_group
 
 
 def _becomes_sink(setting: Setting) -> Effect | None:
@@ -87,7 +86,7 @@ def _other_cluster(setting: Setting) -> Effect:
 
 
 def _group_name(setting: Setting) -> Effect:
-    if _GROUP in setting.hidden:
+    if GROUP_KEY in setting.hidden:
         return effect("its-group")
     return effect("group-named", group=sink_group(setting.name, setting.new, setting.worker))
 
@@ -188,11 +187,11 @@ CONNECT_RULES: tuple[Rule, ...] = (
     ),
     # sinks
     Rule("topics topics.regex", "restart", _topics, "sink"),
-    Rule(_GROUP, "restart", _same_group, "sink"),
-    Rule(_GROUP, "restart", _carried_group, "sink"),
-    Rule(_GROUP, "new-group", _group, "sink"),
-    Rule(_GROUP, "new-group", "hidden-group", "sink"),
-    Rule("consumer.override.bootstrap.servers", "new-group", _other_cluster, "sink"),
+    Rule(GROUP_KEY, "restart", _same_group, "sink"),
+    Rule(GROUP_KEY, "restart", _carried_group, "sink"),
+    Rule(GROUP_KEY, "new-group", _group, "sink"),
+    Rule(GROUP_KEY, "new-group", "hidden-group", "sink"),
+    Rule(SINK_SERVERS, "new-group", _other_cluster, "sink"),
     Rule("consumer.override.auto.offset.reset", "restart", "without-an-offset", "sink"),
     Rule(
         "consumer.override.isolation.level",

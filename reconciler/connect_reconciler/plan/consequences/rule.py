@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 from connect_reconciler.model.live import Kind, Live, LiveConnector, TopicLogs
+from connect_reconciler.model.offsets import sink_offset, sink_partition
 from connect_reconciler.model.reasons import Effect, EffectCode, Effects, effect
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
@@ -92,11 +93,10 @@ def _delivered(topics: Collection[str], setting: Setting) -> int:
     connector = setting.live.connectors.get(setting.name)
     found = 0
     for entry in () if connector is None else connector.offsets:
-        topic, number = entry.partition.get("kafka_topic"), entry.partition.get("kafka_partition")
-        at = None if entry.offset is None else entry.offset.get("kafka_offset")
-        if topic in topics and isinstance(number, int) and isinstance(at, int):
-            log = setting.logs.ranges.get((str(topic), number))
-            found += 0 if log is None else max(0, min(at, log.latest) - log.earliest)
+        partition, at = sink_partition(entry.partition), sink_offset(entry.offset)
+        log = None if partition is None else setting.logs.ranges.get(partition)
+        if partition is not None and partition[0] in topics and at is not None and log is not None:
+            found += max(0, min(at, log.latest) - log.earliest)
     return found
 
 
