@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from connect_reconciler.cli.running.logs import LogFiles, events
+from connect_runtime.logs.rotation import rotate
 from support.command import CONNECT, Command
 from support.wait import wait_until
 
@@ -125,6 +126,25 @@ def test_a_file_that_is_emptied_is_read_from_its_beginning(tmp_path: Path) -> No
     file.write_text("  late\n")
     (late,) = files.read()
     assert (late.text, late.connector) == ("  late", "orders")
+
+
+def test_lines_right_before_a_rotation_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.log"
+    file.write_text(TASK * 5)
+    files = LogFiles([file])
+    assert len(files.read()) == 5
+    for _ in range(2):
+        with file.open("a") as more:
+            more.write(RUNTIME + OTHER[:10])
+        rotate(file, most_bytes=0)
+        with file.open("a") as more:
+            more.write(OTHER[10:])
+        assert [event.text + "\n" for event in files.read()] == [RUNTIME, OTHER]
+        file.write_text(TASK * 5)
+        assert len(files.read()) == 5
+    # emptied by somebody: the older file is not read again
+    file.write_text("")
+    assert files.read() == []
 
 
 def test_other_lines_are_about_no_connector() -> None:

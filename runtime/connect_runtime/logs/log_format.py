@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import threading
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
+
+_log = logging.getLogger(__name__)
 
 VARIABLE: Final = "CONNECT_LOG_FORMAT"
 
@@ -35,9 +38,17 @@ def chosen() -> LogFormat:
 
 def log_to(file: Path | None, level: int) -> None:
     """Sets up logging of this process, once: to the file, or to stderr."""
-    handler = logging.StreamHandler() if file is None else logging.FileHandler(file)
+    handler = logging.StreamHandler() if file is None else _file_handler(file)
     handler.setFormatter(JsonLines() if chosen() is LogFormat.JSON else TextLines())
     logging.basicConfig(level=level, handlers=[handler])
+    # else Python prints these itself, over several lines
+    logging.captureWarnings(True)
+    threading.excepthook = _log_end_of_thread
+
+
+def _file_handler(file: Path) -> logging.FileHandler:
+    # half of a surrogate pair, such as in a record that failed, is no UTF-8
+    return logging.FileHandler(file, encoding="utf-8", errors="backslashreplace")
 
 
 def process_is_about(**fields: str | int) -> None:
@@ -52,6 +63,7 @@ class TextLines(logging.Formatter):
         super().__init__(_TEXT)
 
     def format(self, record: logging.LogRecord) -> str:
+        record.msg, record.args = _message(record), ()
         about = _about(record)
         record.about = ""
         if "connector" in about:
@@ -70,7 +82,7 @@ class JsonLines(logging.Formatter):
             "time": time.replace("+00:00", "Z"),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
             **_about(record),
         }
         if record.exc_info:
@@ -80,4 +92,23 @@ class JsonLines(logging.Formatter):
 
 def _about(record: logging.LogRecord) -> dict[str, str | int]:
     given = {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
-    return {**_process_is_about, **given}
+    # a plugin may use the same names for objects of its own
+    return {**_process_is_about, **{k: v for k, v in given.items() if isinstance(v, str | int)}}
+
+
+def _message(record: logging.LogRecord) -> str:
+    """Returns the event's text, also if its arguments do not fit: Python would print a trace of the
+    call, and no event."""
+    try:
+        return record.getMessage()
+    except Exception as error:  # of the code that logs, such as a plugin
+        text = record.msg if isinstance(record.msg, str) else type(record.msg).__name__
+        return f"{text} (its arguments cannot be shown: {type(error).__name__})"
+
+
+def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
+    if ended.exc_type is SystemExit:
+        return
+    name = "?" if ended.thread is None else ended.thread.name
+    error = ended.exc_value or ended.exc_type()
+    _log.error("The thread %s ended by an exception", name, exc_info=error)

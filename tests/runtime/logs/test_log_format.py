@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +66,70 @@ def test_an_exception_is_a_field() -> None:
     found = event(made)
     assert found["message"] == "failed"
     assert found["exception"].endswith("ValueError: boom")
+
+
+class Unprintable:
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (record("bad %d", "x"), "bad %d (its arguments cannot be shown: TypeError)"),
+        (record("few %s %s", "x"), "few %s %s (its arguments cannot be shown: TypeError)"),
+        (record("%s", Unprintable()), "%s (its arguments cannot be shown: RuntimeError)"),
+    ],
+)
+def test_an_event_whose_arguments_do_not_fit_is_one(made: logging.LogRecord, text: str) -> None:
+    assert event(made)["message"] == text
+    assert f" WARNING {text} (a.b)" in TextLines().format(made)
+
+
+def test_objects_of_a_plugin_are_no_names() -> None:
+    process_is_about(connector="orders", task=2)
+    found = event(record("x", connector=object(), task=Unprintable(), worker=b"w"))
+    assert (found["connector"], found["task"], "worker" in found) == ("orders", 2, False)
+
+
+def test_a_file_takes_texts_that_are_no_utf_8(tmp_path: Path) -> None:
+    code = (
+        "import logging, sys; from pathlib import Path; from connect_runtime.logs import log_format"
+    )
+    code += "; log_format.log_to(Path(sys.argv[1]), logging.INFO); logging.error('x\\ud800')"
+    file = tmp_path / "log"
+    subprocess.run([sys.executable, "-c", code, str(file)], check=True)
+    assert r" ERROR x\ud800 (root)" in file.read_text()
+
+
+_WRITES = """
+import logging, threading, warnings
+from connect_runtime.logs.log_format import log_to, process_is_about
+log_to(None, logging.INFO)
+process_is_about(connector="orders", task=2)
+warnings.warn("old")
+thread = threading.Thread(target=lambda: 1 / 0, name="reader")
+thread.start()
+thread.join()
+"""
+
+
+def test_warnings_and_ends_of_threads_are_events_of_the_connector() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WRITES],
+        env={**os.environ, log_format.VARIABLE: "json"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    warning, end = map(json.loads, done.stderr.splitlines())
+    assert (warning["level"], warning["task"]) == ("WARNING", 2)
+    assert "UserWarning: old" in warning["message"]
+    assert (end["message"], end["connector"]) == (
+        "The thread reader ended by an exception",
+        "orders",
+    )
+    assert end["exception"].endswith("ZeroDivisionError: division by zero")
 
 
 def test_text_names_connector_and_task_as_connect_does() -> None:

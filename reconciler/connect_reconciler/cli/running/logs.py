@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from connect_runtime.logs.rotation import rotate
+from connect_runtime.logs.rotation import older, rotate
 from connect_specs.diagnostics import Diagnostic, Failed
 
 LOG: Final = "runtime.log"
@@ -112,6 +112,8 @@ class _LogFile:
     at: int = 0
     rest: bytes = b""
     last: LogEvent | None = None
+    # as it was before the last read
+    older_file: tuple[int, int] | None = None
 
     def read(self) -> list[LogEvent]:
         found = list(events(self._new_lines(), self.last))
@@ -119,10 +121,16 @@ class _LogFile:
         return found
 
     def _new_lines(self) -> list[str]:
+        before, self.older_file = self.older_file, _identity(older(self.path))
+        moved = b""
         try:
             with self.path.open("rb") as log:
                 if log.seek(0, 2) < self.at:  # emptied since
-                    self.at, self.rest = 0, b""
+                    if self.older_file == before:
+                        self.rest = b""
+                    else:
+                        moved = self._moved()
+                    self.at = 0
                 log.seek(self.at)
                 new = log.read()
         except FileNotFoundError:
@@ -131,8 +139,26 @@ class _LogFile:
             what, why = "the log cannot be read", error.strerror or type(error).__name__
             raise Failed(Diagnostic("logs.unreadable", what, str(self.path), why)) from error
         self.at += len(new)
-        *lines, self.rest = (self.rest + new).split(b"\n")
+        *lines, self.rest = (self.rest + moved + new).split(b"\n")
         return [line.decode(errors="replace") for line in lines]
+
+    def _moved(self) -> bytes:
+        """Returns what was written between the last call and the rotation."""
+        try:
+            with older(self.path).open("rb") as log:
+                log.seek(self.at)
+                return log.read()
+        except OSError:
+            return b""
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    """Tells a file from the one that replaced it."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def log_files(data_folder: Path) -> tuple[Path, ...]:
