@@ -5,7 +5,8 @@ https://prometheus.io/docs/instrumenting/exposition_formats/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -14,22 +15,23 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class Families:
-    """Collects samples by metric name, in the order of their first sample."""
+    """Collects samples by metric name, in the order of their first sample. Of samples with the same
+    labels, such as those of clients with the same `client.id`, only the first is on the page, as of
+    MBeans with the same name: Prometheus reports duplicates as an error of the page."""
 
     def __init__(self) -> None:
-        self._samples: dict[str, list[str]] = {}
+        self._samples: dict[str, dict[str, Sequence[str]]] = {}
         self._summaries: set[str] = set()
 
     def add(self, name: str, value: float, labels: str = "") -> None:
         """`labels` is what `labels_text` returns."""
-        self._samples.setdefault(name, []).append(f"{name}{labels} {value}")
+        self._samples.setdefault(name, {}).setdefault(labels, (f"{name}{labels} {value}",))
 
     def add_summary(self, name: str, count: int, total: float, labels: str = "") -> None:
         """A summary without quantiles: how many there were, and their sum."""
         self._summaries.add(name)
-        self._samples.setdefault(name, []).extend(
-            (f"{name}_count{labels} {count}", f"{name}_sum{labels} {total}")
-        )
+        found = (f"{name}_count{labels} {count}", f"{name}_sum{labels} {total}")
+        self._samples.setdefault(name, {}).setdefault(labels, found)
 
     def text(self, help_of: Mapping[str, str]) -> str:
         """Returns the page. Names that end in `_total` are counters, others gauges."""
@@ -40,7 +42,7 @@ class Families:
             lines += [
                 f"# HELP {name} {help_of.get(name, name.replace('_', ' '))}",
                 f"# TYPE {name} {kind}",
-                *samples,
+                *chain.from_iterable(samples.values()),
             ]
         return "".join(f"{line}\n" for line in lines)
 

@@ -58,7 +58,7 @@ class TaskMetrics:
         self._states: dict[State, float] = defaultdict(float)
         self._state: tuple[State | None, float] = (None, clock())
         self._pending = 0
-        self._clients: dict[str, ClientReading] = {}
+        self._clients: dict[tuple[str, str], ClientReading] = {}
 
     # --- tasks of both kinds ---
 
@@ -87,7 +87,7 @@ class TaskMetrics:
             found = client_reading(kind, statistics)
         except orjson.JSONDecodeError:  # librdkafka escapes nothing, such as quotes in client.id
             return
-        self._clients[found["client_id"]] = found
+        self._clients[kind, found["client_id"]] = found
 
     def without_clients(self) -> None:
         """The Kafka clients of the task were closed."""

@@ -135,6 +135,12 @@ def test_a_failed_task_keeps_its_counts_and_its_clients() -> None:
     assert value(text, "kafka_consumer_fetch_manager_records_lag", **at) == 5
 
 
+def test_clients_with_the_same_id_are_one() -> None:
+    readings = {TaskId(NAME, number): reading() for number in range(2)}
+    text = page(Observed(view(), leading=True, leader="http://w:1", readings=readings))
+    assert value(text, "kafka_producer_outgoing_byte_total", clientid="p") == 11
+
+
 def test_a_runtime_that_does_not_lead_tells_of_no_connectors() -> None:
     text = page(Observed(view(), leading=False, leader="http://other:1"))
     assert value(text, "kafka_connect_worker_connector_count") == 0

@@ -151,6 +151,14 @@ def test_statistics_of_a_client_give_bytes_connections_and_lag(metrics: TaskMetr
     ]
 
 
+def test_a_producer_and_a_consumer_may_have_the_same_client_id(metrics: TaskMetrics) -> None:
+    statistics = {"client_id": "x", "rx_bytes": 1, "tx_bytes": 2, "brokers": {}, "topics": {}}
+    metrics.client("consumer", json.dumps(statistics))
+    metrics.client("producer", json.dumps(statistics))
+    found = values_of(metrics.reading())["clients"]
+    assert [(each["kind"], each["bytes"]) for each in found] == [("consumer", 1), ("producer", 2)]
+
+
 def test_what_is_counted_during_a_reading_does_not_fail_it(monkeypatch: pytest.MonkeyPatch) -> None:
     failures: list[BaseException] = []
     monkeypatch.setattr(threading, "excepthook", lambda hook: failures.append(hook.exc_value))
