@@ -23,6 +23,7 @@ from connect_reconciler.apply.report import (
     Started,
 )
 from connect_reconciler.model.actions import Action, subject
+from connect_reconciler.workflow.trace_sender import TraceSender
 
 if TYPE_CHECKING:
     from connect_reconciler.apply.edges import Edges
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _BAD: Final = (Outcome.FAILED, Outcome.UNKNOWN)
-_EXPORT_S: Final = 5
 _MISSING: Final = (
     "warning: the apply is not traced, because OpenTelemetry is not installed: "
     "pip install 'connect-reconciler[otel]'"
@@ -120,18 +120,19 @@ def traced(
     say: Callable[[str], None],
 ) -> ApplyReport:
     """Runs `apply`, and sends its trace if one is wanted. `say` gets a warning where OpenTelemetry
-    is not installed. An endpoint that does not answer costs seconds, and never the apply."""
+    is not installed, and where the collector did not take the trace. An endpoint that does not
+    answer costs seconds, and never the apply."""
     if not wanted(os.environ):
         return apply(edges)
     try:
-        provider = _provider()
+        sender = TraceSender()
     except ImportError:
         say(_MISSING)
         return apply(edges)
     except ValueError as error:  # such as a number that OpenTelemetry does not take
         say(f"warning: the apply is not traced: {error}")
         return apply(edges)
-    trace = ApplyTrace(provider.get_tracer("connect"), plan, _caller(os.environ))
+    trace = ApplyTrace(sender.tracer, plan, _caller(os.environ))
     settings = replace(edges.settings, progress=trace.follow(edges.settings.progress))
     report = None
     try:
@@ -139,21 +140,9 @@ def traced(
         return report
     finally:
         trace.end(report)
-        provider.force_flush(_EXPORT_S * 1000)
-        provider.shutdown()
-
-
-def _provider() -> Any:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go over it
-    named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "connect"}
-    provider = TracerProvider(resource=Resource.create(named))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=_EXPORT_S)))
-    return provider
+        why = sender.close()
+        if why:
+            say(f"warning: the trace of this apply was not sent: {why}")
 
 
 def _caller(variables: Mapping[str, str]) -> Any:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
+import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -16,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from connect_reconciler.apply.edges import Edges, Settings
 from connect_reconciler.apply.report import ApplyReport, Event
+from connect_reconciler.workflow import trace_sender
 from connect_reconciler.workflow.tracing import ApplyTrace, traced, wanted
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Location
@@ -197,6 +201,54 @@ def test_variables_that_opentelemetry_refuses_cost_the_trace_alone(
     assert traced(plan, edges(), lambda given: report, said.append) is report
     (warning,) = said
     assert warning.startswith("warning: the apply is not traced: max_queue_size")
+
+
+def unsent(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> str:
+    """The warning of an apply whose trace is not sent."""
+    monkeypatch.setenv(ENDPOINT, endpoint)
+    monkeypatch.setattr(trace_sender, "_EXPORT_S", 0.5)
+    report, said = ApplyReport("id", ()), list[str]()
+    assert traced(Applying().plan(DESIRED), edges(), lambda given: report, said.append) is report
+    (warning,) = said
+    before, _, why = warning.partition(": the trace of this apply was not sent: ")
+    assert before == "warning"
+    return why
+
+
+def test_a_collector_that_is_not_there_is_one_warning(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "no header, authorization=Basic s3cret\x01")
+    assert "Failed to export" in unsent(monkeypatch, "http://127.0.0.1:1")
+    assert capfd.readouterr().err == ""
+
+
+def test_an_endpoint_with_a_password_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    why = unsent(monkeypatch, "nonsense://user:s3cret@host")
+    assert "nonsense://user:[hidden]@host" in why
+
+
+def test_a_collector_that_answers_without_an_end_costs_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over = threading.Event()
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+            while not over.wait(0.1):
+                connection.sendall(b"x")
+
+    monkeypatch.setattr(trace_sender, "_PATIENCE_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = Thread(target=answer, args=(server,))
+        thread.start()
+        why = unsent(monkeypatch, f"http://127.0.0.1:{server.getsockname()[1]}")
+        over.set()
+        thread.join()
+    assert why == "the collector did not answer in 1 s"
 
 
 def fail(text: str) -> None:
