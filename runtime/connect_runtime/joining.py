@@ -15,7 +15,7 @@ from math import inf
 
 from connect_runtime.kafka.client_checks import check_worker_clients
 from connect_runtime.kafka.clients import check_reachable
-from connect_runtime.kafka.election import ApacheGroup, find_leader
+from connect_runtime.kafka.election import GroupTaken, find_leader
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.rights import READ, WRITE, check_rights
 from connect_runtime.settings.worker_config import SMALL_SEGMENTS, TopicSettings, WorkerConfig
@@ -57,8 +57,8 @@ def find_kafka(config: WorkerConfig) -> str:
 
 
 def find_cluster(config: WorkerConfig) -> str:
-    """Returns the Kafka cluster's id. Raises Unreachable, also if Apache's workers use the group,
-    and Invalid for invalid client properties.
+    """Returns the Kafka cluster's id. Raises Unreachable, also if Apache's workers or another
+    cluster use the group, and Invalid for invalid client properties.
 
     Killed workers stay members for one session; this waits for that long.
     """
@@ -69,13 +69,13 @@ def find_cluster(config: WorkerConfig) -> str:
         try:
             find_leader(config.client, config.group_id, config.topics.config, 0.0)
             return cluster_id
-        except ApacheGroup:
+        except GroupTaken as taken:
             if time.monotonic() > deadline:
                 raise
-        if not warned:
-            text = "Apache's workers are in group %s; waiting up to %.0f s for them to leave"
-            _log.warning(text, config.group_id, _SESSION_S)
-            warned = True
+            if not warned:
+                text = "%s: %s; waiting up to %.0f s for its members to leave"
+                _log.warning(text, config.group_id, taken.diagnostics[0].what, _SESSION_S)
+                warned = True
         time.sleep(_RETRY_S)
 
 

@@ -63,7 +63,11 @@ _SETTINGS = {
 }
 
 
-class ApacheGroup(Unreachable):
+class GroupTaken(Unreachable):
+    """The group belongs to others."""
+
+
+class ApacheGroup(GroupTaken):
     """The group's members are Apache's Connect workers."""
 
 
@@ -241,7 +245,8 @@ def find_leader(
     """Returns the leader, None if there is none. Waits up to `timeout_s` for an election in
     progress.
 
-    Raises ApacheGroup if Apache's workers are members of the group.
+    Raises ApacheGroup if Apache's workers are members of the group, and GroupTaken if a member
+    leads by another topic: two leaders of one group would fence each other for ever.
     """
     with Coordinators(properties) as coordinators:
         return leader_of(coordinators, properties, group, topic, timeout_s)
@@ -268,10 +273,14 @@ def leader_of(
                 time.sleep(_RETRY_S)
                 continue
             raise as_failure(found, "The group cannot be read", group)
+        others: list[str] = []
         for member in found.members:
             owned = member.assignment.topic_partitions if member.assignment else ()
             if any((at.topic, at.partition) == (topic, 0) for at in owned):
                 return Leader(identity=member.client_id, host=member.host.lstrip("/"))
+            others += (f"{member.client_id}, with {at.topic}" for at in owned if at.topic != topic)
+        if others:
+            raise _of_other_topics(group, topic, others[0])
         settled = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
         if found.state in settled or time.monotonic() > deadline:
             return None
@@ -295,6 +304,18 @@ def _is_empty(client: AdminClient, group: str) -> bool:
         raise as_failure(error_of(exception), "The group cannot be read", group) from None
     # a group that is not listed is not known to be empty
     return bool(found) and all(each.error is None and not each.members for each in found)
+
+
+def _of_other_topics(group: str, topic: str, other: str) -> GroupTaken:
+    return GroupTaken(
+        Diagnostic(
+            "cluster.other-topics",
+            f"Another cluster uses this group.id: {other} in place of {topic}",
+            group,
+            hint="Give each cluster a group.id of its own, and all workers of one cluster the same "
+            "config.storage.topic.",
+        )
+    )
 
 
 def _apache_group(group: str) -> ApacheGroup:

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 
 from connect_runtime.kafka import clients, election
-from connect_runtime.kafka.election import Election, Leader, find_leader
+from connect_runtime.kafka.election import Election, GroupTaken, Leader, find_leader
 from connect_specs.diagnostics import Unreachable
 from support.broker import BrokerAddress, create_topic
 from support.oracle import Oracle
@@ -81,6 +81,16 @@ def test_the_first_leads_and_a_second_does_not_take_over(
     wait_until(settled, what="the second to join")
     assert first.term == 1
     assert find_leader(kafka, topic, topic, 5) == Leader("http://one:1", "127.0.0.1")
+
+
+def test_a_group_whose_leader_leads_by_another_topic_belongs_to_another_cluster(
+    kafka: dict[str, str], topic: str, stand: Stand
+) -> None:
+    """As with a worker file that was copied and given other topics: both would fence each other."""
+    first = stand("http://one:1")
+    wait_until(lambda: poll_all(first) == [True], what="the first to lead")
+    with pytest.raises(GroupTaken, match=f"http://one:1, with {topic} in place of other"):
+        find_leader(kafka, topic, "other", 5)
 
 
 def test_closing_hands_over_at_once(kafka: dict[str, str], topic: str, stand: Stand) -> None:
