@@ -27,13 +27,15 @@ from support.wait import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-# As Spark starts its daemon, but for what serves Spark
+# As Spark starts its daemon, but for what serves Spark; with a task that never notices its end
 DAEMON = """\
 import os, signal
 from connect_runtime.spark import node_watch
-node_watch._LOOK_EVERY_S = 0.05
+node_watch._LOOK_EVERY_S, node_watch.DRAIN_S = 0.05, -0.5
 node_watch.start()
 os.setpgid(0, 0)
+if os.fork() == 0:
+    os.setpgid(0, 0)
 signal.pause()
 """
 
