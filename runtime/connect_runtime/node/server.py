@@ -147,4 +147,4 @@ def _service_for(request: Request, properties: Mapping[str, str]) -> Service:
         case ReadOffsets(topic=topic):
             return Rounds("read-offsets", lambda: Reads(topic, properties, changed_connector))
         case WriteStatus():
-            return Rounds("write-statuses", lambda: Statuses(properties))
+            return Statuses(properties)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -55,25 +54,26 @@ class KafkaStatuses:
 
     def write(self, record: NewRecord) -> Unwritten | None:
         """Returns None when Kafka has the record."""
-        return self.write_all([record])[0]
-
-    def write_all(self, records: Sequence[NewRecord]) -> list[Unwritten | None]:
-        """Returns for each record None when Kafka has it, in order."""
-        unwritten: list[Unwritten | None] = [_UNANSWERED] * len(records)
-
-        def delivered(number: int, error: KafkaError | None, _: Any) -> None:
-            unwritten[number] = None if error is None else _because_of(error)
-
-        for number, record in enumerate(records):
-            try:
-                self._producer.produce(
-                    record.topic, record.value, record.key, on_delivery=partial(delivered, number)
-                )
-            except KafkaException as error:
-                unwritten[number] = _because_of(error_of(error))
+        found: list[Unwritten | None] = [_UNANSWERED]
+        self.begin(record, found.append)
         # longer than a message may take, so it is answered by then, unless this process was frozen
         self._producer.flush(TRY_S + 1)
-        return unwritten
+        return found[-1]
+
+    def begin(self, record: NewRecord, told: Callable[[Unwritten | None], None]) -> None:
+        """Calls `told` from within `serve`, or at once, with what `write` would return."""
+
+        def delivered(error: KafkaError | None, _: Any) -> None:
+            told(None if error is None else _because_of(error))
+
+        try:
+            self._producer.produce(record.topic, record.value, record.key, on_delivery=delivered)
+        except KafkaException as error:
+            told(_because_of(error_of(error)))
+
+    def serve(self, wait_s: float) -> None:
+        """Waits so long for Kafka's next answers."""
+        self._producer.poll(wait_s)
 
     def close(self) -> None:
         """Ends the producer, with what it could not deliver."""

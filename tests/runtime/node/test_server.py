@@ -9,13 +9,13 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pytest
 
 from connect_runtime.node import door as node_door
-from connect_runtime.node import rounds, server
+from connect_runtime.node import rounds, server, statuses
 from connect_runtime.node.asking import Asking, file_of
 from connect_runtime.node.door import (
     Follow,
@@ -28,8 +28,9 @@ from connect_runtime.node.door import (
 from connect_runtime.node.following import Following
 from connect_runtime.node.rounds import Rounds
 from connect_runtime.storage.line_socket import LineSocket
-from connect_runtime.storage.log import LogRecord
+from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.served_messages import records_of
+from connect_runtime.tasks.status_writer import Unwritten, unwritten_of
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from support.wait import wait_until
 
@@ -357,3 +358,41 @@ def test_only_so_many_tasks_are_served_as_descriptors_are_left_over(slow: Slow) 
         each.close()
     slow.go.set()
     assert Ask("a").answered() is not None
+
+
+class Silent:
+    """A Kafka that answers at once, but for statuses of the key `stuck`, which it never has."""
+
+    def __init__(self, _: object) -> None:
+        self.told: list[Callable[[Unwritten | None], None]] = []
+
+    def begin(self, record: NewRecord, told: Callable[[Unwritten | None], None]) -> None:
+        if record.key != b"stuck":
+            self.told.append(told)
+
+    def serve(self, wait_s: float) -> None:
+        for told in self.told:
+            told(None)
+        self.told.clear()
+
+    def close(self) -> None: ...
+
+
+def test_a_status_that_kafka_does_not_take_holds_up_no_other(
+    slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one in a partition without a leader."""
+    monkeypatch.setattr(statuses, "KafkaStatuses", Silent)
+    service = statuses.Statuses({})
+    monkeypatch.setattr(server, "_service_for", lambda *_: service)
+    stuck = node_door.begin(WriteStatus("t", "stuck", "v", time.monotonic() + 600), {})
+    assert stuck is not None
+    wait_until(lambda: service._in_flight, what="the first")
+    for key in ("a", "b"):
+        answer = node_door.ask(WriteStatus("t", key, "v", time.monotonic() + 600), {})
+        assert answer is not None
+        assert unwritten_of(answer) is None
+    stuck.settimeout(END_S)
+    assert stuck.recv(1) == b".", "it hears that it is not forgotten"
+    stuck.close()
+    wait_until(lambda: not service._in_flight, what="it to be forgotten")
