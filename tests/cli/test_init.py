@@ -57,7 +57,7 @@ def test_a_full_disk_leaves_nothing_of_init(
 
     def full(file: Path, content: str, **more: int) -> None:
         if file.name == "lines.txt":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f".{file.name}.new")
         write(file, content, **more)
 
     monkeypatch.setattr(project_files, "replace_file", full)

@@ -124,12 +124,12 @@ def written(
 
 
 def not_written(what: str, file: Path, error: OSError, code: str = "file.unwritable") -> Invalid:
-    """The error for a file that the user named."""
+    """The error for a file that the user named; the system may name another, half-written one."""
     why = error.strerror or type(error).__name__
     hint = "name a file in a folder that exists and that you may write to"
     if error.errno in NO_SPACE:
         hint = "free some space, and run this again"
-    return Invalid(Diagnostic(code, what, Location(str(error.filename or file)), why, hint))
+    return Invalid(Diagnostic(code, what, Location(str(file)), why, hint))
 
 
 def _restore(before: Mapping[Path, bytes | None], created: Sequence[Path]) -> None:
