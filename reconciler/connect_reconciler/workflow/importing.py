@@ -120,7 +120,8 @@ def _problems(
             )
         elif owner not in (None, desired.project):
             what = f"the connector belongs to project {owner}"
-            yield Diagnostic("import.other-project", what, name)
+            hint = "a connector has one owner: change its spec in that project"
+            yield Diagnostic("import.other-project", what, name, hint=hint)
         elif spec is not None and not again:
             what = f"the connector {name!r} has a spec already"
             hint = "--force writes it again, as it is on the cluster"
@@ -131,10 +132,8 @@ def read_back(project: Project, before: Desired, found: Mapping[str, Imported]) 
     """The specs just written, as every later plan will read them. Raises Invalid."""
     desired = load_specs(project)
     lost = before.connectors.keys() - desired.connectors.keys()
-    problems = [
-        Diagnostic("import.lost", "its spec was in a file that would be overwritten", name)
-        for name in sorted(lost)
-    ]
+    what, hint = "its spec was in a file that would be overwritten", "name a folder with --out"
+    problems = [Diagnostic("import.lost", what, name, hint=hint) for name in sorted(lost)]
     for name, each in found.items():
         spec = desired.connectors.get(name)
         if spec is None:

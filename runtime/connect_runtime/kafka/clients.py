@@ -25,7 +25,15 @@ from confluent_kafka.admin import AdminClient
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.client_config import ClientConfig, client_config
 from connect_runtime.kafka.client_limits import within_limits
-from connect_runtime.kafka.errors import AUTHENTICATION, REACH_HINT, SPECIFIC, TLS, error_of, reason
+from connect_runtime.kafka.errors import (
+    AUTHENTICATION,
+    REACH_HINT,
+    SPECIFIC,
+    TLS,
+    error_of,
+    login_refused,
+    reason,
+)
 from connect_runtime.kafka.outages import ClusterLog
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 
@@ -176,15 +184,7 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
         client.poll(_RETRY_S)
         refused = next((error for error in seen if error.code() in AUTHENTICATION), None)
         if refused is not None:
-            raise Unreachable(
-                Diagnostic(
-                    "kafka.authentication",
-                    "Kafka refuses the login",
-                    address,
-                    reason(refused),
-                    "Check sasl.mechanism and sasl.jaas.config.",
-                )
-            )
+            raise login_refused(refused, address)
         if time.monotonic() >= deadline:
             raise _unreachable(properties, seen)
         request_s *= 2

@@ -201,12 +201,16 @@ def is_denied(error: ConnectError) -> bool:
     return any(each.code == DENIED for each in error.diagnostics)
 
 
+def login_refused(error: KafkaError, where: str) -> Unreachable:
+    """Returns the error to raise when Kafka refuses the login at `where`."""
+    what, hint = "Kafka refuses the login", "Check sasl.mechanism and sasl.jaas.config."
+    return Unreachable(Diagnostic("kafka.authentication", what, where, reason(error), hint))
+
+
 def as_failure(error: KafkaError, what: str, where: str) -> Unreachable | Failed:
     """Returns the error to raise when `what` failed at `where`, a topic, group or address."""
     if error.code() in AUTHENTICATION:
-        return Unreachable(
-            Diagnostic("kafka.authentication", "Kafka refuses the login", where, reason(error))
-        )
+        return login_refused(error, where)
     if error.code() in REFUSED:
         return Unreachable(Diagnostic(DENIED, what, where, reason(error), RIGHTS_HINT))
     if error.code() in SILENT:

@@ -183,11 +183,11 @@ class RestClient:
                 raise refused(request, response, self._login_hint)
             what = f"a proxy or load balancer in front of the cluster gave up on {method} {path}"
             why = in_words(request, response)
-            raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, why))
+            raise self._unknown(what, why)
         text = connects_text(response) or ""
         if response.status_code == 500 and unanswered_by_leader(text):
             what = f"the cluster's leader did not answer to {method} {path}: it may have done it"
-            raise OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, text))
+            raise self._unknown(what, text)
         return self._body(request, response, expect)
 
     def _got(self, request: Asked, *, exists: bool, once: bool = False) -> httpx.Response:
@@ -260,9 +260,11 @@ class RestClient:
             if _tls_refusal(error) is not None:
                 raise self._unreachable(error) from error
             what = f"no answer came to {request.method} {request.path}: it may have taken place"
-            raise OutcomeUnknown(
-                Diagnostic("cluster.no-answer", what, self._shown, _why(error))
-            ) from error
+            raise self._unknown(what, _why(error)) from error
+
+    def _unknown(self, what: str, why: str) -> OutcomeUnknown:
+        hint = "`connect status` shows whether it has"
+        return OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, why, hint))
 
     def _sent(self, request: Asked) -> httpx.Response:
         """What answered, as soon as anyone takes the connection. Raises Unreachable for nobody."""
