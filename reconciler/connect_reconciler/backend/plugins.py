@@ -111,31 +111,6 @@ class InstalledPlugins:
             return None
 
 
-class SourceDefinitions:
-    """Implements `Definitions` with a source, which is asked for each plugin once."""
-
-    def __init__(self, source: PluginSource) -> None:
-        self._source = source
-        self._listed: PluginSet | None = None
-        self._asked: dict[str, PluginDefinition] = {}
-
-    def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        plugin = self._all().find(name, types)
-        if plugin is None:
-            return None
-        if plugin.class_name not in self._asked:
-            self._asked[plugin.class_name] = _with_keys(plugin, self._source)
-        return replace(self._asked[plugin.class_name], type=plugin.type)
-
-    def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
-        return self._all().class_names(types)
-
-    def _all(self) -> PluginSet:
-        if self._listed is None:
-            self._listed = _listed(self._source)
-        return self._listed
-
-
 def locked(source: PluginSource, desired: Desired) -> PluginSet:
     """What a lock holds: all connectors, and the other plugins that the specs name."""
     listed = _listed(source)
@@ -244,33 +219,50 @@ class ChainedDefinitions:
 
 
 class ClusterDefinitions:
-    """Implements `Definitions` with a cluster, connected to when it is first needed."""
+    """Implements `Definitions` with a cluster, connected to when it is first needed, and asked for
+    each plugin once. One that does not answer knows none."""
 
     def __init__(self, connect: Callable[[], RestClient | None]) -> None:
         self._connect = connect
-        self._cluster: SourceDefinitions | None = None
+        self._source: RestPlugins | None = None
+        self._listed = PluginSet()
+        self._keyed: dict[str, PluginDefinition] = {}
         self._gone = False
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        return self._asked(lambda cluster: cluster.find(name, types), None)
+        def ask(source: RestPlugins) -> PluginDefinition | None:
+            plugin = self._listed.find(name, types)
+            if plugin is None:
+                return None
+            if plugin.class_name not in self._keyed:
+                self._keyed[plugin.class_name] = _with_keys(plugin, source)
+            return replace(self._keyed[plugin.class_name], type=plugin.type)
+
+        return self._asked(ask, None)
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
-        return self._asked(lambda cluster: cluster.class_names(types), frozenset[str]())
+        return self._asked(lambda _: self._listed.class_names(types), frozenset[str]())
 
-    def _asked(self, ask: Callable[[SourceDefinitions], T], otherwise: T) -> T:
+    def _asked(self, ask: Callable[[RestPlugins], T], otherwise: T) -> T:
         if self._gone:
             return otherwise
         try:
-            if self._cluster is None:
-                client = self._connect()
-                self._gone = client is None
-                if client is None:
-                    return otherwise
-                self._cluster = SourceDefinitions(RestPlugins(client))
-            return ask(self._cluster)
+            source = self._source or self._opened()
+            if source is not None:
+                return ask(source)
         except (ConnectError, RequestError):
-            self._gone = True
-            return otherwise
+            pass
+        self._gone = True
+        return otherwise
+
+    def _opened(self) -> RestPlugins | None:
+        client = self._connect()
+        if client is None:
+            return None
+        source = RestPlugins(client)
+        self._listed = _listed(source)
+        self._source = source
+        return source
 
 
 def local_definitions(project: Project) -> Definitions:
