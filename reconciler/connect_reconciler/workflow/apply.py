@@ -4,7 +4,7 @@ where that is wanted."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -230,8 +230,6 @@ def edges_for(
     Raises LeaseRefused while another apply runs.
     """
     worker = backend.project.worker
-    # What a project says of workers that are not ours is not validated before a rollback
-    commits_ms = whole_number(worker.get(COMMITS, ""))
     settings = Settings(
         by=who(),
         stop=lambda: stop is not None and stop.is_set(),
@@ -241,7 +239,7 @@ def edges_for(
             health_s=choices.health_timeout,
             healthy_s=choices.healthy_for,
             settle_s=choices.settle,
-            commits_s=(_COMMITS_MS if commits_ms is None else commits_ms) / 1000,
+            commits_s=_commits_s(worker),
         ),
     )
     at_once = nullcontext if user is None else user.at_once
@@ -253,3 +251,10 @@ def edges_for(
         nullcontext(settings.progress) if user is None else user.progress() as told,
     ):
         yield edges_over(connection, replace(settings, progress=told), worker)
+
+
+def _commits_s(worker: Mapping[str, str]) -> float:
+    """How often sinks commit. What a project says of workers that are not ours is not validated
+    before a rollback."""
+    given_ms = whole_number(worker.get(COMMITS, ""))
+    return (_COMMITS_MS if given_ms is None else given_ms) / 1000

@@ -269,9 +269,9 @@ def test_ctrl_c_before_a_rollback_does_not_lose_the_report(
     assert [each.code for each in ended.undone.errors] == ["rollback.interrupted"]
 
 
-@pytest.mark.parametrize(("text", "found"), [("500", 500), ("10s", 7), ("", 7), ("9" * 5000, 7)])
-def test_an_interval_of_workers_that_is_none_ends_no_rollback(text: str, found: int) -> None:
-    assert apply._whole(text, 7) == found
+@pytest.mark.parametrize(("text", "found"), [("500", 0.5), ("10s", 60), ("", 60), ("9" * 5000, 60)])
+def test_an_interval_of_workers_that_is_none_ends_no_rollback(text: str, found: float) -> None:
+    assert apply._commits_s({"offset.flush.interval.ms": text}) == found
 
 
 def test_what_is_new_after_a_killed_apply_needs_someone_to_ask(
