@@ -40,12 +40,20 @@ class Authority:
 
     def sign(self, name: str) -> Certificate:
         """A certificate for 127.0.0.1, by which a server or a client says who it is."""
+        names = "subjectAltName=IP:127.0.0.1,DNS:localhost"
+        return self._signed(name, "basicConstraints=critical,CA:FALSE", names)
+
+    def delegate(self, name: str) -> "Authority":
+        """An authority whose certificate this one signed."""
+        made = self._signed(name, "basicConstraints=critical,CA:TRUE", "keyUsage=keyCertSign")
+        return Authority(self.folder, made)
+
+    def _signed(self, name: str, *extensions: str) -> Certificate:
         made = Certificate(self.folder / f"{name}.pem", self.folder / f"{name}.key")
         _openssl(
             *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
             *("-days", "2", "-subj", f"/CN={name}"),
-            *("-addext", "basicConstraints=critical,CA:FALSE"),
-            *("-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"),
+            *(word for each in extensions for word in ("-addext", each)),
             *("-CA", str(self.own.certificate), "-CAkey", str(self.own.key)),
             *("-keyout", str(made.key), "-out", str(made.certificate)),
         )

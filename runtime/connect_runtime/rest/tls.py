@@ -97,8 +97,7 @@ def command_context(properties: Mapping[str, str]) -> ssl.SSLContext:
         _load_chain(context, chain)
     _trust(context, tls, ssl.Purpose.SERVER_AUTH)
     if chain is not None and not tls.has_trust_store:
-        context.load_verify_locations(cadata=_pem(chain.certificates))
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        _trust_certificates(context, chain.certificates)
     _algorithms(context, tls)
     return context
 
@@ -268,7 +267,14 @@ def _trust(context: ssl.SSLContext, tls: _Properties, purpose: ssl.Purpose) -> N
     if trusted is None:
         context.load_default_certs(purpose)
     else:
-        context.load_verify_locations(cadata=_pem(trusted))
+        _trust_certificates(context, trusted)
+
+
+def _trust_certificates(context: ssl.SSLContext, certificates: Sequence[Any]) -> None:
+    """Trusts each, also those that others signed, as Java does: a client's own, or of an authority
+    below another one."""
+    context.load_verify_locations(cadata=_pem(certificates))
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
 def _pem(certificates: Sequence[Any]) -> str:

@@ -179,6 +179,26 @@ def test_client_certificates(files: Files, trust: str) -> None:
                         ask(url, context)
 
 
+def test_a_trust_store_may_hold_what_others_signed(files: Files) -> None:
+    """As of Java's workers: a client's own certificate, or an authority below another one."""
+    below = files.authority.delegate("below")
+    client = below.sign("client-of-below")
+    mutual = {
+        **key_store(files, "PEM"),
+        "ssl.client.auth": "required",
+        "ssl.truststore.type": "PEM",
+    }
+    for trusted, taken in ((below.own, True), (client, True), (files.client, False)):
+        presented = files.trusting(with_certificate=False)
+        presented.load_cert_chain(client.certificate, client.key)
+        with https({**mutual, "ssl.truststore.location": str(trusted.certificate)}) as url:
+            if taken:
+                assert ask(url, presented).status_code == 201
+            else:
+                with pytest.raises(httpx.TransportError):
+                    ask(url, presented)
+
+
 def test_half_open_handshakes_keep_no_client_out(files: Files) -> None:
     """Neither those that send nothing, nor those that stop halfway: they count as connections."""
     limits = ConnectionLimits(count=20)
