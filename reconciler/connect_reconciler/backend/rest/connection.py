@@ -68,6 +68,9 @@ def _tls(target: RestTarget) -> ssl.SSLContext:
         return runtime_tls(target.ssl)
     try:
         context = ssl.create_default_context(cafile=target.ca_file)
+        if target.ca_file is not None:
+            # the file may hold the worker's own certificate, or an authority below another one
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if target.cert_file is not None:
             context.load_cert_chain(target.cert_file, target.key_file)
     except OSError as error:

@@ -77,6 +77,10 @@ def test_an_authority_of_ones_own_is_trusted(https: str, authority: Authority) -
     assert read(RestTarget(https, ca_file=authority.own.certificate))["path"] == "/connectors"
 
 
+def test_the_workers_own_certificate_is_trusted(https: str, server: Certificate) -> None:
+    assert read(RestTarget(https, ca_file=server.certificate))["path"] == "/connectors"
+
+
 def test_an_authority_that_nobody_named_is_not(https: str, tmp_path: Path) -> None:
     other = Authority.make(tmp_path, "other")
     for target in (RestTarget(https), RestTarget(https, ca_file=other.own.certificate)):
