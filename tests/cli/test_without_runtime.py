@@ -14,7 +14,7 @@ import connect_runtime
 import connect_specs
 
 ABSENT = ("pyspark", "py4j", "cryptography")
-HINT = "  hint: pip install 'connect-reconciler[runtime]'\n"
+HINT = "  hint: pip install '.[runtime]' in the folder of connect's sources\n"
 
 
 @pytest.fixture

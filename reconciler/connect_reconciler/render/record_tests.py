@@ -38,7 +38,7 @@ def results_text(results: Sequence[TestResult], paint: Style) -> str:
             if not each.mismatches:
                 lines.append(f"  {paint.paint('add', 'ok')}    {one_line(each.name)}")
                 continue
-            place = paint.paint("note", f"({each.where})")
+            place = paint.paint("note", one_line(f"({each.where})"))
             lines.append(f"  {paint.paint('error', 'FAIL')}  {one_line(each.name)} {place}")
             lines += [f"          {one_line(str(mismatch))}" for mismatch in each.mismatches]
     lines.append(summary(results))

@@ -33,7 +33,7 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 _BAD: Final = (Outcome.FAILED, Outcome.UNKNOWN)
 _MISSING: Final = (
     "warning: the apply is not traced, because OpenTelemetry is not installed: "
-    "pip install 'connect-reconciler[otel]'"
+    "pip install '.[otel]' in the folder of connect's sources"
 )
 
 

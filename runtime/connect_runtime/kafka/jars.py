@@ -196,7 +196,7 @@ def _find_ivy() -> Path:
             return ivy
     raise JarsError(
         "Kafka's jars are fetched with the Ivy in PySpark, which is not installed",
-        hint="pip install 'connect-reconciler[runtime]'",
+        hint="pip install '.[runtime]' in the folder of connect's sources",
     )
 
 

@@ -189,7 +189,7 @@ def test_where_it_is_not_installed_the_apply_runs_with_a_warning(
     monkeypatch.setattr(builtins, "__import__", without_opentelemetry(missing))
     assert traced(plan, edges(), lambda given: report, said.append) is report
     (warning,) = said
-    assert "pip install 'connect-reconciler[otel]'" in warning
+    assert "pip install '.[otel]'" in warning
 
 
 def test_variables_that_opentelemetry_refuses_cost_the_trace_alone(

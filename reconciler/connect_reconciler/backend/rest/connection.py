@@ -91,7 +91,7 @@ def runtime_tls(properties: Mapping[str, str]) -> ssl.SSLContext:
         return command_context(properties)
     except ImportError:
         what = "the key stores of the runtime cannot be read: cryptography is not installed"
-        hint = "pip install 'connect-reconciler[runtime]'"
+        hint = "pip install '.[runtime]' in the folder of connect's sources"
         raise Invalid(Diagnostic("runtime.not-installed", what, hint=hint)) from None
 
 

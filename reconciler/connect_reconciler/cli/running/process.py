@@ -150,7 +150,7 @@ def ensure_runtime_installed() -> None:
     if missing:
         what = f"connectors cannot be run here: {' and '.join(missing)} not installed"
         why = "planning and applying do not need them, so they are an extra of this package"
-        hint = "pip install 'connect-reconciler[runtime]'"
+        hint = "pip install '.[runtime]' in the folder of connect's sources"
         raise Invalid(Diagnostic("runtime.not-installed", what, why=why, hint=hint))
 
 
