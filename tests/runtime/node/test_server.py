@@ -392,6 +392,7 @@ def test_a_status_that_kafka_does_not_take_holds_up_no_other(
         answer = node_door.ask(WriteStatus("t", key, "v", time.monotonic() + 600), {})
         assert answer is not None
         assert unwritten_of(answer) is None
+    assert len(service._in_flight) == 1, "nobody waited for it"
     stuck.settimeout(END_S)
     assert stuck.recv(1) == b".", "it hears that it is not forgotten"
     stuck.close()
