@@ -69,7 +69,7 @@ def next_look(view: View, now: float) -> float:
     return min((at for at in (*runs, *instances, *failures) if at > now), default=math.inf)
 
 
-_TIMED = (RunPhase.STOPPING, RunPhase.ENDED)
+_TIMED = (RunPhase.STOPPING, RunPhase.KILLED, RunPhase.ENDED)
 
 
 def _by_connector(view: View, names: Collection[str] | None) -> dict[str, list[TaskId]]:

@@ -104,7 +104,7 @@ def tasks_of_failed(
     of ended ones."""
     for task in ids:
         run, said = view.runs.get(task), view.status.tasks.get(task)
-        if run is not None and run.phase is RunPhase.STOPPING:
+        if run is not None and run.phase in (RunPhase.STOPPING, RunPhase.KILLED):
             yield from end(run, now)
         elif (run is not None and run.active) or may_write(view, state, task) is not None:
             continue
@@ -116,11 +116,12 @@ def tasks_of_failed(
 
 
 def end(run: Run, now: float) -> Iterator[Effect]:
-    """Returns the next step to end an attempt: ask, kill, forget."""
+    """Returns the next step to end an attempt: ask, kill, forget. A kill is repeated until its end
+    is reported: Spark may have missed it."""
     match run.phase:
         case RunPhase.LAUNCHED:
             yield StopRun(run.id)
-        case RunPhase.STOPPING if now >= run.deadline:
+        case RunPhase.STOPPING | RunPhase.KILLED if now >= run.deadline:
             yield KillRun(run.id)
         case RunPhase.ENDED:
             yield ForgetRun(run.id)
@@ -180,7 +181,7 @@ def _run(
     match run.phase:
         case RunPhase.LAUNCHED if run.state is not state.target:
             yield Reassign(run.id, state.target)
-        case RunPhase.STOPPING:
+        case RunPhase.STOPPING | RunPhase.KILLED:
             yield from end(run, now)
         case RunPhase.ENDED if may_write(view, state, run.id) is not None:
             wanted.append(Launch(run.id, state.generation, state.target, run.failures))

@@ -61,8 +61,8 @@ class RunPhase(Enum):
 @dataclass(frozen=True, slots=True)
 class Run:
     """One attempt at a task. `failures` counts attempts in a row that were lost or fenced;
-    `deadline` is when a STOPPING one is killed, or an ENDED one may be launched again (seconds of
-    the herder's clock)."""
+    `deadline` is when a STOPPING one is killed, a KILLED one once more, or an ENDED one may be
+    launched again (seconds of the herder's clock)."""
 
     id: TaskId
     attempt: int

@@ -72,6 +72,8 @@ _SETTLED_S = 60.0
 # Connect.
 _START_S = 300.0
 _STOP_S = 5.0
+# An attempt that has not ended by then is killed again.
+_KILLED_S = 15.0
 # After a lost term: by then the new leader has superseded our attempts, and they have ended.
 _SUPERSEDED_S = 60.0
 
@@ -310,7 +312,8 @@ class Worker:
                 deadline = now + self.settings.graceful_s
                 self._set(replace(self.runs[task], phase=RunPhase.STOPPING, deadline=deadline))
             case KillRun(task=task):
-                self._set(replace(self.runs[task], phase=RunPhase.KILLED))
+                deadline = now + _KILLED_S
+                self._set(replace(self.runs[task], phase=RunPhase.KILLED, deadline=deadline))
                 if self._launcher is not None:
                     self._launcher.kill(task, self.runs[task].attempt)
             case ForgetRun(task=task):

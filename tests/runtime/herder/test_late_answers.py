@@ -244,6 +244,28 @@ def test_a_task_that_takes_its_executor_with_it_lets_the_others_get_on() -> None
     assert longest > 10
 
 
+def test_a_kill_that_is_missed_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the attempt would keep its slot, and its task never start again."""
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(), None)
+    cluster.settle()
+    [hung] = runtime.launcher.live
+    hung.hung = True
+    kill, missed = runtime.launcher.kill, []
+
+    def misses_the_first(task: TaskId, attempt: int) -> None:
+        if missed:
+            kill(task, attempt)
+        missed.append(attempt)
+
+    monkeypatch.setattr(runtime.launcher, "kill", misses_the_first)
+    runtime.verbs.restart("c", include_tasks=True)
+    cluster.settle()
+    assert len(missed) == 2
+    assert [each.hung for each in runtime.launcher.live] == [False]
+
+
 def test_an_attempt_that_hangs_after_a_lost_term_is_killed_and_counts_until_then() -> None:
     cluster = MemoryCluster()
     first, second = cluster.leader(slots=1), cluster.runtime(slots=1)
