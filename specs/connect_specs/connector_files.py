@@ -68,12 +68,19 @@ def read_connector_files(files: Iterable[Path], folder: Path) -> tuple[FirstConn
 def _read(path: Path, file: str, problems: list[Diagnostic]) -> FirstConnector | None:
     data = read_bytes(path, file)
     # nearly any text is Java properties, so JSON comes first
-    is_json = data.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")
+    is_json = data.removeprefix(codecs.BOM_UTF8).lstrip().startswith((b"{", b"["))
     text = decoded(data, file, latin1_fallback=not is_json)
     parsed = (parse_json if is_json else parse_properties)(text, file)
     problems.extend(parsed.problems)
-    node = parsed.documents[0] if parsed.documents else None
-    if parsed.problems or not isinstance(node, Map):
+    if parsed.problems:
+        return None
+    (node,) = parsed.documents
+    if not isinstance(node, Map):
+        what, hint = (
+            "a connector file holds one JSON object",
+            "write each connector into its own file",
+        )
+        problems.append(Diagnostic("connector.not-one", what, node.where, hint=hint))
         return None
     if isinstance(node.get(_CONFIG), Map):
         return _from_request(node, file, problems)

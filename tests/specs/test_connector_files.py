@@ -83,7 +83,8 @@ def test_numbers_are_taken_as_written(tmp_path: Path) -> None:
         ("name=a/b\n", "connector.bad-name", "a:1:6"),
         ("name=\n", "spec.bad-name", "a:1:6"),
         ("", "connector.no-name", "a:1:1"),
-        ("[1]", "connector.no-name", "a:1:1"),
+        # what `connect export` writes of several connectors
+        ('\n[{"name": "a"}]', "connector.not-one", "a:2:1"),
     ],
 )
 def test_mistakes_are_told_with_their_places(
