@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from glob import escape
 
 from connect_reconciler.model.live import Live
 from connect_specs.counting import listed
@@ -30,6 +31,11 @@ class Scope:
 
     targets: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+
+    @classmethod
+    def exactly(cls, names: Iterable[str]) -> Scope:
+        """The connectors of these names."""
+        return cls(tuple(escape(name) for name in dict.fromkeys(names)))
 
     @property
     def whole(self) -> bool:

@@ -8,7 +8,6 @@ those that `to` stands for now.
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import groupby
@@ -47,7 +46,7 @@ def scope_of_saved(saved: Plan, desired: Desired, live: Live) -> Scope:
     if strangers:
         what = "the plan changes it, and neither a spec nor the ledger has it in this project"
         raise Stale(*(Diagnostic("stale.specs", what, name, hint=_HINT) for name in strangers))
-    return Scope(tuple(glob.escape(name) for name in names))
+    return Scope.exactly(names)
 
 
 def planned_again(

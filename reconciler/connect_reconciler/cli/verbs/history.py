@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from connect_reconciler.ledger.journal import Journal
     from connect_reconciler.ledger.topic import LedgerSnapshot
     from connect_reconciler.model.plan import Plan
-    from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Project
 
 
@@ -140,6 +138,7 @@ def rollback(
     from connect_reconciler.cli.apply_report import run_of
     from connect_reconciler.cli.plan_output import show_and_save
     from connect_reconciler.cli.terminal import Terminal, backend_for, ensure_agreement
+    from connect_reconciler.plan.scope import Scope
     from connect_reconciler.workflow.apply import ApplyRun
     from connect_reconciler.workflow.planning import policies_of
     from connect_reconciler.workflow.rollback import FromSnapshots, specs_if_readable
@@ -156,7 +155,7 @@ def rollback(
     if file is not None:
         opt.ensure_whole(scope)
         saved = _saved(call.path(file), apply_id)
-        scope = _scope_of(saved)
+        scope = Scope.exactly(each.connector for each in saved.actions)
     run = run_of(call, project, asked, file, ("rollback", apply_id))
     waits = bool(lock_timeout) and not only_plan
     with backend_for(run, project, waits=waits, takeover=takes_over) as (backend, lease):
@@ -185,10 +184,3 @@ def _saved(file: Path, apply_id: str) -> Plan:
         hint = "`connect show FILE` shows what it does"
         raise Invalid(Diagnostic("rollback.other-plan", what, file.name, hint=hint))
     return saved
-
-
-def _scope_of(saved: Plan) -> Scope:
-    """The connectors that the plan is about."""
-    from connect_reconciler.plan.scope import Scope
-
-    return Scope(tuple(dict.fromkeys(glob.escape(each.connector) for each in saved.actions)))
