@@ -104,7 +104,7 @@ def at_once() -> Iterator[None]:
         _terminate(number, frame)
 
     # No deadline while a signal only sets a flag, not even between two handlers
-    with _handled(end, signal.SIGINT, signal.SIGTERM, signal.SIGHUP), with_deadline():
+    with _handled(end, signal.SIGINT, signal.SIGTERM, signal.SIGHUP), _deadline(suspended=False):
         yield
 
 
@@ -151,7 +151,7 @@ def stop_requested() -> Iterator[StopRequest]:
             raise KeyboardInterrupt
         told.set()
 
-    with without_deadline(), _handled(tell, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    with _deadline(suspended=True), _handled(tell, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield told
 
 
@@ -205,22 +205,10 @@ def end_by_deadline(interruption: Interruption) -> Iterator[None]:
 
 
 @contextmanager
-def without_deadline() -> Iterator[None]:
-    """Suspends the deadline: the code in the context ends on signals by itself."""
-    with _suspended(True):
-        yield
-
-
-@contextmanager
-def with_deadline() -> Iterator[None]:
-    """Restores the deadline for a part of `without_deadline`."""
-    with _suspended(False):
-        yield
-
-
-@contextmanager
-def _suspended(wanted: bool) -> Iterator[None]:
-    before, _Deadline.suspended = _Deadline.suspended, wanted
+def _deadline(*, suspended: bool) -> Iterator[None]:
+    """Suspends the deadline where the code in the context ends on signals by itself, or restores it
+    for a part of such code."""
+    before, _Deadline.suspended = _Deadline.suspended, suspended
     try:
         yield
     finally:
