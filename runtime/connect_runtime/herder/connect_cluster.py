@@ -18,6 +18,7 @@ from connect_runtime.herder.offset_changes import ConnectorOffsets
 from connect_runtime.herder.restart import restart_effects, task_restart_effects
 from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Runtime, TaskInfo
+from connect_runtime.herder.view import View
 from connect_runtime.plugins import registry
 from connect_runtime.settings.topic_tracking import TopicTracking
 from connect_runtime.storage import config_topic
@@ -177,17 +178,15 @@ class ConnectCluster:
     ) -> ConnectorStatus | None:
         flags = include_tasks or only_failed
 
-        def begin() -> ConnectorStatus | None:
+        def begin() -> View | None:
             self._herder.must_lead()
-            requests.known(self._herder.view.config, name, "Unknown connector: {}")
+            before = self._herder.view
+            requests.known(before.config, name, "Unknown connector: {}")
             if not flags:
-                self._perform(restart_effects(self._herder.view, name))
+                self._perform(restart_effects(before, name))
                 return None
-            if name not in self._herder.view.status.connectors:
+            if name not in before.status.connectors:
                 raise RequestError(404, f"Status for connector {name} not found")
-            found = reads.restarting(
-                self.status(name), include_tasks=include_tasks, only_failed=only_failed
-            )
             record = config_topic.restart_record(
                 self._topics.config, name, include_tasks=include_tasks, only_failed=only_failed
             )
@@ -197,9 +196,14 @@ class ConnectCluster:
                     self._herder.view, name, include_tasks=include_tasks, only_failed=only_failed
                 )
             )
-            return found
+            return before
 
-        return self._run(lambda: self._herder.run_on_thread(begin))
+        before = self._run(lambda: self._herder.run_on_thread(begin))
+        if before is None:
+            return None
+        # not on the herder's thread: finding the class may take long
+        status = reads.status(before, name, self._kinds.of)
+        return reads.restarting(status, include_tasks=include_tasks, only_failed=only_failed)
 
     def restart_task(self, name: str, task: int) -> None:
         def begin() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,8 @@ from connect_runtime.storage.snapshots import (
     TaskId,
 )
 from connect_specs.names import ClusterTopics
+from support.connectors import SOURCE
+from support.memory_cluster import MemoryCluster
 from support.wait import wait_until
 
 RUNNING = Status(State.RUNNING, "w:1", 1)
@@ -135,3 +138,33 @@ def test_a_class_that_could_not_be_used_is_asked_again(
     assert kinds.of("late_plugin.Source") == "unknown"
     module.write_text("from support.connectors import ObedientSource as Source\n")
     wait_until(lambda: kinds.of("late_plugin.Source") == "source", what="the class")
+
+
+def test_no_class_is_looked_for_on_the_herders_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its import may hang, and would hold up the requests of all connectors."""
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    runtime.verbs.create("c", {"name": "c", "connector.class": SOURCE}, None)
+    cluster.settle()
+    on_thread = False
+    run = runtime.herder.run_on_thread
+
+    def noted(what: Callable[[], object]) -> object:
+        nonlocal on_thread
+        on_thread = True
+        try:
+            return run(what)
+        finally:
+            on_thread = False
+
+    def of(_: str) -> str:
+        assert not on_thread
+        return "source"
+
+    monkeypatch.setattr(runtime.herder, "run_on_thread", noted)
+    monkeypatch.setattr(runtime.verbs._kinds, "of", of)
+    for asked in (
+        lambda: runtime.verbs.restart("c", include_tasks=True),
+        lambda: runtime.verbs.put_config("c", {"name": "c", "connector.class": SOURCE})[0],
+    ):
+        assert asked().type == "source"
