@@ -29,6 +29,10 @@ class Loading(Generic[T]):
         self._found: list[T] = []
         self._waits_until = time.monotonic() + _ALL_S
         self._tried = threading.Event()
+        entries = tuple(entries)
+        if not entries:
+            self._tried.set()
+            return
         threading.Thread(
             target=self._try_all, args=(entries,), name="load-plugins", daemon=True
         ).start()
