@@ -169,7 +169,7 @@ def _port(name: str, value: Any) -> None:
 
 
 def _scheme(name: str, value: Any) -> None:
-    if value is not None and value.lower() not in ("http", "https"):
+    if value and value.lower() not in ("http", "https"):
         raise ConfigError.invalid(name, value, "must be http or https")
 
 

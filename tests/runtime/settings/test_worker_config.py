@@ -244,6 +244,8 @@ def test_listeners_and_what_is_advertised() -> None:
         {**APACHE, "rest.advertised.port": "99", "listeners": "http://[::1]:1"}
     )
     assert config.url(1) == "http://[::1]:99"
+    empty = {"rest.advertised.listener": "", "rest.advertised.host.name": ""}
+    assert from_properties(APACHE | empty)[0].url(80) == "http://127.0.0.1:80"
 
 
 def test_standalone_needs_no_group_and_no_topics() -> None:
