@@ -444,6 +444,18 @@ def test_a_password_is_never_shown(worker: WorkerConfig, preflight: type[Preflig
     assert shown["secret"] == "[hidden]"
 
 
+def test_a_plugin_that_exits_ends_no_process(
+    worker: WorkerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(self: object, config: object) -> None:
+        raise SystemExit("the password is hunter2")
+
+    monkeypatch.setattr(FileStreamSourceConnector, "validate", leave)
+    with pytest.raises(RequestError) as refused:
+        check(SOURCE, worker)
+    assert refused.value.message == "The validation of FileStreamSource raised SystemExit"
+
+
 def test_a_plugin_that_hangs_is_not_waited_for(
     worker: WorkerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

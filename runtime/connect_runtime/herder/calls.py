@@ -93,16 +93,22 @@ class Calls(Executor):
                     return
 
 
+class Exits(Exception):
+    """A plugin called `sys.exit` or the like. The text, which may be secret, is not shown."""
+
+
 def within(timeout_s: float, call: Callable[[], T]) -> T:
     """Runs `call` on its own thread and returns or raises its result. Raises TimeoutError after
-    `timeout_s` and abandons the call."""
+    `timeout_s` and abandons the call, and Exits for what would end this process."""
     future: Future[T] = Future()
 
     def run() -> None:
         try:
             result = call()
-        except BaseException as error:
+        except Exception as error:
             future.set_exception(error)
+        except BaseException as error:
+            future.set_exception(Exits(type(error).__name__))
         else:
             future.set_result(result)
 

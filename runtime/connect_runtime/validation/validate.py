@@ -19,7 +19,7 @@ from connect_runtime.api import (
 from connect_runtime.api.java_text import java_text
 from connect_runtime.api.validators import INVALID_REGEX
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.calls import within
+from connect_runtime.herder.calls import Exits, within
 from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import UnlistedModule
@@ -87,13 +87,16 @@ def validate(
 
     `providers` resolve references, in the process that runs the connector; without them, values
     that hold references are not checked. A connector validates resolved values only: its own checks
-    are skipped if there are others. Raises RequestError 500 if the plugin takes too long.
+    are skipped if there are others. Raises RequestError 500 if the plugin takes too long, or exits.
     """
     try:
         return within(PATIENCE_S, lambda: _validated(config, worker, providers))
     except TimeoutError:
         what = f"The validation of {config.get('connector.class')} has not returned"
         raise RequestError(500, f"{what} in {PATIENCE_S} s") from None
+    except Exits as error:
+        what = f"The validation of {config.get('connector.class')} raised {error}"
+        raise RequestError(500, what) from None
 
 
 def _validated(
