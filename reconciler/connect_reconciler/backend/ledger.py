@@ -40,13 +40,14 @@ class _Write:
 class Ledger:
     """Raises LeaseLost once a later apply has opened it, NotRecorded where a write failed.
 
-    Used by many threads: records that they write at the same time share a transaction.
+    Used by many threads: records that they write at the same time share a transaction. `snapshot`
+    is the current state and the journals, with all records written here.
     """
 
     def __init__(self, topic: str, writer: LogWriter, snapshot: LedgerSnapshot) -> None:
         self.topic = topic
         self._writer = writer
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._journal: Journal | None = None
         self._steps: dict[str, tuple[Step, ...]] = {}
         self._writing = threading.Lock()
@@ -66,13 +67,8 @@ class Ledger:
 
     @property
     def state(self) -> LedgerState:
-        """The current state, with all records written here."""
-        return self._snapshot.state
-
-    @property
-    def snapshot(self) -> LedgerSnapshot:
-        """The current state and the journals."""
-        return self._snapshot
+        """The current state."""
+        return self.snapshot.state
 
     def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None:
         """Opens the journal of an apply, and closes open ones of the project's earlier applies.
@@ -122,10 +118,10 @@ class Ledger:
 
     def _earlier(self, journal: Journal) -> Iterator[NewRecord]:
         """Closes the journals of the project's earlier applies, and removes the oldest."""
-        earlier = self._snapshot.of_project(journal.project)
+        earlier = self.snapshot.of_project(journal.project)
         kept = max(0, len(earlier) - _JOURNALS_KEPT + 1)
         for found in earlier[:kept]:
-            yield from journal_removal(self.topic, found.id, self._snapshot)
+            yield from journal_removal(self.topic, found.id, self.snapshot)
         for found in earlier[kept:]:
             if found.ending is None:
                 ended = replace(found, ending=Ending.INTERRUPTED, ended_ms=journal.since_ms)
@@ -157,7 +153,7 @@ class Ledger:
         error: ConnectError | None = self._not_recorded("it was interrupted")
         try:
             records = [record for write in together for record in write.records]
-            self._snapshot = reduce_all(self._snapshot, self._writer.write(records))
+            self.snapshot = reduce_all(self.snapshot, self._writer.write(records))
             error = None
         except WriteFailed as failed:
             error = self._not_recorded("; ".join(d.why or d.what for d in failed.diagnostics))
