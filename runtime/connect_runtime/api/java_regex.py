@@ -26,6 +26,8 @@ __all__ = ["InvalidPattern", "UnsupportedPattern", "compile"]
 _ONE_LINE_END: Final = rf"(?:\r\n|[{LINE_ENDS}])"
 _QUOTED: Final = re.compile(r"\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\.|[^\\]+|\\\Z", re.DOTALL)
 _MOST: Final = 2**31 - 1
+# Of the translation: \p{L} is 13 000 characters there, and each takes Python some time
+_LONGEST: Final = 1 << 20
 
 
 def compile(pattern: str) -> re.Pattern[str]:
@@ -75,6 +77,7 @@ class _Parser(Scanner):
         self._flags = _Flags()
         self._groups = 0
         self._names: set[str] = set()
+        self._length = 0
 
     @property
     def _ignores_blanks(self) -> bool:
@@ -107,7 +110,12 @@ class _Parser(Scanner):
                     scopes += 1
                 self._flags = set_here
             else:
-                parts.append(self._atom(ch) + self._quantifier())
+                atom = self._atom(ch)
+                # a group's own atoms were counted
+                self._length += len(atom) if ch != "(" else 0
+                if self._length > _LONGEST:
+                    raise UnsupportedPattern("Not supported here: the expression is too long")
+                parts.append(atom + self._quantifier())
         self._flags = outer
         return "".join(parts) + ")" * scopes
 

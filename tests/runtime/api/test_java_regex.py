@@ -96,6 +96,8 @@ UNSUPPORTED = (
     r"\p{IsLatin}",
     r"\p{javaLowerCase}",
     r"[a&&]",
+    # more than 1 MiB for Python, which would take minutes for a pattern of 100 kB
+    r"(\p{L})" * 80,
 )
 
 
