@@ -47,6 +47,8 @@ _OVERRIDES = {
     "producer.override.ssl.key.password": "x",
     "producer.override.key.serializer": "java.lang.String",
     "consumer.override.max.poll.records": "5",
+    "consumer.override.isolation.level": "read_committed",
+    "consumer.override.ssl.key.password": "x",
     "consumer.override.group.id": " g ",
     "consumer.override.bogus": " x ",
     "admin.override.retries": "007",

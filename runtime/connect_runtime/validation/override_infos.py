@@ -38,7 +38,7 @@ def override_infos(config: Config, kind: Kind, worker: WorkerConfig) -> list[Con
     for prefix in PREFIXES:
         given = {
             key.removeprefix(prefix): value
-            for key, value in config.items()
+            for key, value in in_hash_map_order(config).items()
             if key.startswith(prefix) and key != prefix and value is not None
         }
         found += [
