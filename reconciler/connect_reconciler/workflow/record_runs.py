@@ -1,20 +1,10 @@
-"""Runs records of a file or of Kafka through connectors: before and after, and old against new.
-
-What is old is on the cluster, or at a git ref, where it is read from a copy of the whole
-repository: specs and links may lead out of the project's folder.
-"""
+"""Runs records of a file or of Kafka through connectors: before and after, and old against new."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from connect_reconciler.backend.backend import Backend
@@ -24,6 +14,7 @@ from connect_reconciler.model.live import Kind
 from connect_reconciler.testing.compare import Comparison, compare
 from connect_reconciler.testing.outcomes import Run
 from connect_reconciler.testing.pipeline import Subject, parts_of, prepared, resolved_config
+from connect_reconciler.workflow.at_ref import project_at
 from connect_reconciler.workflow.testing import Subjects, inputs_of
 from connect_runtime.settings.client_overrides import PREFIXES
 from connect_runtime.settings.connector_clients import ConnectorClients
@@ -31,7 +22,6 @@ from connect_runtime.tasks.sink_topics import matching, named_topics, topic_patt
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid
 from connect_specs.loader import load_specs
-from connect_specs.project import load_project
 from connect_specs.record_input import RecordInput, read_lines
 from connect_specs.record_tests import RecordTest
 from connect_specs.redaction import Redactor
@@ -41,7 +31,6 @@ LIVE: Final = "live"
 
 _LAST: Final = 1000
 _ISOLATION: Final = "isolation.level"
-_GIT_REF: Final = "git.ref"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,57 +223,3 @@ def _compared(old: Subject, new: Subject, records: Records) -> Compared:
         redactors = before.redactor, after.redactor
     found = compare(first, second)
     return Compared(new.name, found, first, second, redactors, taken.complete)
-
-
-@contextmanager
-def project_at(project: Project, ref: str) -> Iterator[Project]:
-    """The project at `ref`, read with the same values. Its files are there within the context.
-
-    Raises Invalid where there is no such ref, or no project in it.
-    """
-    folder = project.folder.resolve()
-    commit = _git(folder, ref, "rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}")
-    top = Path(_git(folder, ref, "rev-parse", "--show-toplevel"))
-    place = folder.relative_to(top.resolve())
-    with TemporaryDirectory(prefix="connect-") as made:
-        copy, archive = Path(made, "copy"), Path(made, "archive")
-        _git(top, ref, "archive", "--format=tar", f"--output={archive}", commit)
-        with tarfile.open(archive) as files:
-            try:
-                files.extractall(copy, filter=partial(_without_others, place.as_posix()))
-            except tarfile.FilterError as error:
-                what = f"the project at {ref} cannot be read: a link leads out of the repository"
-                raise Invalid(Diagnostic(_GIT_REF, what, ref, type(error).__name__)) from None
-        archive.unlink()
-        file = copy / place / project.file.name
-        if not file.is_file():
-            what = f"there is no {project.file.name} at {ref}"
-            hint = "name a commit that has this project"
-            raise Invalid(Diagnostic(_GIT_REF, what, ref, hint=hint))
-        yield load_project(file, project.env, given=project.given)
-
-
-def _without_others(place: str, member: tarfile.TarInfo, copy: str) -> tarfile.TarInfo | None:
-    """Leaves out links of others that lead elsewhere. Raises FilterError for the project's own."""
-    try:
-        return tarfile.data_filter(member, copy)
-    except tarfile.FilterError:
-        if place == "." or member.name.startswith(f"{place}/"):
-            raise
-        return None
-
-
-def _git(folder: Path, ref: str, *words: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *words], capture_output=True, check=False, timeout=120
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        what, hint = "git cannot be run", "install git, or use --against live"
-        raise Invalid(Diagnostic(_GIT_REF, what, ref, type(error).__name__, hint)) from None
-    if done.returncode != 0:
-        why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
-        what = f"git cannot read this project at {ref!r}"
-        hint = "name a branch, a tag or a commit; in CI, fetch it first: git fetch origin main"
-        raise Invalid(Diagnostic(_GIT_REF, what, ref, why, hint))
-    return os.fsdecode(done.stdout).removesuffix("\n")
