@@ -192,13 +192,13 @@ SENTENCES: Mapping[EffectCode, str] = {
     "tasks-max-enforced": "more tasks than tasks.max fail the connector from now on",
     "tasks-max-not-enforced": "more tasks than tasks.max are allowed from now on",
     "converted-otherwise": (
-        "records from now on are converted otherwise; those written before stay as they are"
+        "new records are converted differently; those written before stay as they are"
     ),
     "read-otherwise": (
-        "records are read otherwise from now on: those that were written for the old way may fail"
+        "records are read differently from now on: those that were written for the old way may fail"
     ),
     "transformed-otherwise": (
-        "records from now on are changed otherwise; those from before stay as they are"
+        "new records are transformed differently; earlier ones stay as they are"
     ),
     "failed-records-skipped": (
         "records that fail are skipped from now on, and lost if there is no dead letter queue"
