@@ -131,7 +131,8 @@ class OffsetFile:
 def _read(path: Path) -> tuple[Entries, _Mark | None]:
     """Returns the entries, and the mark of the file that held them; None if there is none."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        # a replacement would need no permission to write this file
+        descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
     except FileNotFoundError:
         return {}, None
     except OSError as error:

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -216,6 +217,26 @@ def test_a_kill_between_write_and_rename_leaves_the_old_file(path: Path) -> None
     file.write({KEY: b"3"})
     assert read(path) == {KEY: b"3"}
     file.close()
+
+
+def test_a_file_that_may_not_be_written_is_refused() -> None:
+    nobody = 65534
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "connect.offsets")
+        path.write_bytes(encode({KEY: b"1"}))
+        path.chmod(0o444)
+        user = os.geteuid()
+        if user == 0:
+            os.chown(folder, nobody, -1)
+            os.chown(path, nobody, -1)
+            os.seteuid(nobody)
+        try:
+            with pytest.raises(Failed) as caught:
+                OffsetFile.open(path)
+        finally:
+            os.seteuid(user)
+        assert code(caught) == "offsets.file-unreadable"
+        assert caught.value.diagnostics[0].why == "Permission denied"
 
 
 def test_a_link_in_place_of_the_lock_is_not_followed(path: Path, tmp_path: Path) -> None:
