@@ -85,30 +85,50 @@ class Leaving(httpx.MockTransport):
         return super().handle_request(request)
 
 
-@pytest.mark.parametrize("restarts", [0, 1])
-def test_what_was_restarted_is_told_although_the_cluster_is_gone_then(
-    tmp_path: Path, restarts: int
-) -> None:
-    """The trap: one is restarted, and the error of the next one is all that is said."""
-    file = tmp_path / "connect.yaml"
+def look(folder: Path, transport: httpx.MockTransport) -> verb._Look:
+    """One look of `restart --failed` at a cluster, for specs of `a` and `b`."""
+    file = folder / "connect.yaml"
     file.write_text("project: p\ncluster: {group.id: g, target: {rest: 'http://connect.test'}}\n")
-    (tmp_path / "connectors").mkdir()
-    worker = FakeWorker()
+    (folder / "connectors").mkdir()
     for name in ("a", "b"):
-        worker.connectors[name] = Stored({"name": name}, TargetState.RUNNING, "FAILED")
         spec = f"name: {name}\nconfig: {{connector.class: X}}\n"
-        (tmp_path / "connectors" / f"{name}.yaml").write_text(spec)
-    client = RestClient(RestTarget("http://connect.test"), transport=Leaving(worker, restarts))
+        (folder / "connectors" / f"{name}.yaml").write_text(spec)
 
     class Reached:
         project = load_project(file)
-        rest = staticmethod(lambda: client)
+        rest = staticmethod(
+            lambda: RestClient(RestTarget("http://connect.test"), transport=transport)
+        )
 
-    if not restarts:
-        with pytest.raises(Unreachable):
-            verb._look(cast(Backend, Reached()), Scope(), {})
-        return
-    found = verb._look(cast(Backend, Reached()), Scope(), {})
+    return verb._look(cast(Backend, Reached()), Scope(), {})
+
+
+def failing(*names: str) -> FakeWorker:
+    worker = FakeWorker()
+    for name in names:
+        worker.connectors[name] = Stored({"name": name}, TargetState.RUNNING, "FAILED")
+    return worker
+
+
+def test_what_was_restarted_is_told_although_the_cluster_is_gone_then(tmp_path: Path) -> None:
+    """The trap: one is restarted, and the error of the next one is all that is said."""
+    found = look(tmp_path, Leaving(failing("a", "b"), 1))
     assert found.restarted == {"a": ("connector", "task 0")}
     assert found.refused.keys() == {"b"}
     assert "cannot be reached" in found.refused["b"]
+
+
+def test_a_cluster_that_is_gone_before_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable):
+        look(tmp_path, Leaving(failing("a", "b"), 0))
+
+
+def test_a_connector_that_was_deleted_is_not_one_that_did_not_fail(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = look(tmp_path, failing("a").transport)
+    assert (found.restarted.keys(), found.missing) == ({"a"}, ["b"])
+    verb._show(found, once=True, as_json=False)
+    assert (
+        "not on the cluster: b (`connect apply` creates what is missing)" in capsys.readouterr().err
+    )

@@ -18,6 +18,7 @@ from connect_reconciler.cli.output import progress, result, result_json, watch
 from connect_reconciler.cli.session import connector_names, invocation
 from connect_reconciler.cli.signals import may_change
 from connect_reconciler.cli.verbs.connector import act_on
+from connect_specs.counting import listed
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ _LONGEST_PAUSE_S = 3600.0
 
 @dataclass(slots=True)
 class _Look:
-    """By connector: the parts that failed and were restarted, and why one was not restarted."""
+    """By connector: the parts that failed and were restarted, and why one was not restarted.
+    `missing` are not on the cluster."""
 
     restarted: dict[str, tuple[str, ...]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
 
 
 def restart(
@@ -145,8 +148,10 @@ def _restart_if_failed(
     found: _Look,
     covered: Callable[[str, str], str],
 ) -> None:
-
-    parts = failed_parts(cluster.status(name))
+    status = cluster.status(name)
+    if status is None and cluster.config(name) is None:
+        found.missing.append(name)
+    parts = failed_parts(status)
     after, now = next_try(tried.get(name), failed=bool(parts), now=time.monotonic())
     if after is None:
         tried.pop(name, None)
@@ -165,6 +170,10 @@ def _restart_if_failed(
 
 def _show(found: _Look, *, once: bool, as_json: bool) -> None:
     """Of looks that go on, only those that found something."""
+    if once and found.missing:
+        progress(
+            f"not on the cluster: {listed(found.missing)} (`connect apply` creates what is missing)"
+        )
     if not once and not found.restarted and not found.refused:
         return
     if as_json:
