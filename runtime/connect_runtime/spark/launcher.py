@@ -63,6 +63,8 @@ class _Attempt:
     lease: Lease | None = None
     # why it is cancelled, though nobody killed it
     executor_lost: bool = False
+    # a call to the JVM that has not returned yet
+    cancelling: threading.Thread | None = None
 
 
 class SparkLauncher:
@@ -366,7 +368,9 @@ class SparkLauncher:
 
 
 def _cancel(attempt: _Attempt, session: SparkSession) -> None:
-    """Returns at once: the JVM may be frozen."""
+    """Returns at once: the JVM may be frozen, and is asked once until it has answered."""
+    if attempt.cancelling is not None and attempt.cancelling.is_alive():
+        return
 
     def cancel() -> None:
         try:
@@ -375,7 +379,9 @@ def _cancel(attempt: _Attempt, session: SparkSession) -> None:
             if session.alive:
                 _log.warning("Attempt %s could not be cancelled: %s", attempt.group, error)
 
-    threading.Thread(target=cancel, name=f"cancel-{attempt.launch.id}", daemon=True).start()
+    name = f"cancel-{attempt.launch.id}"
+    attempt.cancelling = threading.Thread(target=cancel, name=name, daemon=True)
+    attempt.cancelling.start()
 
 
 def _lost(launch: TaskLaunch, reason: str, *, dead: bool = False) -> Outcome:

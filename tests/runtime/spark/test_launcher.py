@@ -266,6 +266,28 @@ def test_an_attempt_that_waits_for_another_executor_is_lost(
     assert reason == "Its executor was lost, and no other one has a free slot"
 
 
+def test_a_frozen_jvm_is_asked_once_to_kill_an_attempt(tmp_path: Path) -> None:
+    """Each call that it does not answer takes a thread, and a kill is repeated."""
+    launcher, wakes = SparkLauncher("local[1]", tmp_path), threading.Event()
+    asked: list[str] = []
+
+    def cancel(group: str) -> None:
+        asked.append(group)
+        assert wakes.wait(60)
+
+    session: Any = SimpleNamespace(alive=True, cancel=cancel)
+    attempt = launching._Attempt(launch("c"), lambda outcome: None, "c", session=session)
+    launcher._attempts["c"] = attempt
+    for _ in range(3):
+        launcher.kill(attempt.launch.id, attempt.launch.attempt)
+    wakes.set()
+    assert attempt.cancelling is not None
+    attempt.cancelling.join(60)
+    assert asked == ["c"]
+    launcher.kill(attempt.launch.id, attempt.launch.attempt)
+    wait_until(lambda: asked == ["c", "c"], what="it to be asked again")
+
+
 def test_the_node_of_a_failed_job_is_known_a_moment_later() -> None:
     answers = iter([None, None, "node-1"])
     session: Any = SimpleNamespace(host_of=lambda group: next(answers))
