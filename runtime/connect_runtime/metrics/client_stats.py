@@ -41,12 +41,14 @@ def client_reading(kind: Literal["producer", "consumer"], statistics: str) -> Cl
 
 def _lags(topics: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
     """As Java's consumers count: from the position, which passes transaction markers. librdkafka's
-    own lag begins at the committed offset."""
+    own lag begins at the committed offset. It also keeps what it knew of partitions that were taken
+    away, which are no longer desired."""
     for topic, found in topics.items():
         for number, partition in found["partitions"].items():
             position = _position(partition)
             # librdkafka's own queue has a negative number, and so has what is not known yet
-            if int(number) >= 0 and position >= 0 and partition["ls_offset"] >= 0:
+            is_known = int(number) >= 0 and position >= 0 and partition["ls_offset"] >= 0
+            if is_known and partition["desired"]:
                 yield topic, int(number), max(0, partition["ls_offset"] - position)
 
 

@@ -122,7 +122,8 @@ def test_time_in_states_is_a_ratio(metrics: TaskMetrics, clock: Clock) -> None:
 def test_statistics_of_a_client_give_bytes_connections_and_lag(metrics: TaskMetrics) -> None:
     broker = {"state": "UP"}
     unknown = -1001
-    waiting = {"ls_offset": 9, "next_offset": 9, "fetchq_cnt": 3, "app_offset": 4}
+    offsets = {"ls_offset": 9, "next_offset": 9, "app_offset": 4}
+    waiting = {**offsets, "fetchq_cnt": 3, "desired": True}
     partitions = {
         # its offsets were moved back
         "0": {**waiting, "committed_offset": 7},
@@ -130,6 +131,8 @@ def test_statistics_of_a_client_give_bytes_connections_and_lag(metrics: TaskMetr
         "1": {**waiting, "committed_offset": 8, "fetchq_cnt": 0, "app_offset": unknown},
         "2": {**waiting, "committed_offset": unknown, "app_offset": unknown},
         "3": {**waiting, "committed_offset": unknown, "ls_offset": -1},
+        # given to another task
+        "4": {**waiting, "committed_offset": 7, "desired": False},
         "-1": {**waiting, "committed_offset": unknown},
     }
     statistics = {
