@@ -4,9 +4,11 @@ from support.command import Command
 
 
 def test_mistakes_in_the_file_are_told_at_once(connect: Command) -> None:
-    connect.write("worker.properties", "bootstrap.servers=localhost:1\nlisteners=ftp://x\n")
+    connect.write("worker.properties", "bootstrap.servers=localhost:1\n\nlisteners=ftp://x\n")
     done = connect("distributed", "worker.properties")
     assert done.returncode == 2
+    assert "error[worker.invalid]: worker.properties:3:1: Invalid value ftp://x" in done.stderr
+    assert "error[worker.invalid]: worker.properties: Missing required" in done.stderr
     for key in ("group.id", "key.converter", "config.storage.topic", "listeners"):
         assert key in done.stderr
 

@@ -7,7 +7,6 @@ tasks, Spark, broker. What it leaves behind is ended after it.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ from connect_runtime.logs.log_format import LogFormat
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
+    from connect_reconciler.cli.running.worker_file import WorkerFile
     from connect_reconciler.cli.session import Invocation
     from connect_runtime.kafka.embedded import BrokerRecord
     from connect_runtime.settings.worker_config import WorkerConfig
@@ -217,10 +217,14 @@ def distributed(
     Runs in the foreground until Ctrl-C. Keys that have no effect here are reported as warnings.
     """
     _use_log_format(log_lines)
-    config, warnings = _from_file(invocation(context), file, slots, master)
-    from connect_reconciler.cli.running.foreground import run_until_stopped
+    _check_one_master(slots, master)
+    call = invocation(context)
+    given = _worker_file(call, file)
+    with given.placed():
+        config, warnings = _settings(call, given, slots, master)
+        from connect_reconciler.cli.running.foreground import run_until_stopped
 
-    run_until_stopped(config, warnings, as_json=as_json)
+        run_until_stopped(config, warnings, as_json=as_json)
 
 
 def standalone(
@@ -244,36 +248,44 @@ def standalone(
     """
     _use_log_format(log_lines)
     call = invocation(context)
-    config, warnings = _from_file(call, file, slots, standalone=True)
-    from connect_reconciler.cli.running.foreground import run_until_stopped
-    from connect_runtime.plugins.modules import allow_modules
-    from connect_runtime.standalone.connectors import check_connectors
-    from connect_specs.connector_files import read_connector_files
+    given = _worker_file(call, file)
+    with given.placed():
+        config, warnings = _settings(call, given, slots, standalone=True)
+        from connect_reconciler.cli.running.foreground import run_until_stopped
+        from connect_runtime.plugins.modules import allow_modules
+        from connect_runtime.standalone.connectors import check_connectors
+        from connect_specs.connector_files import read_connector_files
 
-    assert config.offset_file is not None, "a standalone worker has one"
-    config = replace(config, offset_file=call.path(config.offset_file))
-    wanted = read_connector_files(map(call.path, connectors or ()), call.folder)
-    allow_modules(config.properties)
-    check_connectors(wanted, config)
-    run_until_stopped(config, warnings, connectors=wanted, as_json=as_json)
+        assert config.offset_file is not None, "a standalone worker has one"
+        config = replace(config, offset_file=call.path(config.offset_file))
+        wanted = read_connector_files(map(call.path, connectors or ()), call.folder)
+        allow_modules(config.properties)
+        check_connectors(wanted, config)
+        run_until_stopped(config, warnings, connectors=wanted, as_json=as_json)
 
 
-def _from_file(
+def _worker_file(call: Invocation, file: Path) -> WorkerFile:
+    """Reads a worker.properties file. Raises Invalid."""
+    from connect_reconciler.cli.running.process import ensure_runtime_installed
+    from connect_reconciler.cli.running.worker_file import read_worker_file
+
+    ensure_runtime_installed()
+    return read_worker_file(call.path(file), str(file))
+
+
+def _settings(
     call: Invocation,
-    file: Path,
+    given: WorkerFile,
     slots: int | None,
     master: str | None = None,
     *,
     standalone: bool = False,
 ) -> tuple[WorkerConfig, list[str]]:
     """The settings of a worker.properties file with those of the command line, and warnings."""
-    from connect_reconciler.cli.running.process import ensure_runtime_installed
     from connect_runtime.settings.worker_config import from_properties
 
-    ensure_runtime_installed()
-    _check_one_master(slots, master)
-    properties, data = _properties(call.path(file), str(file)), call.path(Path(".connect"))
-    config, warnings = from_properties(properties, standalone=standalone, data_folder=data)
+    data = call.path(Path(".connect"))
+    config, warnings = from_properties(given.properties, standalone=standalone, data_folder=data)
     config = _with_master(config, slots, master)
     _say_slots(config)
     return config, [*warnings, *_reach_warnings(config)]
@@ -289,23 +301,6 @@ def _reach_warnings(config: WorkerConfig) -> list[str]:
         "with it read and write files as this process; rest.authentication=basic requires a "
         "password"
     ]
-
-
-def _properties(file: Path, shown: str) -> Mapping[str, str]:
-    from connect_specs.config_values import read_config
-    from connect_specs.nodes import Map
-    from connect_specs.properties_documents import parse_properties
-    from connect_specs.text_files import read_text
-
-    parsed = parse_properties(read_text(file, shown, latin1_fallback=True), shown)
-    problems = list(parsed.problems)
-    values: dict[str, str] = {}
-    for document in parsed.documents:
-        assert isinstance(document, Map), "a properties file is one map"
-        values |= read_config(document, problems).values
-    if problems:
-        raise Invalid(*problems)
-    return values
 
 
 def down(context: typer.Context, as_json: AsJson = False) -> None:
