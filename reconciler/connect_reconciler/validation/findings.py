@@ -65,10 +65,11 @@ class Written:
 
     def place(self, key: str) -> Location:
         """Where the spec has the key; of a missing one, where it names the class of which it is an
-        option."""
+        option, or the transformations or predicates to which it belongs."""
         places = self.spec.key_locations
         owners = [part.key for part in parts_of(self.config) if key.startswith(part.prefix)]
-        found = (places[each] for each in (key, *owners, CLASS_KEY) if each in places)
+        listed = key.partition(".")[0]
+        found = (places[each] for each in (key, *owners, listed, CLASS_KEY) if each in places)
         return next(found, self.spec.where)
 
 
@@ -154,7 +155,7 @@ def _hidden(each: Written, verdict: Validation, text: str) -> str:
 
 
 def _recommendation(value: str, recommended: tuple[str, ...]) -> str:
-    shown = recommended
+    shown = () if value in recommended else recommended
     if len(recommended) > _SHOWN_MOST:
         shown = tuple(get_close_matches(value, recommended, 3))
     return f"recommended: {', '.join(shown)}" if shown else ""

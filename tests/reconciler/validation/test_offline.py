@@ -147,6 +147,23 @@ def test_slips_are_told_once_and_with_their_place(tmp_path: Path) -> None:
     ]
 
 
+def test_what_a_chain_lacks_is_told_where_the_chain_is(tmp_path: Path) -> None:
+    """The trap: the hint for a class that is right is a list of classes, itself the first."""
+    file = tmp_path / "a.yaml"
+    file.write_text(
+        "name: a\nconfig:\n  connector.class: FileStreamSink\n  topics: t\n"
+        "  transforms: none,drop\n"
+        "  transforms.drop.type: org.apache.kafka.connect.transforms.Filter\n"
+        "  transforms.drop.negate: true\n"
+    )
+    desired = Desired("p", load_connectors([file], tmp_path))
+    found = check_specs(project(tmp_path, WORKER), desired)
+    assert [(str(each.where), each.hint) for each in found] == [
+        ("a.yaml:5:3", "correct transforms.none.type in the spec's config"),
+        ("a.yaml:6:3", "correct transforms.drop.type in the spec's config"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("worker", "name", "found"),
     [
