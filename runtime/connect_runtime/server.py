@@ -38,7 +38,7 @@ from connect_runtime.rest.tls import (
     ADMIN_LISTENERS,
     LISTENERS,
     client_context,
-    server_context,
+    renewed_context,
 )
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.spark.launcher import SparkLauncher
@@ -133,7 +133,7 @@ class Runtime:
         ]
         # settings are wrong before a port is in use
         secure = [
-            server_context(config.tls, prefix) if listener.scheme == "https" else None
+            renewed_context(config.tls, prefix) if listener.scheme == "https" else None
             for listener, _, prefix in wanted
         ]
         bound = []

@@ -14,9 +14,11 @@ import ssl
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from connect_runtime.rest.renewed_keys import RenewedKeys
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 LISTENERS: Final = "listeners.https."
@@ -65,6 +67,15 @@ def server_context(properties: Mapping[str, str], prefix: str) -> ssl.SSLContext
     _trust(context, tls, ssl.Purpose.CLIENT_AUTH)
     _algorithms(context, tls)
     return context
+
+
+def renewed_context(properties: Mapping[str, str], prefix: str) -> ssl.SSLContext:
+    """Returns the context of https listeners that use what is renewed in their stores. Raises
+    Invalid."""
+    tls = _Properties(properties, prefix)
+    stores = [tls.get(f"ssl.{which}.location") for which in ("keystore", "truststore")]
+    made = RenewedKeys(partial(server_context, properties, prefix), map(Path, filter(None, stores)))
+    return made.context
 
 
 def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:

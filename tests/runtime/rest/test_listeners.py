@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from connect_runtime.rest import renewed_keys
 from connect_runtime.rest.forwarding import Forwarding
 from connect_runtime.rest.limits import ConnectionLimits
 from connect_runtime.rest.server import Bound, RestServer
@@ -23,6 +24,7 @@ from connect_runtime.rest.tls import (
     LISTENERS,
     client_context,
     command_context,
+    renewed_context,
     server_context,
 )
 from connect_runtime.server import Runtime
@@ -131,7 +133,7 @@ def https(
     properties: Properties, prefix: str = LISTENERS, limits: ConnectionLimits | None = None
 ) -> Iterator[str]:
     bound = Bound.at("127.0.0.1", 0)
-    tls = server_context(properties, prefix)
+    tls = renewed_context(properties, prefix)
     server = RestServer(app_of(running_source()), bound, limits, tls)
     server.start()
     try:
@@ -155,6 +157,28 @@ def test_https_with_each_kind_of_key_store(files: Files, kind: str) -> None:
         answer = ask(url, files.trusting(with_certificate=False))
     assert answer.status_code == 201
     assert answer.headers["location"] == f"{url}/connectors/c"
+
+
+def test_new_connections_get_keys_that_were_renewed(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(renewed_keys, "_LOOK_EVERY_S", 0.0)
+    other = Authority.make(tmp_path, "another")
+    renewed = other.sign("renewed")
+    store = tmp_path / "store.pem"
+    store.write_bytes(files.pem.read_bytes())
+    old = files.trusting(with_certificate=False)
+    new = ssl.create_default_context(cafile=other.own.certificate)
+    with https({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(store)}) as url:
+        assert ask(url, old).status_code == 201
+        # half of it, by somebody who does not replace the file at once
+        store.write_bytes(renewed.key.read_bytes())
+        assert ask(url, old).status_code == 409
+        assert "Renewed key stores of https listeners are not used" in caplog.text
+        store.write_bytes(renewed.key.read_bytes() + renewed.certificate.read_bytes())
+        assert ask(url, new).status_code == 409
+        with pytest.raises(httpx.TransportError):
+            ask(url, old)
 
 
 @pytest.mark.parametrize("trust", ["PEM", "PKCS12"])
