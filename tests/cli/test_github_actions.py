@@ -90,6 +90,29 @@ def comment(job: dict[str, str], folder: Path) -> subprocess.CompletedProcess[st
     return step(job, folder, "comment.py", "7", outputs(job)["name"], BOT, file)
 
 
+@pytest.mark.parametrize(
+    ("code", "told", "said"),
+    [
+        (3, "error[kafka.unreachable]: k:1: gone", "**Nothing was applied:** the cluster"),
+        (3, "Apply failed: 1 done, 2 skipped, in 3.0 s", "**Not all was applied:**"),
+        (2, "error[policy.deny]: p", "**Nothing was applied:** the specs"),
+        (1, "Apply failed: 1 done, 1 unhealthy, in 3.0 s", "**Not all was applied:**"),
+    ],
+)
+def test_what_an_apply_that_failed_left_is_said(
+    job: dict[str, str], tmp_path: Path, code: int, told: str, said: str
+) -> None:
+    """The trap: a cluster that is lost after the first change counts as never reached."""
+    connect = tmp_path / "bin" / "connect"
+    connect.parent.mkdir()
+    connect.write_text(f"#!/bin/sh\necho '{told}'\nexit {code}\n")
+    connect.chmod(0o755)
+    path = f"{connect.parent}:{os.environ['PATH']}"
+    done = step(job | {"PLAN_FILE": "p", "PATH": path}, tmp_path, "connect-apply/apply.sh")
+    assert done.returncode == code
+    assert Path(job["GITHUB_STEP_SUMMARY"]).read_text().startswith(said)
+
+
 def test_a_pull_request_is_planned_commented_applied_and_looked_after(
     project: Command, job: dict[str, str], github: FakeGitHub
 ) -> None:

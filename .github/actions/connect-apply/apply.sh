@@ -22,8 +22,11 @@ while quietly apply; code=$?; [[ $code == 3 ]] && grep -q '^error\[apply.leased\
     sleep "${WAIT_STEP_S:-10}"
 done
 
+# Whether it began: then it ends with a report
+begun=$(grep -q '^Apply failed: ' "$report" && echo begun)
+
 {
-    case $code in
+    case $code$begun in
     0) echo "**Applied.**" ;;
     2) echo "**Nothing was applied:** the specs, a policy or the command forbid it." ;;
     3) echo "**Nothing was applied:** the cluster cannot be reached, or does not allow it." ;;
