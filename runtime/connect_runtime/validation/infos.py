@@ -82,10 +82,11 @@ def value_info(value: ConfigValue, type: ConfigType | None) -> ValueInfo:
     """Returns the value as text. Without a type, it is text already."""
     kind = type or ConfigType.STRING
     element = ConfigType.STRING if kind is ConfigType.LIST else kind
+    recommended = (config_text(each, element) for each in value.recommended_values)
     return ValueInfo(
         value.name,
         config_text(value.value, kind),
-        tuple(text for each in value.recommended_values if (text := config_text(each, element))),
+        tuple(text for text in recommended if text is not None),
         tuple(value.errors),
         value.visible,
     )

@@ -38,7 +38,7 @@ class Doubled:
     """Recommends twice what another option says."""
 
     def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
-        return [name, parsed["size"] * 2]
+        return [name, "", parsed["size"] * 2]
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
         return bool(parsed["size"] > 1)
@@ -181,7 +181,7 @@ def test_options_know_their_own_names_only(worker: WorkerConfig) -> None:
     }
     twice = of_prefix(infos, "transforms.a.")["twice"]
     assert twice.value is not None
-    assert twice.value.recommended == ("twice", "8")
+    assert twice.value.recommended == ("twice", "", "8")
     assert twice.value.visible
     assert twice.key is not None
     assert twice.key.dependents == ("transforms.a.size",)
