@@ -27,6 +27,16 @@ ADMIN_LISTENERS: Final = "admin.listeners.https."
 _JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
 _TYPES: Final = ("JKS", "PKCS12", "PEM")
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_NEWEST_SUITES: Final = frozenset(
+    f"TLS_{each}"
+    for each in (
+        "AES_128_GCM_SHA256",
+        "AES_256_GCM_SHA384",
+        "CHACHA20_POLY1305_SHA256",
+        "AES_128_CCM_SHA256",
+        "AES_128_CCM_8_SHA256",
+    )
+)
 _CLIENTS: Final = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
@@ -63,7 +73,7 @@ def server_context(properties: Mapping[str, str], prefix: str) -> ssl.SSLContext
         tls.refuse("ssl.keystore.location", "https listeners need a key store")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = tls.one_of("ssl.client.auth", "none", _CLIENTS)
-    _load_chain(context, chain)
+    _load_chain(context, tls, chain)
     _trust(context, tls, ssl.Purpose.CLIENT_AUTH)
     _algorithms(context, tls)
     return context
@@ -86,7 +96,7 @@ def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     context.check_hostname = bool(tls.get("ssl.endpoint.identification.algorithm", "https"))
     chain = tls.key_chain()
     if chain is not None:
-        _load_chain(context, chain)
+        _load_chain(context, tls, chain)
     _trust(context, tls, ssl.Purpose.SERVER_AUTH)
     _algorithms(context, tls)
     return context
@@ -105,7 +115,7 @@ def command_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     shows = tls.get("ssl.client.auth", "none") != "none"
     chain = tls.key_chain() if tls.has_key_here and (shows or not tls.has_trust_store) else None
     if chain is not None and shows:
-        _load_chain(context, chain)
+        _load_chain(context, tls, chain)
     _trust(context, tls, ssl.Purpose.SERVER_AUTH)
     if chain is not None and not tls.has_trust_store:
         _trust_certificates(context, chain.certificates)
@@ -177,7 +187,10 @@ class _Properties:
             return None
         if self.get("ssl.truststore.type").upper() == "PEM":
             return self._pem_certificates(content, "ssl.truststore.location")
-        return self._pkcs12(content, "truststore").certificates
+        found = self._pkcs12(content, "truststore").certificates
+        if not found:
+            self.refuse("ssl.truststore.location", "the trust store holds no certificate")
+        return found
 
     def _store(self, which: str) -> bytes | None:
         location, kind = f"ssl.{which}.location", f"ssl.{which}.type"
@@ -246,7 +259,7 @@ class _Properties:
         return found
 
 
-def _load_chain(context: ssl.SSLContext, chain: _Chain) -> None:
+def _load_chain(context: ssl.SSLContext, tls: _Properties, chain: _Chain) -> None:
     """Loads the chain by way of a file, which Python needs: encrypted, and gone at once."""
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,
@@ -266,8 +279,7 @@ def _load_chain(context: ssl.SSLContext, chain: _Chain) -> None:
             )
         context.load_cert_chain(path, password=password)
     except ssl.SSLError:
-        what = "Invalid value for configuration ssl.keystore.location: key and certificate differ"
-        raise Invalid(Diagnostic("worker.invalid", what, "ssl.keystore.location")) from None
+        tls.refuse("ssl.keystore.location", "key and certificate differ")
     finally:
         with contextlib.suppress(OSError):
             Path(path).unlink()
@@ -301,6 +313,9 @@ def _algorithms(context: ssl.SSLContext, tls: _Properties) -> None:
         tls.refuse("ssl.enabled.protocols", f"must be of {', '.join(_VERSIONS)}")
     suites = tls.names("ssl.cipher.suites")
     older = [each for each in suites if "_WITH_" in each]
+    unknown = {*suites} - {*older} - _NEWEST_SUITES
+    if unknown:
+        tls.refuse("ssl.cipher.suites", f"there is no suite {', '.join(sorted(unknown))}")
     if suites:
         kept = ["TLSv1.2"] * bool(older) + ["TLSv1.3"] * (len(older) < len(suites))
         names = [each for each in names if each in kept]

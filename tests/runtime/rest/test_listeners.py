@@ -376,7 +376,18 @@ def test_commands_do_not_trust_another_certificate_of_that_name(files: Files) ->
         ({"{pem}": "", "ssl.client.auth": "Required"}, "ssl.client.auth", "must be one of none"),
         ({"{pem}": "", "ssl.enabled.protocols": "SSLv3"}, "ssl.enabled.protocols", "must be of"),
         ({"{pem}": "", "ssl.cipher.suites": "TLS_RSA_WITH_NONE"}, "ssl.cipher.suites", "none of"),
+        ({"{pem}": "", "ssl.cipher.suites": "TLS_AES_128"}, "ssl.cipher.suites", "there is no"),
         ({"{pem}": "", "ssl.truststore.location": "{jks}"}, "ssl.truststore.location", "JKS"),
+        (
+            {"{pem}": "", "ssl.truststore.location": "{bare}", "ssl.truststore.password": PASSWORD},
+            "ssl.truststore.location",
+            "no certificate",
+        ),
+        (
+            {"ssl.keystore.location": "{bare}", "ssl.keystore.password": PASSWORD},
+            "ssl.keystore.location",
+            "key and certificate differ",
+        ),
     ],
 )
 @pytest.mark.parametrize("prefix", [LISTENERS, ADMIN_LISTENERS])
@@ -385,8 +396,14 @@ def test_a_wrong_setting_is_named(
 ) -> None:
     jks = files.folder / "store.jks"
     jks.write_bytes(b"\xfe\xed\xfe\xed\x00\x00\x00\x02")
+    bare = files.folder / "bare.p12"
+    openssl(
+        *("pkcs12", "-export", "-nocerts", "-passout", f"pass:{PASSWORD}", "-out", str(bare)),
+        *("-inkey", str(files.server.key), "-in", str(files.server.key)),
+    )
     paths = {
         "{jks}": str(jks),
+        "{bare}": str(bare),
         "{p12}": str(files.pkcs12()),
         "{key}": str(files.server.key),
         "{certificate}": str(files.server.certificate),
