@@ -12,7 +12,9 @@ import fcntl
 import os
 import stat
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -28,6 +30,16 @@ Entries = Mapping[bytes | None, bytes | None]
 _Mark = tuple[int, int, int, int]
 
 
+@dataclass(slots=True, eq=False)
+class _Write:
+    """One write. `over` once it is on the disk, or `error` says why not."""
+
+    changes: Entries
+    check: Callable[[], None]
+    over: bool = False
+    error: Exception | None = None
+
+
 class OffsetFile:
     """The offsets in one file, which this process has locked until `close`. Thread-safe.
 
@@ -38,6 +50,7 @@ class OffsetFile:
         self._path = path
         self._lock = lock
         self._mutex = threading.Lock()
+        self._waiting: deque[_Write] = deque()
         self._problem: str | None = None
         self._entries, self._mark = _read(path)
 
@@ -71,23 +84,47 @@ class OffsetFile:
 
         Raises OffsetsNotWritten: offsets.file-changed, offsets.file-not-written. The file and
         `entries` are then as before. `check` is called when earlier writes are over; what it raises
-        prevents this one.
+        prevents this one. Writes that wait meanwhile become one: tasks commit at the same time, and
+        each would write the whole file.
         """
+        write = _Write(changes, check)
+        self._waiting.append(write)
         with self._mutex:
-            check()
-            changed = {**self._entries, **changes}
-            kept = {key: value for key, value in changed.items() if value is not None}
-            try:
-                self._replace(kept)
-            except OffsetsNotWritten as error:
-                self._problem = f"{error}: {error.diagnostics[0].why}"
-                raise
-            self._problem = None
-            return self._entries
+            if not write.over:
+                self._write_waiting()
+        if write.error is not None:
+            raise write.error
+        return self._entries
 
     def close(self) -> None:
         """Releases the lock. The file for it stays: removing it could let two others in."""
         os.close(self._lock)
+
+    def _write_waiting(self) -> None:
+        changed = dict(self._entries)
+        writes = []
+        while self._waiting:
+            write = self._waiting.popleft()
+            write.over = True
+            try:
+                write.check()
+            except Exception as error:
+                write.error = error
+                continue
+            changed.update(write.changes)
+            writes.append(write)
+        if not writes:
+            return
+        try:
+            self._replace({key: value for key, value in changed.items() if value is not None})
+            self._problem = None
+        except OffsetsNotWritten as error:
+            self._problem = f"{error}: {error.diagnostics[0].why}"
+            for write in writes:
+                write.error = OffsetsNotWritten(*error.diagnostics)
+        except Exception as error:
+            for write in writes:
+                write.error = error
 
     def _replace(self, entries: Entries) -> None:
         data = serialized_map.encode(entries)

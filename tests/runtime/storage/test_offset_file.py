@@ -10,7 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ from connect_runtime.storage.log import OffsetsNotWritten
 from connect_runtime.storage.offset_file import OffsetFile
 from connect_runtime.storage.serialized_map import decode, encode
 from connect_specs.diagnostics import Failed
+from support.wait import wait_until
 
 KEY, OTHER = b'["c",{"p":1}]', b'["d",{"p":1}]'
 
@@ -193,6 +197,51 @@ def test_a_full_disk_leaves_the_file_as_it_was(
     file.write({OTHER: b"3"})
     assert file.problem is None
     assert read(path) == {KEY: b"1", OTHER: b"3"}
+    file.close()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_writes_that_wait_for_each_other_become_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    held, release, sync = threading.Event(), threading.Event(), os.fsync
+    syncs = []
+
+    def hold(descriptor: int) -> None:
+        syncs.append(descriptor)
+        held.set()
+        assert release.wait(30)
+        if full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    file = OffsetFile.open(path)
+    monkeypatch.setattr(os, "fsync", hold)
+
+    def gone() -> None:
+        raise EOFError
+
+    keys = [b'["c%d",{}]' % number for number in range(20)]
+    writes = [partial(file.write, {key: b"1"}) for key in keys]
+    # one key twice: the later one counts
+    writes += [partial(file.write, {keys[0]: b"2"}), partial(file.write, {OTHER: b"1"}, gone)]
+    with ThreadPoolExecutor(len(writes)) as pool:
+        first = pool.submit(writes[1])
+        assert held.wait(30)
+        others = []
+        for write in [writes[0], *writes[2:]]:
+            others.append(pool.submit(write))
+            wait_until(lambda: len(file._waiting) == len(others), what="it to wait")
+        release.set()
+        last = others.pop()
+        errors = [each.exception(30) for each in (first, *others)]
+        assert isinstance(last.exception(30), EOFError)
+    assert all(isinstance(each, OffsetsNotWritten) if full else each is None for each in errors)
+    # of the file and its folder
+    assert len(syncs) == (2 if full else 4)
+    wanted = {} if full else {**dict.fromkeys(keys, b"1"), keys[0]: b"2"}
+    assert file.entries == wanted
+    assert (file.problem is not None) is full
     file.close()
 
 
