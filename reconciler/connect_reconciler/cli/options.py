@@ -197,7 +197,7 @@ LockTimeout = Annotated[
     typer.Option(
         parser=duration,
         metavar="DURATION",
-        help="How long to wait for a running apply: 90, 30s, 5m, 1h. Default: some 10 seconds, "
+        help="How long to wait for a running apply: 90, 30s, 5m, 1h. Default: 12 seconds, "
         "until the lease of a killed apply has expired.",
         show_default=False,
     ),

@@ -157,7 +157,7 @@ def validate(
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME]...",
+        metavar="NAME",
         help="Further packages or modules to include. Packages that register plugins are included "
         "anyway.",
     ),

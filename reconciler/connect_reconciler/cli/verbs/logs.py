@@ -27,7 +27,7 @@ _EVERY_S = 0.3
 
 Name = Annotated[
     str | None,
-    typer.Argument(metavar="[NAME]", help="The connector's name.", autocompletion=connector_names),
+    typer.Argument(metavar="NAME", help="The connector's name.", autocompletion=connector_names),
 ]
 Follow = Annotated[
     bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")
