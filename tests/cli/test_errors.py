@@ -152,6 +152,14 @@ def test_a_file_that_cannot_be_written_is_not_a_bug(
     assert said in shown and hint in shown and os.strerror(error.errno or 0) in shown
 
 
+def test_a_plugin_that_ends_the_process_is_no_success(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "_invoke", lambda argv: sys.exit(0))
+    assert entry.run(["validate"]) == ExitCode.FAILED
+    assert "SystemExit at test_errors.py:" in capsys.readouterr().err
+
+
 def test_a_bug_is_told_although_its_report_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,8 +55,8 @@ def run(argv: Sequence[str]) -> int:
         return BY_SIGNAL + terminated.number
     except BrokenPipeError:
         return _broken_pipe()
-    except Exception as error:
-        # C code may replace a signal's exception with one of its own
+    except (Exception, SystemExit) as error:
+        # A plugin may call sys.exit. C code may replace a signal's exception with one of its own
         if interrupted.number:
             interrupted.report()
             return BY_SIGNAL + interrupted.number
@@ -139,7 +139,7 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _unwritable(error: Exception) -> Diagnostic | None:
+def _unwritable(error: BaseException) -> Diagnostic | None:
     """A full disk, a folder that this user may not write, something in the way in .connect/: no
     bug."""
     from connect_reconciler.cli.project_files import NO_SPACE
@@ -161,7 +161,7 @@ def _unwritable(error: Exception) -> Diagnostic | None:
     return Diagnostic("file.unwritable", what, where, error.strerror or "", hint)
 
 
-def _bug(error: Exception) -> Diagnostic:
+def _bug(error: BaseException) -> Diagnostic:
     import traceback
 
     last = traceback.extract_tb(error.__traceback__)[-1]

@@ -69,7 +69,8 @@ def outcome_text(outcome: Outcome) -> str:
         case Dropped():
             return "that it was dropped"
         case Failed():
-            return f"an error in {outcome.stage} of {outcome.class_name}: {outcome.message}"
+            whose = f" of {outcome.class_name}" if outcome.class_name else ""
+            return f"an error in {outcome.stage}{whose}: {outcome.message}"
 
 
 def _wanted(expected: Expected) -> str:

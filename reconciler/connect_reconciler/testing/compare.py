@@ -169,8 +169,8 @@ def different_fields(old: Delivered, new: Delivered) -> set[str]:
 
 
 def failure_name(failed: Failed) -> str:
-    """Returns where a record failed, without values: stage and class."""
-    return f"{failed.stage}, {failed.class_name}"
+    """Returns where a record failed, without values: stage and class, if it is known."""
+    return ", ".join(filter(None, (failed.stage, failed.class_name)))
 
 
 def _different(old: ShownRecord, new: ShownRecord) -> set[str]:

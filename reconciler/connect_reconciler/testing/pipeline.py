@@ -80,6 +80,9 @@ class Pipeline(ABC):
         except ConnectorError as error:
             # Such as an invalid timestamp, which fails the task
             outcome = _failed("KAFKA_PRODUCE", "", error)
+        except (Exception, SystemExit) as error:
+            # A class of the user's that returned something else than a record, or called sys.exit
+            outcome = _failed("TRANSFORMATION", "", error)
         return Run(outcome, before, given)
 
     def close(self) -> None:
@@ -241,8 +244,12 @@ def prepared(subject: Subject) -> Iterator[Prepared]:
         raise Invalid(*problems)
     try:
         pipeline = pipeline_of(config, worker, subject.kind)
-    except (ConnectorError, ValueError) as error:
-        what = f"{_whose(subject)} cannot be used: {redactor.redact(str(error))}"
+    except (Exception, SystemExit) as error:
+        text = str(error)
+        if not isinstance(error, ConnectorError | ValueError):
+            # Of a class of the user's, whose text alone may say little
+            text = f"{type(error).__name__}: {text}"
+        what = f"{_whose(subject)} cannot be used: {redactor.redact(text)}"
         hint = "`connect validate` checks configs"
         raise Invalid(Diagnostic("test.config", what, subject.where, hint=hint)) from None
     try:

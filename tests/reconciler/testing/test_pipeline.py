@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -235,21 +236,41 @@ class Broken(Transformation):
         return ConfigDef()
 
     def configure(self, options: Mapping[str, str]) -> None:
-        pass
+        self._how = options["how"]
+        if self._how == "configure":
+            raise KeyError("id")
 
     def apply(self, record: Any) -> Any:
+        match self._how:
+            case "exit":
+                sys.exit(0)
+            case "no record":
+                return 5
         raise KeyError("id")
 
     def close(self) -> None:
         raise RuntimeError
 
 
-def test_a_transformation_of_the_user_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ("raise", "KeyError", "'id'"),
+        ("no record", "AttributeError", "'int' object has no attribute 'topic'"),
+        # The trap: a test that ends the process with 0 passes
+        ("exit", "SystemExit", "0"),
+    ],
+)
+def test_a_transformation_of_the_user_that_breaks(
+    monkeypatch: pytest.MonkeyPatch, how: str, error: str, message: str
+) -> None:
     monkeypatch.setattr("support.idle_source.Broken", Broken, raising=False)
     config = {"transforms": "t", "transforms.t.type": "support.idle_source:Broken"}
-    (run,) = through("sink", config, given(value={}))
+    (run,) = through("sink", config | {"transforms.t.how": how}, given(value={}))
     assert isinstance(run.outcome, Failed)
-    assert (run.outcome.error, run.outcome.message) == ("KeyError", "'id'")
+    assert (run.outcome.error, run.outcome.message) == (error, message)
+    found = problem("sink", **config, **{"transforms.t.how": "configure"})
+    assert (found.code, found.what) == ("test.config", "orders cannot be used: KeyError: 'id'")
 
 
 def test_bytes_and_values_as_json() -> None:
