@@ -13,13 +13,15 @@ import pytest
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
 from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, short_of_slots
 from connect_reconciler.cli.output import progress
-from connect_reconciler.cli.running.foreground import _print_changes, look
+from connect_reconciler.cli.running.foreground import _print_changes, looking
 from connect_reconciler.cli.running.live_table import Rates
 from connect_reconciler.cli.signals import StopRequest
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus, Runtime
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.printable import width_of
+from support.connectors import SOURCE
+from support.memory_cluster import MemoryCluster
 
 TRACE = 'Traceback (most recent call last):\n  File "x.py", line 1\nOSError: disk full\n\n'
 
@@ -38,6 +40,9 @@ class OneFailed:
     def runtime(self) -> Runtime:
         return Runtime("http://me", True, 1, 4, 0)
 
+    def changes(self) -> int:
+        return 1
+
     def connectors(self) -> list[str]:
         return ["c"]
 
@@ -50,8 +55,33 @@ class OneFailed:
 
 
 def test_up_says_why_one_failed_without_what_its_spec_calls_sensitive() -> None:
-    rows = look(cast(Verbs, OneFailed()), SpecSecrets({"c": ("p*",)}.__getitem__))
+    rows = looking(cast(Verbs, OneFailed()), SpecSecrets({"c": ("p*",)}.__getitem__))()
     assert rows["c"].why == ("OSError: no (hidden) opens, nor (hidden)",)
+
+
+def test_rows_are_made_anew_when_something_has_changed_or_after_a_while() -> None:
+    cluster = MemoryCluster()
+    verbs = cluster.leader().verbs
+    look = looking(verbs, SpecSecrets(), cluster.clock)
+
+    def seen() -> list[tuple[str, str, int]]:
+        return [(row.name, row.state, row.tasks) for row in look().values()]
+
+    assert seen() == []
+    verbs.create("c", {"name": "c", "connector.class": SOURCE}, None)
+    cluster.settle()
+    assert seen() == [("c", "RUNNING", 1)]
+    rows = look()
+    for runtime in cluster.runtimes:
+        runtime.move()
+    assert look() is rows
+    cluster.clock.now += 60
+    assert look() is not rows
+    verbs.pause("c")
+    cluster.settle()
+    assert seen() == [("c", "PAUSED", 1)]
+    verbs.delete("c")
+    assert seen() == []
 
 
 def test_a_row_counts_tasks_and_says_why_one_failed() -> None:

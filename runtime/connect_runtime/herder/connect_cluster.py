@@ -108,6 +108,9 @@ class ConnectCluster:
             problem=self._problem() or self._offsets_problem(),
         )
 
+    def changes(self) -> int:
+        return self._herder.changes
+
     def ready(self) -> bool:
         if self._herder.leading or not self._herder.opened:
             return self._herder.opened

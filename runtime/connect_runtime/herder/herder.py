@@ -118,6 +118,8 @@ class Herder:
         self._next_look = 0.0
         self._term = 0
         self.view = View(worker_id=worker.settings.worker_id)
+        # Counts the views that differed from the one before
+        self.changes = 0
         worker.report_to(self._events.put)
 
     # --- for other threads ---
@@ -290,6 +292,7 @@ class Herder:
         _log.warning("%s no longer leads", self.url)
 
     def _refresh(self) -> None:
+        before = self.view
         self.view = View(
             config=self._log.config,
             status=self._log.status,
@@ -309,6 +312,7 @@ class Herder:
             worker_id=self._worker.settings.worker_id,
             term=self._term,
         )
+        self.changes += not same(self.view, before)
 
     def _settle(self, now: float) -> None:
         """Decides and acts until nothing is left to do now."""

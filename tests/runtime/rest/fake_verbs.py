@@ -90,6 +90,9 @@ class FakeVerbs:
     def runtime(self) -> Runtime:
         return Runtime("http://a:1", leading=True, term=3, slots=64, running=1)
 
+    def changes(self) -> int:
+        return 0
+
     def ready(self) -> bool:
         return self.started
 

@@ -10,8 +10,8 @@ import contextlib
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 _CHECK_EVERY_S = 1.0
+_LOOK_ANYWAY_S = 10.0
 _KAFKA_EVERY_S = 0.5
 _NO_SECRETS = SpecSecrets()
 
@@ -70,16 +71,33 @@ def run_until_stopped(
             if on_terminal:
                 from connect_reconciler.cli.running.live_table import show_until
 
-                rows = partial(look, runtime.verbs, secrets)
-                show_until(stop, rows, runtime.verbs, config.client)
+                show_until(stop, looking(runtime.verbs, secrets), runtime.verbs, config.client)
             else:
-                _print_changes(stop, partial(look, runtime.verbs, secrets), as_json=as_json)
+                _print_changes(stop, looking(runtime.verbs, secrets), as_json=as_json)
         finally:
             progress("stopping: tasks flush and commit, then Spark stops")
             runtime.stop()
 
 
-def look(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
+def looking(
+    verbs: Verbs, secrets: SpecSecrets, clock: Callable[[], float] = time.monotonic
+) -> Callable[[], Mapping[str, Row]]:
+    """Returns a function of the rows of all connectors. They are made anew only when something has
+    changed, or after a while."""
+    rows: Mapping[str, Row] = {}
+    made_of, made_at = -1, 0.0
+
+    def rows_now() -> Mapping[str, Row]:
+        nonlocal rows, made_of, made_at
+        now, changes = clock(), verbs.changes()
+        if changes != made_of or now - made_at >= _LOOK_ANYWAY_S:
+            rows, made_of, made_at = _rows(verbs, secrets), changes, now
+        return rows
+
+    return rows_now
+
+
+def _rows(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
     """The rows of all connectors; connectors deleted meanwhile are left out."""
     runtime = verbs.runtime()
     # While Spark starts there are no slots yet, so none are missing.
@@ -95,10 +113,14 @@ def look(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
     return rows
 
 
-def _print_changes(stop: StopRequest, look: Callable[[], dict[str, Row]], *, as_json: bool) -> None:
-    before: dict[str, Row] = {}
+def _print_changes(
+    stop: StopRequest, look: Callable[[], Mapping[str, Row]], *, as_json: bool
+) -> None:
+    before: Mapping[str, Row] = {}
     while not stop.wait(_CHECK_EVERY_S):
         after = look()
+        if after is before:
+            continue
         if chosen() is LogFormat.JSON and not as_json:
             for name in sorted(before.keys() | after.keys()):
                 for line in changes(_only(name, before), _only(name, after)):
