@@ -42,6 +42,15 @@ def test_other_lines_pass() -> None:
     assert not repeats.filter(record("%s failed", "one"))
 
 
+def test_connectors_whose_names_differ_in_a_number_have_lines_of_their_own() -> None:
+    repeats = Repeats(Clock())
+    for name in ("orders-1", "orders-2"):
+        line = record("Connector %s fails", name)
+        line.connector = name
+        assert repeats.filter(line)
+        assert not repeats.filter(line)
+
+
 def test_a_line_that_makes_no_sense_is_left_to_its_handler() -> None:
     assert Repeats(Clock()).filter(record("%d", "text"))
 

@@ -193,7 +193,7 @@ class _Seen:
 class Repeats:
     """A log filter: lets the same line pass once a minute, with the number of dropped repeats.
 
-    Lines that differ only in numbers are the same.
+    Lines that differ only in numbers are the same, if they are about the same connector and task.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -206,7 +206,10 @@ class Repeats:
             # the handler reports such a line; this filter must not raise
             return True
         kind = record.exc_info[0] if record.exc_info else None
-        key = (record.name, record.levelno, kind, _NUMBER.sub("#", text))
+        # a plugin may use these names for objects of its own
+        named = (getattr(record, name, None) for name in ("connector", "task"))
+        about = tuple(each for each in named if isinstance(each, str | int))
+        key = (record.name, record.levelno, kind, about, _NUMBER.sub("#", text))
         now = self.clock()
         seen = self._seen.get(key)
         if seen is not None and now - seen.at < _REPEAT_S:
