@@ -23,10 +23,18 @@ class ValueInfo:
 
 @dataclass(frozen=True, slots=True)
 class ConfigInfo:
-    """A key and its value; a key without a definition is unknown to the connector."""
+    """A key and its value; a key without a definition is unknown to the connector. `is_option`: of
+    a converter or a client, whose errors Connect counts as one."""
 
     key: ConfigKey | None
     value: ValueInfo | None
+    is_option: bool = False
+
+    @property
+    def error_count(self) -> int:
+        """Returns how many errors Connect counts."""
+        found = len(self.value.errors) if self.value else 0
+        return min(found, 1) if self.is_option else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +42,13 @@ class ConfigInfos:
     """All keys of a config. `name` is `connector.class` as it was given."""
 
     name: str
-    error_count: int
     groups: tuple[str, ...]
     configs: tuple[ConfigInfo, ...]
+
+    @property
+    def error_count(self) -> int:
+        """Returns how many errors Connect counts."""
+        return sum(info.error_count for info in self.configs)
 
     @property
     def errors(self) -> tuple[str, ...]:
@@ -74,8 +86,7 @@ class Findings:
             else ConfigInfo(key, None)
             for key in keys.values()
         ]
-        count = sum(len(value.errors) for value in self.values.values())
-        return ConfigInfos(name, count, groups, (*unknown, *known))
+        return ConfigInfos(name, groups, (*unknown, *known))
 
 
 def value_info(value: ConfigValue, type: ConfigType | None) -> ValueInfo:

@@ -40,7 +40,6 @@ def as_written(
     as written, texts redacted, and `problems` as the only errors of their keys."""
     texts = {each.key: tuple(p.text for p in problems if p.key == each.key) for each in problems}
     configs: list[ConfigInfo] = []
-    count = infos.error_count
     for info in infos.configs:
         value = info.value
         if value is None:
@@ -52,7 +51,6 @@ def as_written(
             recommended=tuple(map(redactor.redact, value.recommended)),
             errors=texts.pop(value.name, tuple(map(redactor.redact, value.errors))),
         )
-        count += len(found.errors) - len(value.errors)
         configs.append(replace(info, value=found))
     unknown = [
         ConfigInfo(None, ValueInfo(key, config.get(key), errors=errors))
@@ -61,7 +59,6 @@ def as_written(
     return replace(
         infos,
         name=config.get("connector.class") or infos.name,
-        error_count=count + sum(len(errors) for errors in texts.values()),
         configs=(*unknown, *configs),
     )
 
@@ -69,14 +66,12 @@ def as_written(
 def unchecked(infos: ConfigInfos, referring: Collection[str]) -> ConfigInfos:
     """Returns the answer without errors of `referring` keys, whose values are unknown here."""
     configs: list[ConfigInfo] = []
-    count = infos.error_count
     for info in infos.configs:
         if info.value is not None and info.value.name in referring:
-            count -= len(info.value.errors)
             configs.append(replace(info, value=replace(info.value, errors=())))
         else:
             configs.append(info)
-    return replace(infos, error_count=count, configs=tuple(configs))
+    return replace(infos, configs=tuple(configs))
 
 
 def _shown(info: ConfigInfo, config: Config) -> str | None:

@@ -265,12 +265,10 @@ def _option_infos(config: Config) -> list[ConfigInfo]:
 
 
 def _with(infos: ConfigInfos, added: list[ConfigInfo]) -> ConfigInfos:
-    """Adds these. For them, Connect counts keys with errors, not errors."""
-    count = sum(1 for info in added if info.value is not None and info.value.errors)
+    """Adds options."""
     groups = (info.key.group for info in added if info.key is not None and info.key.group)
     return replace(
         infos,
-        error_count=infos.error_count + count,
         groups=tuple(dict.fromkeys((*infos.groups, *groups))),
-        configs=(*infos.configs, *added),
+        configs=(*infos.configs, *(replace(info, is_option=True) for info in added)),
     )

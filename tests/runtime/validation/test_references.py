@@ -7,8 +7,16 @@ from typing import Any, ClassVar
 
 import pytest
 
-from connect_runtime.api import ConfigDef, ConfigType, ConfigValue, SourceConnector, SourceTask
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigType,
+    ConfigValue,
+    SourceConnector,
+    SourceTask,
+    at_least,
+)
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.data.string_converter import StringConverter
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
@@ -102,6 +110,32 @@ def _values(infos: ConfigInfos) -> dict[str, ValueInfo]:
 
 def _errors(infos: ConfigInfos) -> dict[str, tuple[str, ...]]:
     return {name: value.errors for name, value in _values(infos).items() if value.errors}
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_errors_of_a_converters_option_count_once_and_none_of_what_is_unknown(
+    worker: WorkerConfig,
+    providers: ConfigProviders,
+    monkeypatch: pytest.MonkeyPatch,
+    is_known: bool,
+) -> None:
+    options = ConfigDef().define("size", ConfigType.INT, 1, validator=at_least(1))
+    monkeypatch.setattr(StringConverter, "config", lambda self: options)
+    config = {
+        "name": "n",
+        "connector.class": CLASS,
+        "port": "1",
+        "user": "",
+        "pass.word": "",
+        "key.converter": STRING,
+        "key.converter.size": "${env:CONNECT_TEST_USER}",
+    }
+    infos = validate(config, worker, providers if is_known else None)
+    errors = _errors(infos)
+    errors.pop("user", None)
+    assert [len(each) for each in errors.values()] == [2] * is_known
+    # with the error of `user`, for which a connector is asked if all is known
+    assert infos.error_count == 2 * is_known
 
 
 def test_resolved_values_are_validated_and_never_shown(
