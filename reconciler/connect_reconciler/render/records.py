@@ -53,7 +53,7 @@ def record_name(run: Run, number: int) -> str:
 def failure_text(failed: Failed) -> str:
     """Where and why a record fails."""
     where = f"{failed.stage} ({failed.class_name})" if failed.class_name else failed.stage
-    message = failed.message
+    message = failed.text
     if len(message) > _MESSAGE_LENGTH_MAX:
         message = f"{message[:_MESSAGE_LENGTH_MAX]}…"
     return f"fails in {where}: {message}"

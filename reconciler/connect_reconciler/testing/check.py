@@ -70,7 +70,7 @@ def outcome_text(outcome: Outcome) -> str:
             return "that it was dropped"
         case Failed():
             whose = f" of {outcome.class_name}" if outcome.class_name else ""
-            return f"an error in {outcome.stage}{whose}: {outcome.message}"
+            return f"an error in {outcome.stage}{whose}: {outcome.text}"
 
 
 def _wanted(expected: Expected) -> str:

@@ -80,6 +80,11 @@ class Failed:
     error: str
     message: str
 
+    @property
+    def text(self) -> str:
+        """The message; of an error of Python's own with its class, as in `KeyError: 'id'`."""
+        return self.message if "." in self.error else f"{self.error}: {self.message}"
+
 
 Outcome: TypeAlias = Delivered | Dropped | Failed
 

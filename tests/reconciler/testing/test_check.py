@@ -12,7 +12,12 @@ from connect_reconciler.testing.outcomes import Delivered, Dropped, Failed, Part
 from connect_specs.record_tests import ExpectedDrop, ExpectedError, ExpectedRecord
 from reconciler.testing.records import record
 
-FAILED = Failed("TRANSFORMATION", "acme.Mask", "DataException", "no such field: x")
+FAILED = Failed(
+    "TRANSFORMATION",
+    "acme.Mask",
+    "org.apache.kafka.connect.errors.DataException",
+    "no such field: x",
+)
 
 
 def told(expected: Any, outcome: Any) -> list[str]:

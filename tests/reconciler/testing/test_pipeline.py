@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from connect_reconciler.model.live import Kind
+from connect_reconciler.testing.check import outcome_text
 from connect_reconciler.testing.compare import fields_of
 from connect_reconciler.testing.inputs import default_topic, message_of, source_record_of
 from connect_reconciler.testing.outcomes import (
@@ -269,6 +270,7 @@ def test_a_transformation_of_the_user_that_breaks(
     (run,) = through("sink", config | {"transforms.t.how": how}, given(value={}))
     assert isinstance(run.outcome, Failed)
     assert (run.outcome.error, run.outcome.message) == (error, message)
+    assert outcome_text(run.outcome).endswith(f": {error}: {message}")
     found = problem("sink", **config, **{"transforms.t.how": "configure"})
     assert (found.code, found.what) == ("test.config", "orders cannot be used: KeyError: 'id'")
 
