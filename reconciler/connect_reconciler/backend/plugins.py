@@ -198,6 +198,16 @@ def _installed(name: str, types: tuple[str, ...]) -> registry.Plugin | None:
     return plugin if plugin.kind in types else None
 
 
+def why_not_loaded(name: str) -> str:
+    """Why a connector's class that is here cannot be used; empty if it can, or is not here."""
+    try:
+        registry.connector(name)
+    except ConnectorError as error:
+        # Only one that was found has broken with an error of its own
+        return str(error) if error.__cause__ is not None else ""
+    return ""
+
+
 class ChainedDefinitions:
     """Implements `Definitions` with several: the first that knows a plugin counts. Cached."""
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from connect_reconciler.backend.observe.plugin_facts import passwords
-from connect_reconciler.backend.plugins import KeyProblem, Validation
+from connect_reconciler.backend.plugins import KeyProblem, Validation, why_not_loaded
 from connect_reconciler.backend.rest.refusals import class_not_found, follows_from_another
 from connect_reconciler.model.secrets import ConfigRedactor, redact
 from connect_reconciler.validation.judges import (
@@ -236,6 +236,10 @@ def _listing(project: Project, module: str) -> str:
 def _unknown_class(project: Project, name: str, each: Written, plugins: Definitions) -> Diagnostic:
     what = f"{each.spec.name}: no class {name} is known here, so its config is not checked"
     why = "its secrets can only be guessed from names and values; `sensitive` in a spec adds keys"
+    broken = why_not_loaded(name) if project.uses_runtime else ""
+    if broken:
+        hint = "correct it: a runtime cannot load it either"
+        return warning("config.unknown-class", what, each.place(CLASS_KEY), broken, hint)
     near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
     hint = _INSTALL if project.uses_runtime else "run `connect plugins lock`"
     hint = f"did you mean {near}? {_LIST}; else {hint}" if near else f"{hint}; {_LIST}"

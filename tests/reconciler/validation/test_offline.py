@@ -123,6 +123,21 @@ def test_a_class_of_an_unlisted_module_is_not_imported(tmp_path: Path) -> None:
     assert "this" not in sys.modules
 
 
+def test_a_class_that_does_not_load_is_told_with_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: a typo in the module counts as one that is not installed."""
+    (tmp_path / "broken_plugin.py").write_text("x = (")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "a.yaml"
+    file.write_text("name: a\nconfig: {connector.class: 'broken_plugin:Source', topics: t}\n")
+    desired = Desired("p", load_connectors([file], tmp_path))
+    listed = project(tmp_path, WORKER + "    plugin.modules: broken_plugin\n")
+    (found,) = check_specs(listed, desired)
+    assert found.code == "config.unknown-class"
+    assert "broken_plugin:Source cannot be imported: SyntaxError: " in found.why
+
+
 def test_a_java_class_is_not_taken_for_a_module_of_python(tmp_path: Path) -> None:
     """The trap: Python has a module `io`, and so `io.debezium` seems to be below it."""
     file = tmp_path / "a.yaml"
