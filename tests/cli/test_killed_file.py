@@ -26,6 +26,7 @@ def _offsets(rig: Rig, name: str) -> list[int]:
     return [each["offset"]["position"] for each in listed]
 
 
+@pytest.mark.long
 def test_a_rename_with_a_pin_is_killed_goes_on_and_is_rolled_back(rig: Rig) -> None:
     rig.source("old", state="paused", file="f", topic="t", offsets=PIN.format(pin="p", at=5))
     rig.apply()

@@ -15,7 +15,7 @@ from support.losing import LosingProxy, losing
 from support.oracle import Oracle
 from support.wait import wait_until
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.oracle, pytest.mark.long]
 
 
 @pytest.fixture

@@ -307,6 +307,7 @@ def dying(doom: Doom) -> Callable[..., object]:
 
 
 @pinned_version
+@pytest.mark.long
 def test_a_project_that_gets_its_kafka_and_loses_it(
     worker: Oracle, project: RestProject, topic: str, tmp_path: Path, broker: BrokerAddress
 ) -> None:

@@ -440,6 +440,7 @@ def test_a_partition_that_leaves_and_returns_during_a_retry(
     assert sorted(task.values()) == sorted(expected)
 
 
+@pytest.mark.long
 def test_a_put_longer_than_the_poll_interval_joins_again(
     cluster: Any, topic: Any, install: Any
 ) -> None:
