@@ -168,9 +168,17 @@ def _read_file(
         return []
     parsed = source.parsed(parse_yaml)
     problems.extend(parsed.problems)
-    return [
-        test for node in parsed.documents for test in _read_document(node, file, beside, problems)
-    ]
+    found: dict[tuple[str, str], RecordTest] = {}
+    for node in parsed.documents:
+        for test in _read_document(node, file, beside, problems):
+            first = found.setdefault((test.connector, test.name), test)
+            if first is not test:
+                what = f"the name {test.name!r} is given twice"
+                why = f"the other record is at {first.where}"
+                hint = "name each record by what is special about it"
+                problem = Diagnostic(f"{CODE}.duplicate-name", what, test.where, why, hint)
+                problems.append(problem)
+    return found.values()
 
 
 def _read_document(
@@ -189,19 +197,8 @@ def _read_document(
         hint = "write records: and below it, for each record, - name: ..."
         problems.append(Diagnostic(f"{CODE}.bad-value", what, listed.where, hint=hint))
         return []
-    found: dict[str, RecordTest] = {}
-    for item in listed.items:
-        test = _read_test(item, connector, problems)
-        if test is None:
-            continue
-        if test.name in found:
-            what = f"the name {test.name!r} is given twice"
-            why = f"the other record is at {found[test.name].where}"
-            hint = "name each record by what is special about it"
-            problem = Diagnostic(f"{CODE}.duplicate-name", what, test.where, why, hint)
-            problems.append(problem)
-        found.setdefault(test.name, test)
-    return list(found.values())
+    found = (_read_test(item, connector, problems) for item in listed.items)
+    return [test for test in found if test is not None]
 
 
 def _connector(tests: Map, file: str, beside: list[str], problems: list[Diagnostic]) -> str | None:

@@ -176,6 +176,14 @@ records:
     ]
 
 
+def test_a_name_is_given_once_in_all_documents_of_a_file(tmp_path: Path) -> None:
+    """The trap: results in JUnit's form are told apart by connector and name alone."""
+    text = "records: [{name: a, input: {}, dropped: true}]\n"
+    assert problems_of(tmp_path, f"{text}---\n{text}") == [
+        "test.duplicate-name connectors/a.test.yaml:3:11"
+    ]
+
+
 def test_tests_without_a_spec_are_an_error(tmp_path: Path) -> None:
     write(tmp_path, "connectors/a.yaml", SPEC.format("a"))
     write(tmp_path, "connectors/b.test.yaml", TESTS)
