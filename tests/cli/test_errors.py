@@ -152,6 +152,18 @@ def test_a_file_that_cannot_be_written_is_not_a_bug(
     assert said in shown and hint in shown and os.strerror(error.errno or 0) in shown
 
 
+def test_a_current_folder_that_was_removed_is_no_bug(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert entry.run(["validate"]) == ExitCode.FAILED
+    told = capsys.readouterr().err
+    assert told.startswith("error[usage]: the current folder was removed\n  hint: ")
+
+
 def test_a_plugin_that_ends_the_process_is_no_success(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -60,7 +60,8 @@ def run(argv: Sequence[str]) -> int:
         if interrupted.number:
             interrupted.report()
             return BY_SIGNAL + interrupted.number
-        return _report([_unwritable(error) or _bug(error)], ExitCode.FAILED, as_json)
+        told = _folder_is_gone(error) or _unwritable(error) or _bug(error)
+        return _report([told], ExitCode.FAILED, as_json)
 
 
 def _invoke(argv: list[str]) -> int:
@@ -137,6 +138,18 @@ def _broken_pipe() -> int:
 def _discard_output() -> None:
     """Python would fail again when it closes stdout at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _folder_is_gone(error: BaseException) -> Diagnostic | None:
+    """Whoever is in a folder that was removed, such as a shell of a job that was cleaned up."""
+    if not isinstance(error, FileNotFoundError):
+        return None
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        what, hint = "the current folder was removed", "change to a folder that exists"
+        return Diagnostic("usage", what, hint=hint)
+    return None
 
 
 def _unwritable(error: BaseException) -> Diagnostic | None:
