@@ -1,4 +1,4 @@
-"""Reads a project as it is at a git ref, from a copy of its folder."""
+"""Reads a project as it is at a git ref, from a copy of its folder or of its whole repository."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ _CODE = "git.ref"
 
 
 @contextmanager
-def project_at(project: Project, ref: str) -> Iterator[Project]:
-    """The project at `ref`, read with the same values. Its files are there within the context.
+def project_at(project: Project, ref: str, *, whole: bool) -> Iterator[Project]:
+    """The project at `ref`, read with the same values. Its files are there within the context:
+    those of its own folder, or with `whole` all of the repository, which may take long.
 
     Raises Invalid where there is no such ref, or no project in it.
     """
     folder = project.folder.resolve()
     commit = _git(folder, ref, "rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}")
-    top = Path(_git(folder, ref, "rev-parse", "--show-toplevel"))
-    place = folder.relative_to(top.resolve())
+    # From within a folder, git archives this folder alone
+    top = Path(_git(folder, ref, "rev-parse", "--show-toplevel")).resolve() if whole else folder
+    place = folder.relative_to(top)
     with TemporaryDirectory(prefix="connect-") as made:
         copy, archive = Path(made, "copy"), Path(made, "archive")
         _git(top, ref, "archive", "--format=tar", f"--output={archive}", commit)

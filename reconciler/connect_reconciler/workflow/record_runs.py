@@ -177,8 +177,18 @@ def _live(subjects: Subjects, backend: Backend, spec: DesiredConnector) -> Subje
     return subjects.subject(replace(spec, config=config, key_locations={}), "on the cluster")
 
 
-def _at_ref(project: Project, ref: str, specs: Iterable[DesiredConnector]) -> list[Subject | None]:
-    with project_at(project, ref) as then:
+def _at_ref(project: Project, ref: str, specs: Sequence[DesiredConnector]) -> list[Subject | None]:
+    try:
+        return _read_at_ref(project, ref, specs, whole=False)
+    except Invalid:
+        # Its specs, links or files may lead out of its folder
+        return _read_at_ref(project, ref, specs, whole=True)
+
+
+def _read_at_ref(
+    project: Project, ref: str, specs: Iterable[DesiredConnector], *, whole: bool
+) -> list[Subject | None]:
+    with project_at(project, ref, whole=whole) as then:
         subjects, connectors = Subjects.of(then), load_specs(then).connectors
         found = (
             connectors.get(each.name) or connectors.get(each.renamed_from or "") for each in specs
