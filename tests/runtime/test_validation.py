@@ -289,13 +289,15 @@ def test_what_a_plugin_raises_shows_no_secret(
     worker: WorkerConfig, preflight: type[Preflight], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: Preflight, config: Mapping[str, str]) -> None:
-        raise ValueError(f"cannot log in with {config['api.token']} to {config['url']}")
+        login = f"{config['api.token']} and {config['pin']}"
+        raise ValueError(f"cannot log in with {login} to {config['url']}")
 
     monkeypatch.setattr(preflight, "validate", refuse)
     config = {"connector.class": "p.Mine", "name": "a", "api.token": "hunter2", "url": "db:1"}
+    config["pin"] = "170845"
     with pytest.raises(RequestError) as raised:
         check(config, worker)
-    assert raised.value.message == "cannot log in with [hidden] to db:1"
+    assert raised.value.message == "cannot log in with [hidden] and [hidden] to db:1"
 
 
 @pytest.mark.parametrize("key", ["consumer.override.max.poll.records", "admin.override.retries"])
@@ -340,7 +342,8 @@ class Preflight(SourceConnector):
     boundaries: Any = TransactionBoundaries.UNSUPPORTED
 
     def config(self) -> ConfigDef:
-        return ConfigDef().define("secret", ConfigType.PASSWORD, "x")
+        keys = ConfigDef().define("secret", ConfigType.PASSWORD, "x")
+        return keys.define("pin", ConfigType.PASSWORD, "x")
 
     def task_class(self) -> type[SourceTask]:
         return SourceTask

@@ -16,6 +16,7 @@ from connect_runtime.config_providers.declared import Declared, declared
 from connect_runtime.config_providers.making import make
 from connect_runtime.config_providers.references import Reference, references, substitute
 from connect_runtime.config_providers.resolved import Problem, Resolved
+from connect_runtime.plugins.passwords import password_keys
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.redaction import Redactor, secrets_in
 
@@ -103,10 +104,12 @@ class ConfigProviders:
 
     def redactor(self, *configs: Resolved) -> Redactor:
         """Returns a redactor for texts about these configs: of provided values, and the configs'
-        own secrets and the worker's."""
-        found = (*configs, self.worker)
-        given = (value for each in found for value in each.given.values())
-        return Redactor((*given, *(secret for each in found for secret in secrets_in(each.config))))
+        own secrets, by their connectors' definitions, too, and the worker's."""
+        found = [(each, password_keys(each.config)) for each in configs]
+        found.append((self.worker, frozenset()))
+        given = (value for each, _ in found for value in each.given.values())
+        secrets = (text for each, keys in found for text in secrets_in(each.config, keys))
+        return Redactor((*given, *secrets))
 
     def _values(
         self, wanted: Sequence[Reference]

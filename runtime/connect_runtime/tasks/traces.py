@@ -7,11 +7,9 @@ their names mark as passwords, and what such values contain, like the password i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 
-from connect_runtime.api import ConfigType
-from connect_runtime.plugins import registry
+from connect_runtime.plugins.passwords import password_keys
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.traces import trace_text
 from connect_specs.redaction import Redactor, secrets_in
@@ -44,18 +42,6 @@ class ErrorTexts:
 
 def _redactor(launch: TaskLaunch) -> Redactor:
     configs = (launch.config, launch.connector_config, launch.worker)
-    passwords = _password_keys(launch.connector_config)
+    passwords = password_keys(launch.connector_config)
     secrets = (secret for config in configs for secret in secrets_in(config, passwords))
     return Redactor((*launch.given, *secrets))
-
-
-def _password_keys(connector_config: Mapping[str, str]) -> frozenset[str]:
-    """Returns the keys that the connector's own definition marks as passwords; none if it is not
-    available."""
-    try:
-        definition = registry.connector(connector_config["connector.class"]).cls().config()
-    except Exception:  # whatever the plugin raises: the error must still be reported
-        return frozenset()
-    return frozenset(
-        name for name, key in definition.keys.items() if key.type is ConfigType.PASSWORD
-    )

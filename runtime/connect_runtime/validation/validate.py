@@ -23,6 +23,7 @@ from connect_runtime.herder.calls import Exits, within
 from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import UnlistedModule
+from connect_runtime.plugins.passwords import password_keys
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.tasks.launch import exactly_once
@@ -240,7 +241,8 @@ def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool)
         # also in place of the error of a null, as in Connect
         findings.take(found)
     except Exception as error:
-        secrets = secrets_in({key: value for key, value in config.items() if value is not None})
+        given = {key: value for key, value in config.items() if value is not None}
+        secrets = secrets_in(given, password_keys(given))
         raise RequestError(500, Redactor(secrets).redact(str(error))) from error
     return own
 

@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime.api import ConfigData, ConfigError
+from connect_runtime.api import ConfigData, ConfigDef, ConfigError, ConfigType
 from connect_runtime.config_providers.declared import undeclared
 from connect_runtime.config_providers.references import references
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
+from connect_runtime.connectors.file_source import FileStreamSourceConnector
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import Plugin
 from support import config_providers
 from support.config_providers import NAME, VaultProvider
 
@@ -210,6 +213,21 @@ def test_a_redactor_knows_the_values_the_secrets_and_the_workers() -> None:
     found = providers.resolve({"user": "${vault:db:user}", "pass.password": "pppp", "x": "xxxx"})
     text = providers.redactor(found).redact("t0ken kkkk someone pppp xxxx")
     assert text == "[hidden] [hidden] [hidden] [hidden] xxxx"
+
+
+class Locked(FileStreamSourceConnector):
+    def config(self) -> ConfigDef:
+        return ConfigDef().define("pin", ConfigType.PASSWORD)
+
+
+def test_a_redactor_knows_what_the_connectors_definition_makes_a_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plugin = Plugin(Locked, "Locked", "source", "1")
+    monkeypatch.setattr(registry, "connector", lambda name: plugin)
+    providers = ConfigProviders({})
+    found = providers.resolve({"connector.class": "Locked", "pin": "170845", "code": "4711"})
+    assert providers.redactor(found).redact("170845 4711") == "[hidden] 4711"
 
 
 def test_references_to_providers_that_are_not_declared() -> None:

@@ -144,7 +144,7 @@ def test_resolved_values_are_validated_and_never_shown(
     infos = validate(CONFIG, worker, providers)
     (asked,) = CheckedSource.asked
     assert (asked["port"], asked["pass.word"]) == ("5432", "x-s3cret")
-    assert _errors(infos) == {"user": ("[hidden] may not log in with x-[hidden]",)}
+    assert _errors(infos) == {"user": ("[hidden] may not log in with [hidden]",)}
     assert infos.error_count == 1
     values = _values(infos)
     shown = {key: values[key].value for key in ("port", "user", "pass.word")}
@@ -179,7 +179,7 @@ def test_what_a_connector_throws_holds_no_value(
     monkeypatch.setattr(CheckedSource, "throws", True)
     with pytest.raises(RequestError) as raised:
         validate(CONFIG, worker, providers)
-    assert raised.value.message == "no login with x-[hidden]"
+    assert raised.value.message == "no login with [hidden]"
     assert raised.value.__cause__ is None
 
 
