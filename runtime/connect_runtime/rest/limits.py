@@ -91,10 +91,15 @@ class ConnectionLimits:
             )
 
 
-def bounded(limits: ConnectionLimits, tls: ssl.SSLContext | None) -> type[asyncio.Protocol]:
-    """Returns uvicorn's protocol with these limits; with `tls`, behind a handshake."""
+def bounded(
+    limits: ConnectionLimits, tls: Callable[[], ssl.SSLContext] | None
+) -> type[asyncio.Protocol]:
+    """Returns uvicorn's protocol with these limits; with `tls`, behind a handshake with what it
+    returns for each connection."""
     plain = type("BoundedConnection", (_BoundedConnection,), {"limits": limits})
-    return plain if tls is None else type("Handshake", (_Handshake,), {"after": plain, "tls": tls})
+    if tls is None:
+        return plain
+    return type("Handshake", (_Handshake,), {"after": plain, "tls": staticmethod(tls)})
 
 
 class _Messages(h11.Connection):
@@ -250,7 +255,7 @@ class _Handshake(asyncio.Protocol):
     """A connection until its TLS handshake; what asyncio's servers do, with limits."""
 
     after: type[_BoundedConnection]
-    tls: ssl.SSLContext
+    tls: Callable[[], ssl.SSLContext]
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         self._connection = self.after(*args, **settings)
@@ -265,7 +270,7 @@ class _Handshake(asyncio.Protocol):
         secured = SSLProtocol(
             connection.loop,
             connection,
-            self.tls,
+            self.tls(),
             over,
             server_side=True,
             ssl_handshake_timeout=connection.limits.head_s,  # type: ignore[arg-type]

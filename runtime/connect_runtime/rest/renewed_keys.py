@@ -20,8 +20,12 @@ _Stamp: TypeAlias = tuple[int, int, int] | None
 
 
 class RenewedKeys:
-    """`context` is what `make` returned; new connections get what it returns once a file has
-    changed. What cannot be loaded, such as half of a renewal, leaves everything as it is."""
+    """Returns the context of a new connection: what `make` returned, and returns once a file has
+    changed. What cannot be loaded, such as half of a renewal, leaves everything as it is.
+
+    A client that resumes a session shows no certificate. Sessions end with the context that began
+    them, so that clients resume none once they are no longer trusted.
+    """
 
     def __init__(self, make: Callable[[], ssl.SSLContext], files: Iterable[Path]) -> None:
         """Raises as `make` does."""
@@ -29,17 +33,14 @@ class RenewedKeys:
         self._files = tuple(files)
         self._stamps = self._stamp_all()
         self._looked_at = time.monotonic()
-        self._newest = self.context = make()
-        if self._files:
-            self.context.sni_callback = self._choose
+        self._newest = make()
 
-    def _choose(self, connection: ssl.SSLObject, _name: str | None, _: ssl.SSLContext) -> None:
-        """Called for each new connection, before a certificate is shown."""
+    def __call__(self) -> ssl.SSLContext:
         now = time.monotonic()
         if now - self._looked_at >= _LOOK_EVERY_S:
             self._looked_at = now
             self._look()
-        connection.context = self._newest
+        return self._newest
 
     def _look(self) -> None:
         stamps = self._stamp_all()

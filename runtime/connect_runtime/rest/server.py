@@ -12,6 +12,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import uvicorn
@@ -71,14 +72,15 @@ def _cannot_listen(where: str, error: OSError) -> Unreachable:
 
 
 class RestServer:
-    """Serves `app` on a bound socket between `start` and `stop`. `tls`: of an https listener."""
+    """Serves `app` on a bound socket between `start` and `stop`. `tls` returns the context
+    of a new connection of an https listener."""
 
     def __init__(
         self,
         app: ASGIApp,
         bound: Bound,
         limits: ConnectionLimits | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         self._bound = bound
         limits = limits or ConnectionLimits()

@@ -79,13 +79,12 @@ def server_context(properties: Mapping[str, str], prefix: str) -> ssl.SSLContext
     return context
 
 
-def renewed_context(properties: Mapping[str, str], prefix: str) -> ssl.SSLContext:
-    """Returns the context of https listeners that use what is renewed in their stores. Raises
-    Invalid."""
+def renewed_context(properties: Mapping[str, str], prefix: str) -> Callable[[], ssl.SSLContext]:
+    """Returns what gives each new connection of https listeners its context, with what was renewed
+    in their stores. Raises Invalid."""
     tls = _Properties(properties, prefix)
     stores = [tls.get(f"ssl.{which}.location") for which in ("keystore", "truststore")]
-    made = RenewedKeys(partial(server_context, properties, prefix), map(Path, filter(None, stores)))
-    return made.context
+    return RenewedKeys(partial(server_context, properties, prefix), map(Path, filter(None, stores)))
 
 
 def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:

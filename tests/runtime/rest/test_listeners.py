@@ -181,6 +181,35 @@ def test_new_connections_get_keys_that_were_renewed(
             ask(url, old)
 
 
+def test_a_client_that_is_no_longer_trusted_resumes_no_session(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(renewed_keys, "_LOOK_EVERY_S", 0.0)
+    store = tmp_path / "trust.pem"
+    store.write_bytes(files.authority.own.certificate.read_bytes())
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(store)}
+    client = files.trusting(with_certificate=True)
+
+    def session(url: str, before: ssl.SSLSession | None) -> tuple[ssl.SSLSession | None, bool]:
+        address = ("127.0.0.1", httpx.URL(url).port or 0)
+        with (
+            socket.create_connection(address, timeout=30) as plain,
+            client.wrap_socket(plain, server_hostname="127.0.0.1", session=before) as secured,
+        ):
+            secured.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            if not secured.recv(100).startswith(b"HTTP/1.1 200"):
+                raise ConnectionAbortedError
+            return secured.session, bool(secured.session_reused)
+
+    with https({**key_store(files, "PEM"), **trust, "ssl.client.auth": "required"}) as url:
+        first, _ = session(url, None)
+        assert session(url, first)[1]
+        other = Authority.make(tmp_path, "another")
+        store.write_bytes(other.own.certificate.read_bytes())
+        with pytest.raises(OSError):
+            session(url, first)
+
+
 @pytest.mark.parametrize("trust", ["PEM", "PKCS12"])
 def test_client_certificates(files: Files, trust: str) -> None:
     stores = {**key_store(files, "PEM"), **trust_store(files, trust)}
