@@ -99,6 +99,7 @@ def test_the_folder_before_and_after_the_verb(connect: Command) -> None:
         assert done.returncode == 0, done.stderr
         assert "a  connectors/a.yaml:1:7\n" in done.stdout
     assert connect("offsets", "list", "a", "-C", "nowhere").returncode == 2
+    assert "hint: write it after the verb" in connect("--json", "plan").stderr
 
 
 def test_version_and_short_help(connect: Command) -> None:

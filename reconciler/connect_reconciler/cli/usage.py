@@ -134,6 +134,8 @@ def _for_option(option: str, context: Any) -> str:
     known = [] if context is None else _options_of(context)
     if name in known:
         return f"write it with two dashes: {name}"
+    if name == "--json" and context is not None and context.parent is None:
+        return "write it after the verb: `connect plan --json`"
     if name in _OPTIONS:
         return _OPTIONS[name]
     near = get_close_matches(name, [each for each in known if each.startswith("--")], 1)
