@@ -299,6 +299,7 @@ CONVERTERS = (
             f"{_TRANSFORMS}.Filter",
             _SIMPLE,
             "SimpleHeaderConverter",
+            "Json",
         )
     ),
     _sink({"header.converter": _JSON, "header.converter.schemas.enable": "false"}),

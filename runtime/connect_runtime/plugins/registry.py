@@ -106,11 +106,13 @@ class Plugin:
 
     @property
     def aliases(self) -> frozenset[str]:
-        """Returns its short names: without package, and without its kind."""
+        """Returns its short names: without package, and without each kind that it is."""
         if "$" in self.class_name:
             return frozenset()
         simple = self.class_name.rpartition(".")[2]
-        return frozenset({simple, simple.removesuffix(_SUFFIXES[self.kind]) or simple})
+        others = (group.kind for group in _GROUPS if _is_a(self.cls, (group.base,)))
+        short = (simple.removesuffix(_SUFFIXES[kind]) for kind in (self.kind, *others))
+        return frozenset({simple, *filter(None, short)})
 
     def __str__(self) -> str:
         """Returns its form in Connect's error texts."""

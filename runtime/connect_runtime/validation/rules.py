@@ -20,6 +20,7 @@ from connect_runtime.validation.infos import Findings
 from connect_runtime.validation.keys import CONVERTER_KINDS
 from connect_runtime.validation.plugin_choice import choose, range_error
 from connect_runtime.validation.slow_patterns import LIMIT_S, matches
+from connect_specs.java_map import in_hash_map_order
 from connect_specs.names import ClusterTopics, is_topic_name
 
 Config = Mapping[str, str | None]
@@ -32,8 +33,8 @@ _BOUNDARY: Final = "transaction.boundary"
 
 def check_nulls(config: Config, findings: Findings) -> None:
     """Refuses null values, also of unknown keys, as Connect does: before the connector's own keys
-    are validated, which may be null."""
-    for key, value in config.items():
+    are validated, which may be null. In the order of a Java HashMap."""
+    for key, value in in_hash_map_order(config).items():
         if value is None:
             findings.error(key, "Null value can not be supplied as the configuration value.")
 
