@@ -287,6 +287,17 @@ def test_specs_outside_of_the_projects_folder_and_renamed_ones(committed: Comman
         assert ("value.card (2)" in done.stdout) == (name == "b"), done.stderr
 
 
+def test_a_glob_that_leads_out_of_the_projects_folder(committed: Command) -> None:
+    """The trap: in a copy of the project's folder it matches the project itself."""
+    project = PROJECT.format(group="shop", kafka=NOWHERE)
+    committed.write("connect.yaml", project.replace("connectors]", "../*/connectors]"))
+    committed.write("../other/connectors/a.yaml", spec().replace("name: orders", "name: a"))
+    git(committed.folder.parent, "add", ".")
+    git(committed.folder.parent, "commit", "-qm", "two")
+    done = committed("test", "a", "--against", "HEAD", "--records", "records.jsonl")
+    assert done.stdout == "a: all 2 records come out the same\n", done.stderr
+
+
 def test_records_that_fail_and_did_not_are_a_failure(committed: Command) -> None:
     committed.write("connectors/orders.yaml", spec(amount="int8"))
     committed.write("records.jsonl", '{"value": {"amount": "1000"}}\n')

@@ -189,6 +189,9 @@ def _read_at_ref(
     project: Project, ref: str, specs: Iterable[DesiredConnector], *, whole: bool
 ) -> list[Subject | None]:
     with project_at(project, ref, whole=whole) as then:
+        if not whole and any(".." in Path(entry).parts for entry in then.specs):
+            # A glob finds no less in an empty folder, and says nothing
+            return _read_at_ref(project, ref, specs, whole=True)
         subjects, connectors = Subjects.of(then), load_specs(then).connectors
         found = (
             connectors.get(each.name) or connectors.get(each.renamed_from or "") for each in specs
