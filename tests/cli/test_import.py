@@ -116,6 +116,9 @@ def test_the_next_plan_is_empty(cluster: Cluster) -> None:
 def test_a_first_import_creates_the_folder_of_specs(cluster: Cluster) -> None:
     folder = cluster.connect.folder / "connectors"
     folder.rmdir()
+    cluster.write()
+    assert cluster.connect("import", "--all").stdout.startswith("nothing to import")
+    folder.rmdir()
     cluster.create("a")
     cluster.create("b")
     refused = cluster.connect("import", "nobody")

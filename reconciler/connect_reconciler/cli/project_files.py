@@ -90,8 +90,8 @@ def written(
 ) -> Iterator[None]:
     """Writes the files, and restores the earlier ones if the context raises. Raises Invalid.
 
-    `texts` are by paths relative to the folder. `force` overwrites existing files. `mode`, less the
-    umask, is who may read them.
+    `texts` are by paths relative to the folder, which is created even for none. `force` overwrites
+    existing files. `mode`, less the umask, is who may read them.
     """
     there = [name for name in texts if (folder / name).exists()]
     if there and not force:
@@ -103,11 +103,12 @@ def written(
             )
         )
     before: dict[Path, bytes | None] = {}
-    folders = {parent for name in texts for parent in (folder / name).parents}
+    folders = {folder, *folder.parents}.union(*((folder / name).parents for name in texts))
     created = [each for each in sorted(folders, reverse=True) if not each.exists()]
     may_change()
     file = folder
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             file = folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
