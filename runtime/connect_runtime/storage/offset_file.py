@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -38,6 +38,10 @@ class _Write:
     check: Callable[[], None]
     over: bool = False
     error: Exception | None = None
+
+
+class _TooLarge(OffsetsNotWritten):
+    """The file may not hold so much."""
 
 
 class OffsetFile:
@@ -101,7 +105,6 @@ class OffsetFile:
         os.close(self._lock)
 
     def _write_waiting(self) -> None:
-        changed = dict(self._entries)
         writes = []
         while self._waiting:
             write = self._waiting.popleft()
@@ -111,14 +114,25 @@ class OffsetFile:
             except Exception as error:
                 write.error = error
                 continue
-            changed.update(write.changes)
             writes.append(write)
-        if not writes:
-            return
+        if writes:
+            self._write_all(writes)
+
+    def _write_all(self, writes: Sequence[_Write]) -> None:
+        """Halves writes that are too large together until those are found that are by themselves:
+        one connector must not hold up the others."""
+        changed = dict(self._entries)
+        for write in writes:
+            changed.update(write.changes)
         try:
             self._replace({key: value for key, value in changed.items() if value is not None})
             self._problem = None
         except OffsetsNotWritten as error:
+            if isinstance(error, _TooLarge) and len(writes) > 1:
+                half = len(writes) // 2
+                self._write_all(writes[:half])
+                self._write_all(writes[half:])
+                return
             self._problem = f"{error}: {error.diagnostics[0].why}"
             for write in writes:
                 write.error = OffsetsNotWritten(*error.diagnostics)
@@ -129,7 +143,8 @@ class OffsetFile:
     def _replace(self, entries: Entries) -> None:
         data = serialized_map.encode(entries)
         if len(data) > BYTES_MAX:
-            raise self._not_written(f"its offsets take more than {_mib(BYTES_MAX)}")
+            what = self._not_written(f"its offsets take more than {_mib(BYTES_MAX)}")
+            raise _TooLarge(*what.diagnostics)
         unfinished = self._path.with_name(f"{self._path.name}.new")
         try:
             self._check_unchanged()

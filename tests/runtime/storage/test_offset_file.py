@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.storage import offset_file
 from connect_runtime.storage.log import OffsetsNotWritten
 from connect_runtime.storage.offset_file import OffsetFile
 from connect_runtime.storage.serialized_map import decode, encode
@@ -242,6 +243,26 @@ def test_writes_that_wait_for_each_other_become_one(
     wanted = {} if full else {**dict.fromkeys(keys, b"1"), keys[0]: b"2"}
     assert file.entries == wanted
     assert (file.problem is not None) is full
+    file.close()
+
+
+def test_a_write_that_is_too_large_fails_none_that_waits_beside_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_file, "BYTES_MAX", 5_000)
+    file = OffsetFile.open(path)
+    keys = [b'["c%d",{}]' % number for number in range(9)]
+    changes = [*({key: b"1"} for key in keys), {OTHER: bytes(5_000)}, {KEY: b"1"}]
+    with ThreadPoolExecutor(len(changes)) as pool:
+        with file._mutex:
+            writes = []
+            for each in changes:
+                writes.append(pool.submit(file.write, each))
+                wait_until(lambda: len(file._waiting) == len(writes), what="it to wait")
+        errors = [each.exception(30) for each in writes]
+    assert [number for number, error in enumerate(errors) if error is not None] == [9]
+    assert isinstance(errors[9], OffsetsNotWritten)
+    assert read(path) == file.entries == dict.fromkeys([*keys, KEY], b"1")
     file.close()
 
 
