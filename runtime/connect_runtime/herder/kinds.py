@@ -51,8 +51,10 @@ class Kinds:
                 asked, until = found
                 if now < until or not asked.done() or asked.result() != _UNKNOWN:
                     return found
-            found = self._asked[class_name] = Future(), now + self._wait_s
+            found = Future(), now + self._wait_s
+            # raises where there are no more threads: then nothing is to come
             threading.Thread(target=_find, args=(class_name, found[0]), daemon=True).start()
+            self._asked[class_name] = found
             return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -138,6 +139,21 @@ def test_a_class_that_could_not_be_used_is_asked_again(
     assert kinds.of("late_plugin.Source") == "unknown"
     module.write_text("from support.connectors import ObedientSource as Source\n")
     wait_until(lambda: kinds.of("late_plugin.Source") == "source", what="the class")
+
+
+def test_a_class_is_asked_again_after_there_was_no_thread_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kinds = Kinds(wait_s=0.0)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            kinds.of("FileStreamSource")
+    wait_until(lambda: kinds.of("FileStreamSource") == "source", what="the class")
 
 
 def test_no_class_is_looked_for_on_the_herders_thread(monkeypatch: pytest.MonkeyPatch) -> None:
