@@ -68,6 +68,8 @@ _admins_lock = threading.Lock()
 # A cluster that takes longer is reported as failing.
 _ANSWER_S = 3.0
 _FIRST_TIMEOUT_S = 0.25
+# No signal is handled during a request
+_LONGEST_REQUEST_S = 4.0
 _RETRY_S = 0.05
 # Exists wherever transactions do; the metadata of all topics of a cluster may be large
 _TRANSACTIONS = "__transaction_state"
@@ -187,7 +189,7 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
             raise login_refused(refused, address)
         if time.monotonic() >= deadline:
             raise _unreachable(properties, seen)
-        request_s *= 2
+        request_s = min(2 * request_s, _LONGEST_REQUEST_S)
 
 
 def _unreachable(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachable:

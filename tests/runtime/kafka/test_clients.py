@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.clients import admin, check_reachable, client_config, consumer
@@ -274,6 +276,26 @@ def test_a_peer_that_stays_silent_is_given_up() -> None:
         with pytest.raises(Unreachable) as caught:
             check_reachable({"bootstrap.servers": address}, timeout_s=1)
     assert caught.value.diagnostics[0].why == "it does not answer"
+
+
+def test_who_waits_for_kafka_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python handles no signal during a request."""
+    now, waits = [0.0], []
+
+    class Silent:
+        def list_topics(self, timeout: float) -> None:
+            now[0] += timeout
+            waits.append(timeout)
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+        def poll(self, timeout: float) -> None:
+            now[0] += timeout
+
+    monkeypatch.setattr(clients, "admin", lambda *_: Silent())
+    monkeypatch.setattr(clients, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with pytest.raises(Unreachable):
+        check_reachable({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=60)
+    assert max(waits) <= 5
 
 
 def test_an_answer_that_names_no_broker_ends_no_process() -> None:
