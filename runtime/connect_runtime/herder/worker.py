@@ -251,10 +251,10 @@ class Worker:
             self._launcher.follow()
 
     def kill_former(self, now: float) -> None:
-        """Kills overdue attempts of earlier terms."""
+        """Kills overdue attempts of earlier terms, again and again until their end is reported."""
         for (task, attempt), deadline in list(self._former.items()):
             if now >= deadline and self._launcher is not None:
-                del self._former[task, attempt]
+                self._former[task, attempt] = now + _KILLED_S
                 text = "Attempt %d of task %s was superseded and is killed"
                 about = {"connector": task.connector, "task": task.task}
                 _log.warning(text, attempt, task, extra=about)

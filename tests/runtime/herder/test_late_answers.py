@@ -266,7 +266,9 @@ def test_a_kill_that_is_missed_is_repeated(monkeypatch: pytest.MonkeyPatch) -> N
     assert [each.hung for each in runtime.launcher.live] == [False]
 
 
-def test_an_attempt_that_hangs_after_a_lost_term_is_killed_and_counts_until_then() -> None:
+def test_an_attempt_that_hangs_after_a_lost_term_is_killed_and_counts_until_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cluster = MemoryCluster()
     first, second = cluster.leader(slots=1), cluster.runtime(slots=1)
     first.verbs.create("c", source(), None)
@@ -287,7 +289,12 @@ def test_an_attempt_that_hangs_after_a_lost_term_is_killed_and_counts_until_then
     status = first.verbs.status("c").tasks[0]
     assert status.state is State.UNASSIGNED
     assert "all 1 are taken" in (status.trace or "")
-    cluster.clock.now += 70
+    # Spark misses the first kill
+    with monkeypatch.context() as missed:
+        missed.setattr(first.launcher, "kill", lambda task, attempt: None)
+        cluster.clock.now += 70
+        first.move()
+    cluster.clock.now += 20
     first.move()
     hung.reap()
     cluster.settle()
