@@ -66,7 +66,7 @@ def tell_shown(shown: Sequence[Shown], output: Output) -> int:
         for each in shown:
             if output.shows_values:
                 for number, run in enumerate(each.runs, 1):
-                    title = each.redactor.redact(run_title(run, number))
+                    title = run_title(run, number, each.redactor.redact)
                     _tell_record(title, HEAD, run_rows(run, each.redactor.redact))
             result(f"{each.name}: {runs_text(each.runs)}")
         if not output.shows_values:
@@ -112,7 +112,7 @@ def _tell_different(each: Compared) -> None:
         if is_different(old.outcome, new.outcome)
     ]
     for number, old, new in pairs[:_DIFFERENT_MAX]:
-        title = each.redact(different_title(old, new, number))
+        title = different_title(old, new, number, each.redact)
         _tell_record(title, OLD_AND_NEW, different_rows(old, new, each.redact))
 
 

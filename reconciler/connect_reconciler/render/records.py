@@ -30,14 +30,14 @@ _CELL_LENGTH_MAX: Final = 60
 _MESSAGE_LENGTH_MAX: Final = 400
 
 
-def run_title(run: Run, number: int) -> str:
+def run_title(run: Run, number: int, redact: Redact) -> str:
     """`orders-0@17`, and what became of it, if it is not delivered."""
-    name = record_name(run, number)
+    name = redact(record_name(run, number))
     match run.outcome:
         case Dropped():
             return f"{name}: dropped"
         case Failed():
-            return f"{name}: {failure_text(run.outcome)}"
+            return f"{name}: {failure_text(run.outcome, redact)}"
         case Delivered():
             return name
 
@@ -50,10 +50,11 @@ def record_name(run: Run, number: int) -> str:
     return f"{found.topic}-{found.partition}@{found.offset}"
 
 
-def failure_text(failed: Failed) -> str:
+def failure_text(failed: Failed, redact: Redact) -> str:
     """Where and why a record fails."""
     where = f"{failed.stage} ({failed.class_name})" if failed.class_name else failed.stage
-    message = failed.text
+    # Before it is cut: a part of a secret is none that is known
+    message = redact(failed.text)
     if len(message) > _MESSAGE_LENGTH_MAX:
         message = f"{message[:_MESSAGE_LENGTH_MAX]}…"
     return f"fails in {where}: {message}"
@@ -66,15 +67,15 @@ def run_rows(run: Run, redact: Redact) -> Iterator[tuple[str, str, str, str]]:
     yield from _rows(run.before or run.given, after, redact)
 
 
-def different_title(old: Run, new: Run, number: int) -> str:
+def different_title(old: Run, new: Run, number: int, redact: Redact) -> str:
     """The record's name, and with which config it is dropped or fails."""
-    found = [record_name(new, number)]
+    found = [redact(record_name(new, number))]
     for label, run in (("old", old), ("new", new)):
         match run.outcome:
             case Dropped():
                 found.append(f"{label}: dropped")
             case Failed():
-                found.append(f"{label}: {failure_text(run.outcome)}")
+                found.append(f"{label}: {failure_text(run.outcome, redact)}")
             case Delivered():
                 pass
     return "; ".join(found)
