@@ -12,14 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime.api import ConfigData, ConfigDef, ConfigError, ConfigType
+from connect_runtime.api import (
+    ConfigData,
+    ConfigDef,
+    ConfigError,
+    ConfigType,
+)
 from connect_runtime.config_providers.declared import undeclared
 from connect_runtime.config_providers.references import references
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
 from connect_runtime.connectors.file_source import FileStreamSourceConnector
-from connect_runtime.plugins import registry
-from connect_runtime.plugins.registry import Plugin
+from connect_runtime.data.string_converter import StringConverter
+from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
+from connect_runtime.transforms.filter import Filter
+from connect_runtime.transforms.predicates import RecordIsTombstone
 from support import config_providers
 from support.config_providers import NAME, VaultProvider
 
@@ -215,19 +222,45 @@ def test_a_redactor_knows_the_values_the_secrets_and_the_workers() -> None:
     assert text == "[hidden] [hidden] [hidden] [hidden] xxxx"
 
 
-class Locked(FileStreamSourceConnector):
+class Locked:
     def config(self) -> ConfigDef:
         return ConfigDef().define("pin", ConfigType.PASSWORD)
 
 
-def test_a_redactor_knows_what_the_connectors_definition_makes_a_password(
+class LockedConnector(Locked, FileStreamSourceConnector): ...
+
+
+class LockedTransformation(Locked, Filter): ...
+
+
+class LockedPredicate(Locked, RecordIsTombstone): ...
+
+
+class LockedConverter(Locked, StringConverter): ...
+
+
+def test_a_redactor_knows_what_the_plugins_definitions_make_passwords(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plugin = Plugin(Locked, "Locked", "source", "1")
-    monkeypatch.setattr(registry, "connector", lambda name: plugin)
+    monkeypatch.setitem(sys.modules, "locked", sys.modules[__name__])
+    allow_modules({PLUGIN_MODULES: "locked"})
+    config = {
+        "connector.class": "locked:LockedConnector",
+        "pin": "170845",
+        "transforms": "broken, t",
+        "transforms.broken.type": "no.such.Class",
+        "transforms.t.type": "locked:LockedTransformation",
+        "transforms.t.pin": "270845",
+        "predicates": "p",
+        "predicates.p.type": "locked:LockedPredicate",
+        "predicates.p.pin": "370845",
+        "value.converter": "locked:LockedConverter",
+        "value.converter.pin": "470845",
+        "code": "4711",
+    }
     providers = ConfigProviders({})
-    found = providers.resolve({"connector.class": "Locked", "pin": "170845", "code": "4711"})
-    assert providers.redactor(found).redact("170845 4711") == "[hidden] 4711"
+    redactor = providers.redactor(providers.resolve(config))
+    assert redactor.redact("170845 270845 370845 470845 4711") == "[hidden] " * 4 + "4711"
 
 
 def test_references_to_providers_that_are_not_declared() -> None:
