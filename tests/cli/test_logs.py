@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from connect_reconciler.cli.running.logs import LogFiles, events
 from connect_runtime.logs.rotation import rotate
@@ -145,6 +146,26 @@ def test_lines_right_before_a_rotation_are_read(tmp_path: Path) -> None:
     # emptied by somebody: the older file is not read again
     file.write_text("")
     assert files.read() == []
+
+
+def test_a_rotation_while_the_log_is_read(tmp_path: Path) -> None:
+    class RotatedAtOpen(type(Path())):  # type: ignore[misc]
+        rotates = False
+
+        def open(self, *words: Any, **options: Any) -> Any:
+            if RotatedAtOpen.rotates:
+                RotatedAtOpen.rotates = False
+                rotate(Path(self), most_bytes=0)
+            return Path(self).open(*words, **options)
+
+    file = tmp_path / "a.log"
+    file.write_text(TASK * 5)
+    files = LogFiles([RotatedAtOpen(file)])
+    assert len(files.read()) == 5
+    with file.open("a") as more:
+        more.write(RUNTIME)
+    RotatedAtOpen.rotates = True
+    assert [event.text + "\n" for event in files.read()] == [RUNTIME]
 
 
 def test_other_lines_are_about_no_connector() -> None:

@@ -126,6 +126,8 @@ class _LogFile:
         try:
             with self.path.open("rb") as log:
                 if log.seek(0, 2) < self.at:  # emptied since
+                    # the rotation may have come after the look above
+                    self.older_file = _identity(older(self.path))
                     if self.older_file == before:
                         self.rest = b""
                     else:
