@@ -50,7 +50,11 @@ class Loading(Generic[T]):
                 one = threading.Thread(
                     target=self._try, args=(entry,), name=f"load-{entry.name}", daemon=True
                 )
-                one.start()
+                try:
+                    one.start()
+                except RuntimeError:  # the system has no more threads
+                    self._try(entry)
+                    continue
                 one.join(_EACH_S)
                 if one.is_alive():
                     text = "The plugin %s (%s) has not loaded in %.0f s: it is left out until then"

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import threading
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -167,6 +168,21 @@ def test_a_plugin_that_hangs_holds_up_no_other(
         gate.touch()
     wait_until(lambda: "Hangs" in str(registry.connectors()), what="it to have loaded")
     assert registry.connector("Hangs").class_name == f"{acme.name}.hangs.Hangs"
+
+
+def test_plugins_are_loaded_where_there_are_no_more_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name != "load-plugins":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    entries = [EntryPoint(name, "os", "connect.connectors") for name in "ab"]
+    assert loading.Loading(entries, lambda entry: entry.name).found() == ["a", "b"]
 
 
 def test_a_task_class_that_tasks_could_not_import_is_refused_beforehand(acme: Path) -> None:
