@@ -172,10 +172,10 @@ def _continuing(report: ApplyReport, run: Run) -> Iterator[NextStep]:
         yield NextStep(anew.again(), _unless(run, why))
     if failed:
         # No spec need name what a rollback made
-        alone = run.rolls_back and len(failed) == 1
-        which = failed if alone else ("--failed", *_targets(failed))
-        restart = run.command("restart", *which)
-        yield NextStep(restart, "restarts it, once a cause outside the spec is fixed")
+        alone = run.rolls_back and len(failed) <= _TARGETS
+        for which in [(name,) for name in failed] if alone else [("--failed", *_targets(failed))]:
+            restart = run.command("restart", *which)
+            yield NextStep(restart, "restarts it, once a cause outside the spec is fixed")
 
 
 def _unless(run: Run, why: str) -> str:
