@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -97,8 +97,12 @@ class Exits(Exception):
     """A plugin called `sys.exit` or the like. The text, which may be secret, is not shown."""
 
 
+class TakesTooLong(Exception):
+    """A plugin has not returned in time. What it raises itself may be a TimeoutError."""
+
+
 def within(timeout_s: float, call: Callable[[], T]) -> T:
-    """Runs `call` on its own thread and returns or raises its result. Raises TimeoutError after
+    """Runs `call` on its own thread and returns or raises its result. Raises TakesTooLong after
     `timeout_s` and abandons the call, and Exits for what would end this process."""
     future: Future[T] = Future()
 
@@ -113,4 +117,6 @@ def within(timeout_s: float, call: Callable[[], T]) -> T:
             future.set_result(result)
 
     threading.Thread(target=run, name="bounded-call", daemon=True).start()
-    return future.result(timeout_s)
+    if not wait([future], timeout_s).done:
+        raise TakesTooLong
+    return future.result()

@@ -25,7 +25,7 @@ from connect_runtime.api import (
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.config_providers.resolved import Resolved
 from connect_runtime.herder import requests
-from connect_runtime.herder.calls import within
+from connect_runtime.herder.calls import TakesTooLong, within
 from connect_runtime.herder.errors import LEADER_CHANGED, NotLeader, Refusal, RequestError
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.kinds import Kinds
@@ -363,7 +363,7 @@ class ConnectorOffsets:
         redacted."""
         try:
             return bool(within(_HOOK_S, hook))
-        except TimeoutError:
+        except TakesTooLong:
             text = f"alterOffsets of connector {change.name} has not returned in {_HOOK_S} s"
             raise RequestError(500, text) from None
         except NotImplementedError:
@@ -413,7 +413,7 @@ def _refused(text: str, refusal: Refusal | None = None) -> Iterator[None]:
 
 
 def _plugin(config: Mapping[str, str]) -> Plugin:
-    """Raises TimeoutError if its import takes too long."""
+    """Raises TakesTooLong if its import does."""
     return within(_IMPORT_S, lambda: registry.connector(config.get("connector.class", "")))
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from connect_runtime.api import ConfigKey, ConnectorError
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.calls import within
+from connect_runtime.herder.calls import TakesTooLong, within
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Kind, Plugin
@@ -56,7 +56,7 @@ class ConnectorPlugins:
         name, version = call.path["plugin"], versions[0] if versions else None
         try:
             return Reply(200, within(PATIENCE_S, lambda: keys_json(name, version)))
-        except TimeoutError:
+        except TakesTooLong:
             what = f"The config method of {name} has not returned in {PATIENCE_S} s"
             raise RequestError(500, what) from None
 

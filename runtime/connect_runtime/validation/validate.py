@@ -19,7 +19,7 @@ from connect_runtime.api import (
 from connect_runtime.api.java_text import java_text
 from connect_runtime.api.validators import INVALID_REGEX
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.calls import Exits, within
+from connect_runtime.herder.calls import Exits, TakesTooLong, within
 from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import UnlistedModule
@@ -92,7 +92,7 @@ def validate(
     """
     try:
         return within(PATIENCE_S, lambda: _validated(config, worker, providers))
-    except TimeoutError:
+    except TakesTooLong:
         what = f"The validation of {config.get('connector.class')} has not returned"
         raise RequestError(500, f"{what} in {PATIENCE_S} s") from None
     except Exits as error:

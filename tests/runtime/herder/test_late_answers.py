@@ -13,7 +13,7 @@ import pytest
 
 from connect_runtime.herder import herder as herder_module
 from connect_runtime.herder import offset_changes
-from connect_runtime.herder.calls import Calls, within
+from connect_runtime.herder.calls import Calls, TakesTooLong, within
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import LogRecord, NewRecord, WriteInDoubt
@@ -393,13 +393,19 @@ def test_what_a_call_raises_reaches_who_waits_and_no_other() -> None:
 def test_within_gives_up_and_says_so() -> None:
     over = threading.Event()
     try:
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TakesTooLong):
             within(0.1, lambda: over.wait(10))
     finally:
         over.set()
     assert within(10, lambda: 3) == 3
     with pytest.raises(ValueError, match="x"):
         within(10, lambda: int("x"))
+
+    def asks_a_silent_database() -> None:
+        raise TimeoutError("no answer")
+
+    with pytest.raises(TimeoutError, match="no answer"):
+        within(10, asks_a_silent_database)
 
 
 def test_hanging_starts_hold_up_no_other_connectors_stop() -> None:
