@@ -152,6 +152,14 @@ def test_a_file_that_cannot_be_written_is_not_a_bug(
     assert said in shown and hint in shown and os.strerror(error.errno or 0) in shown
 
 
+def test_an_error_about_an_open_file_that_is_a_number_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(entry, "_invoke", lambda argv: os.stat(9999))
+    assert entry.run(["plan"]) == ExitCode.FAILED
+    assert "OSError at test_errors.py:" in capsys.readouterr().err
+
+
 def test_a_current_folder_that_was_removed_is_no_bug(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

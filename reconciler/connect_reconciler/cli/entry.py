@@ -163,7 +163,7 @@ def _unwritable(error: BaseException) -> Diagnostic | None:
         hint = "free some space, and run this again"
     elif error.errno in _NOT_ALLOWED and error.filename:
         hint = "connect writes to .connect/ beside connect.yaml; allow this user to write there"
-    elif error.filename and _DATA in Path(os.fsdecode(error.filename)).parts:
+    elif error.filename and _DATA in Path(str(error.filename)).parts:
         hint = "connect keeps its own files in .connect/; move away what is in their place"
     else:
         return None
