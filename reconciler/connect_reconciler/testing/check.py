@@ -86,8 +86,8 @@ def _wanted(expected: Expected) -> str:
 def _error(stage: str | None, message: str, failed: Failed) -> Iterator[Mismatch]:
     if stage is not None and stage != failed.stage:
         yield Mismatch("error.stage", stage, failed.stage)
-    if message not in failed.message:
-        yield Mismatch("error.message", f"a text with {message!r}", repr(failed.message))
+    if message not in failed.text:
+        yield Mismatch("error.message", f"a text with {message!r}", repr(failed.text))
 
 
 def _parts(parts: Mapping[str, Json], outcome: Delivered) -> Iterator[Mismatch]:

@@ -85,6 +85,8 @@ def test_other_outcomes() -> None:
     ]
     assert told(ExpectedError(None, ""), FAILED) == []
     assert told(ExpectedError("TRANSFORMATION", "such field"), FAILED) == []
+    pythons = Failed("TRANSFORMATION", "acme.Mask", "KeyError", "'id'")
+    assert told(ExpectedError("TRANSFORMATION", "KeyError: 'id'"), pythons) == []
     assert told(ExpectedError("VALUE_CONVERTER", "other"), FAILED) == [
         "error.stage: expected VALUE_CONVERTER, found TRANSFORMATION",
         "error.message: expected a text with 'other', found 'no such field: x'",
