@@ -180,6 +180,7 @@ def test_the_question_whether_to_apply(
     assert connect("plan", "--detailed-exitcode").returncode == 4
 
 
+@pytest.mark.long
 def test_a_kafka_that_falls_silent_under_a_verb(connect: Command, tmp_path: Path) -> None:
     """Its clients are open, with requests under way: none of them may hold up the end."""
     with own_broker(tmp_path / "broker") as own:

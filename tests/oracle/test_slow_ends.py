@@ -70,6 +70,7 @@ def stuck(oracle: Oracle, broker: BrokerAddress, unique: str, tmp_path: Path) ->
             http.delete(f"{oracle.url}/connectors/{each}", timeout=30)
 
 
+@pytest.mark.long
 def test_ctrl_c_lets_a_stop_come_to_its_end(
     stuck: Stuck, oracle: Oracle, unique: str, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def wait_for_members(config: WorkerConfig) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_worker_that_was_killed_is_waited_for(worker: Oracle, config: WorkerConfig) -> None:
     wait_for_members(config)
     worker.kill()

@@ -405,6 +405,7 @@ def test_a_task_that_got_nothing_commits_nothing(cluster: Any, topic: Any, insta
     assert committed(cluster) < 0
 
 
+@pytest.mark.long
 def test_a_partition_that_leaves_and_returns_during_a_retry(
     cluster: Any, topic: Any, install: Any
 ) -> None:

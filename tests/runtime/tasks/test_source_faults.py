@@ -271,6 +271,7 @@ def test_a_long_silence_interrupts_and_loses_nothing(
     assert in_order(cluster.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reading", ["orders", "offsets"])
 def test_silence_at_the_start_interrupts(
     cluster: Any,
