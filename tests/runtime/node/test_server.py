@@ -357,7 +357,7 @@ def test_only_so_many_tasks_are_served_as_descriptors_are_left_over(slow: Slow) 
     for each in asking:
         each.close()
     slow.go.set()
-    assert Ask("a").answered() is not None
+    wait_until(lambda: Ask("a").answered(), what="room for one more")
 
 
 class Silent:
