@@ -20,7 +20,6 @@ import stat
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from connect_runtime.api import (
@@ -192,9 +191,13 @@ class FileStreamSourceTask(SourceTask):
         file = self._open()
         if file is None:
             return False
-        if self._at_end and self._name is not None and self._has_other_bytes(file):
-            self._begin_again(file, "truncated")
-            return True
+        size = _size(os.fstat(file.fileno())) if self._at_end and self._name is not None else None
+        if size is not None:
+            if size <= file.tell():
+                return self._was_rewritten(file)
+            if self._has_other_bytes(file):
+                self._begin_again(file, "truncated")
+                return True
         block = file.read(_BLOCK_BYTES)
         self._at_end = not block
         if block:
@@ -214,9 +217,6 @@ class FileStreamSourceTask(SourceTask):
 
     def _has_other_bytes(self, file: BinaryIO) -> bool:
         """Whether the file, which has grown, has other bytes than were read from it."""
-        size = _size(os.fstat(file.fileno()))
-        if size is None or size <= file.tell():
-            return False
         begin = file.tell() - len(self._known)
         return os.pread(file.fileno(), len(self._known), begin) != self._known
 
@@ -297,7 +297,7 @@ def _changed(file: BinaryIO, name: str) -> str:
     if size < file.tell():
         return "truncated"
     try:
-        there = Path(name).stat()
+        there = os.stat(name)  # noqa: PTH116 a Path would be most of what an idle poll costs
     except OSError:  # there is no new one, or it cannot be seen now
         return ""
     return "" if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino) else "replaced"

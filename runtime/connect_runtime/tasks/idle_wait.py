@@ -1,6 +1,6 @@
 """Decides how long a source task waits before it polls again after an empty poll.
 
-The wait grows with the silence: a record is delayed by at most an eighth of the silence before it,
+The wait grows with the silence: a record is delayed by at most a quarter of the silence before it,
 and an idle task wakes once a second. A poll that waited itself is repeated at once.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-_SHARE: Final = 1 / 8
+_SHARE: Final = 1 / 4
 _SHORTEST_S: Final = 0.01
 _LONGEST_S: Final = 1.0  # as Connect's file source
 _WAITED_S: Final = 0.005  # a poll that took longer waited itself
