@@ -61,10 +61,10 @@ def _use(bootstrap_servers: str) -> None:
 def _make_spark() -> None:
     with tempfile.TemporaryDirectory() as folder, session.class_archive().making() as flags:
         options = {session.JAVA_OPTIONS: shlex.join([*session.JAVA_FLAGS, *flags])}
-        spark = SparkSession("local[1]", Path(folder), options)
+        spark = SparkSession("local[1]", Path(folder), list, options)
         try:
             spark.open()
-            spark.context.parallelize([0], 1).collect()
+            spark.job().collect()
         finally:
             spark.close(_END_S)
 

@@ -26,7 +26,7 @@ from connect_runtime.spark.jvm_figures import JvmFigures
 from connect_runtime.spark.keeper import SessionKeeper
 from connect_runtime.spark.lease import Lease, confirm_death
 from connect_runtime.spark.losses import failure_cause
-from connect_runtime.spark.messages import envelope_json, outcome_from_json
+from connect_runtime.spark.messages import ENVELOPE, envelope_json, outcome_from_json
 from connect_runtime.spark.places import node_of, other_hosts, waits_again
 from connect_runtime.spark.readings import file_beside, read
 from connect_runtime.spark.session import SparkSession, is_local
@@ -80,7 +80,7 @@ class SparkLauncher:
         body: Body | None = None,
     ) -> None:
         self._local = is_local(master)
-        self._run = functools.partial(run_partition, body=body)
+        run = functools.partial(run_partition, body=body)
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._queued: list[_Attempt] = []
@@ -89,7 +89,7 @@ class SparkLauncher:
         self._last_readings: dict[TaskId, Mapping[str, Any]] = {}
         self._numbers = itertools.count(1)
         self._keeper = SessionKeeper(
-            lambda: SparkSession(master, data_folder, settings),
+            lambda: SparkSession(master, data_folder, run, settings),
             opened=self._start_queued,
             failed=self._end_queued,
             # other cluster managers report a lost application
@@ -322,10 +322,8 @@ class SparkLauncher:
         if session.local:
             attempt.lease = Lease(session.leases)
         path = None if attempt.lease is None else str(attempt.lease.path)
-        envelope = envelope_json(launch, session.key, path)
-        if hosts:
-            return session.rdd_on(hosts, envelope).mapPartitions(self._run)
-        return context.parallelize([envelope], 1).mapPartitions(self._run)
+        context.setLocalProperty(ENVELOPE, envelope_json(launch, session.key, path))
+        return session.job(hosts)
 
     # --- attempts that Spark would run again ---
 

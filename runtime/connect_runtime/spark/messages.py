@@ -7,6 +7,7 @@ worker that cannot decrypt it can still answer. Does not depend on Spark.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Final
 
 import orjson
 
@@ -15,6 +16,9 @@ from connect_runtime.spark.unfit import Unfit
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 from connect_specs.names import ClusterTopics
+
+# The property of a Spark job that holds the envelope
+ENVELOPE: Final = "connect.envelope"
 
 
 @dataclass(frozen=True, slots=True)

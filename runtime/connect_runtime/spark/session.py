@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,10 +82,14 @@ class SparkSession:
     """A SparkContext and its JVM. At most one at a time in a process."""
 
     def __init__(
-        self, master: str, data_folder: Path, settings: Mapping[str, str] | None = None
+        self,
+        master: str,
+        data_folder: Path,
+        run: Callable[[Iterable[Any]], Iterable[Any]],
+        settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Creates the session's folder and its launch key. `settings` override ours. Raises
-        OSError, or Unreadable for a key file without a key."""
+        """Creates the session's folder and its launch key. Each job calls `run` once.
+        `settings` override ours. Raises OSError, or Unreadable for a key file without a key."""
         # it logs every connection that it closes
         logging.getLogger("py4j").setLevel(logging.WARNING)
         settings = settings or {}
@@ -99,6 +103,8 @@ class SparkSession:
         self._lock = threading.Lock()
         self._closing = False
         self._jvm: Jvm | None = None
+        self._run = run
+        self._anywhere: Any = None
         self._context: Any = None
 
     @property
@@ -133,6 +139,8 @@ class SparkSession:
             context = SparkContext(conf=conf, gateway=gateway)
             # Executors get it from the conf; PySpark would also put it next to each launch.
             context.environment.pop(sealing.SECRET, None)
+            # coalesced, it is made in the JVM now, and not by the first attempts together
+            self._anywhere = context.parallelize([None], 1).mapPartitions(self._run).coalesce(1)
             self._context = context
             if context.getConf().get(_AUTHENTICATE, "false") != "true":
                 _log.warning(
@@ -156,13 +164,19 @@ class SparkSession:
         profile = spark.resourceProfileManager().defaultResourceProfile()
         return int(spark.maxNumConcurrentTasks(profile))
 
-    def rdd_on(self, hosts: Collection[str], element: str) -> Any:
-        """Returns an RDD of one element whose task Spark runs on one of these hosts, if one of them
-        has a free slot within `spark.locality.wait`."""
+    def job(self, hosts: Collection[str] = ()) -> Any:
+        """Returns an RDD that calls `run` when it is collected: on one of these hosts, if one of
+        them has a free slot within `spark.locality.wait`. Without hosts it is made of one for all,
+        in two calls to the JVM instead of twenty."""
+        if hosts:
+            return self._placed(hosts).mapPartitions(self._run)
+        # not that one itself: when a job fails, Spark ends all others on its RDD
+        return self._anywhere.coalesce(1)
+
+    def _placed(self, hosts: Collection[str]) -> RDD[Any]:
         jvm = self._context._jvm  # noqa: SLF001
         serializer = CPickleSerializer()
-        content = serializer.dumps(element)
-        placed = jvm.scala.Tuple2(content, jvm.PythonUtils.toSeq(list(hosts)))
+        placed = jvm.scala.Tuple2(serializer.dumps(None), jvm.PythonUtils.toSeq(list(hosts)))
         of_bytes = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
         spark = self._context._jsc.sc()  # noqa: SLF001
         made = spark.makeRDD(jvm.PythonUtils.toSeq([placed]), of_bytes)

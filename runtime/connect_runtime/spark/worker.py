@@ -29,7 +29,7 @@ from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.spark.forks import keep_from_forks, sockets
 from connect_runtime.spark.lease import hold
 from connect_runtime.spark.messages import (
-    Envelope,
+    ENVELOPE,
     envelope_from_json,
     launch_from_json,
     outcome_json,
@@ -146,18 +146,17 @@ def _request_signal_at_parents_death() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
-def run_partition(envelopes: Iterable[str], body: Body | None = None) -> Iterator[str]:
-    """Runs the one launch of a partition, for `mapPartitions`. `body` replaces `run_task`."""
-    for text in envelopes:
-        try:
-            yield outcome_json(_answer(envelope_from_json(text), body))
-        except Unfit as unfit:
-            yield unfit_json(unfit)
+def run_partition(partition: Iterable[object], body: Body | None = None) -> Iterator[str]:
+    """Runs the launch in the job's properties, for `mapPartitions`. `body` replaces `run_task`."""
+    try:
+        yield outcome_json(_answer(TaskContext.get(), body))
+    except Unfit as unfit:
+        yield unfit_json(unfit)
 
 
-def _answer(envelope: Envelope, body: Body | None) -> Outcome:
-    task = TaskContext.get()
-    if task is not None and task.attemptNumber() > 0:
+def _answer(task: TaskContext, body: Body | None) -> Outcome:
+    envelope = envelope_from_json(task.getLocalProperty(ENVELOPE))
+    if task.attemptNumber() > 0:
         # Spark retries after a lost executor, whatever its settings; the executor may not be dead
         trace = "The executor was lost; Spark's own retry does nothing"
         return Outcome(envelope.id, envelope.attempt, Ended.LOST, trace, dead=False)

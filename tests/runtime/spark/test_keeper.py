@@ -161,8 +161,8 @@ def test_a_problem_is_said_before_the_rest_of_a_session_is_ended(
     ending = threading.Event()
     monkeypatch.setattr(first, "close", lambda: ending.wait(30))
     first.alive = False
-    said = wait_until(lambda: kept.keeper.problem, what="a problem")
-    assert said == "Spark's JVM ended; starting it again"
+    said = "Spark's JVM ended; starting it again"
+    wait_until(lambda: kept.keeper.problem == said, what="the problem")
     assert kept.keeper.slots == 0
     assert len(kept.sessions) == 1
     ending.set()

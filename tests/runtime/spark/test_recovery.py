@@ -231,6 +231,8 @@ def test_a_killed_python_worker_is_lost_and_its_siblings_go_on(
     launcher.launch(again, endings)
     running(folder, again)
     assert not is_gone(stays)
+    # a process may outlive its job
+    assert len(launcher.context.statusTracker().getActiveJobsIds()) == 2
     for each in (sibling, again):
         launcher.kill(each.id, each.attempt)
     wait_until(lambda: len(endings.told) == 3, what="all to end")

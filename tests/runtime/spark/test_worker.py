@@ -10,7 +10,7 @@ import pytest
 
 from connect_runtime.spark import worker
 from connect_runtime.spark.lease import Lease
-from connect_runtime.spark.messages import envelope_json, outcome_from_json
+from connect_runtime.spark.messages import ENVELOPE, envelope_json, outcome_from_json
 from connect_runtime.spark.sealing import SECRET, new_key
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
 from runtime.spark.bodies import launch
@@ -20,7 +20,11 @@ from runtime.spark.bodies import launch
 class Context:
     """Stands in for Spark's TaskContext."""
 
-    number: int
+    envelope: str
+    number: int = 0
+
+    def getLocalProperty(self, key: str) -> str | None:
+        return self.envelope if key == ENVELOPE else None
 
     def attemptNumber(self) -> int:
         return self.number
@@ -30,20 +34,24 @@ def _never(given: TaskLaunch, orphaned: Callable[[], bool]) -> Outcome:
     raise AssertionError("the task began")
 
 
-def _answer(envelope: str) -> Outcome:
-    return outcome_from_json(next(iter(worker.run_partition([envelope], _never))))
+def _answer(context: Context, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+    monkeypatch.setattr(worker.TaskContext, "get", lambda: context)
+    return outcome_from_json(next(iter(worker.run_partition([None], _never))))
 
 
 def test_a_second_try_of_sparks_own_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.TaskContext, "get", lambda: Context(1))
-    found = _answer(envelope_json(launch("c", attempt=7), new_key(), None))
+    envelope = envelope_json(launch("c", attempt=7), new_key(), None)
+    found = _answer(Context(envelope, number=1), monkeypatch)
     assert (found.attempt, found.ended, found.dead) == (7, Ended.LOST, False)
 
 
-def test_an_attempt_whose_lease_is_over_does_not_begin(tmp_path: Path) -> None:
+def test_an_attempt_whose_lease_is_over_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lease = Lease(tmp_path)
     assert lease.over()
-    found = _answer(envelope_json(launch("c"), new_key(), str(lease.path)))
+    envelope = envelope_json(launch("c"), new_key(), str(lease.path))
+    found = _answer(Context(envelope), monkeypatch)
     assert found.ended is Ended.ORPHANED
 
 
@@ -52,11 +60,11 @@ def test_a_launch_that_cannot_be_read_fails_with_the_reason(
 ) -> None:
     envelope = envelope_json(launch("c", task=2, attempt=7), new_key(), None)
     monkeypatch.delenv(SECRET, raising=False)
-    found = _answer(envelope)
+    found = _answer(Context(envelope), monkeypatch)
     assert (found.id.task, found.attempt, found.ended) == (2, 7, Ended.FAILED)
     assert f"Neither {SECRET}" in str(found.trace)
     monkeypatch.setenv(SECRET, new_key())
-    assert "another key" in str(_answer(envelope).trace)
+    assert "another key" in str(_answer(Context(envelope), monkeypatch).trace)
 
 
 def test_a_task_that_counts_nothing_publishes_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
