@@ -32,8 +32,8 @@ class Wanted(Enum):
 
 
 class Orders:
-    """Reduces assignment records to what one attempt must do. `repeated` is called for each further
-    record that names the attempt."""
+    """Reduces assignment records to what one attempt must do: `wanted`, by the newest of them.
+    `repeated` is called for each further record that names the attempt."""
 
     def __init__(self, launch: TaskLaunch, repeated: Callable[[], None] = lambda: None) -> None:
         self._id = launch.id
@@ -43,6 +43,7 @@ class Orders:
         self._told = False
         self._repeated = repeated
         self.offset = launch.assignments_offset
+        self.wanted = Wanted.NOTHING
 
     def take(self, record: LogRecord) -> None:
         """Applies one more record of the assignments topic."""
@@ -50,16 +51,15 @@ class Orders:
         if record.key != self._key:
             return
         self._snapshot = reduce(self._snapshot, record)
-        if self._told and self.wanted not in (Wanted.STOP, Wanted.NOTHING):
+        was_told, self._told = self._told, True
+        self.wanted = self._newest()
+        if was_told and self.wanted not in (Wanted.STOP, Wanted.NOTHING):
             self._repeated()
-        self._told = True
 
-    @property
-    def wanted(self) -> Wanted:
-        """Returns what the newest record wants."""
+    def _newest(self) -> Wanted:
         assignment = self._snapshot.tasks.get(self._id)
         if assignment is None:
-            return Wanted.STOP if self._told else Wanted.NOTHING
+            return Wanted.STOP
         if assignment.attempt != self._attempt:
             return Wanted.NOTHING
         match assignment.state:
