@@ -139,7 +139,7 @@ class SparkSession:
             context = SparkContext(conf=conf, gateway=gateway)
             # Executors get it from the conf; PySpark would also put it next to each launch.
             context.environment.pop(sealing.SECRET, None)
-            # coalesced, it is made in the JVM now, and not by the first attempts together
+            # coalesce makes it in the JVM at once; else several first attempts would each make it
             self._anywhere = context.parallelize([None], 1).mapPartitions(self._run).coalesce(1)
             self._context = context
             if context.getConf().get(_AUTHENTICATE, "false") != "true":
@@ -166,11 +166,11 @@ class SparkSession:
 
     def job(self, hosts: Collection[str] = ()) -> Any:
         """Returns an RDD that calls `run` when it is collected: on one of these hosts, if one of
-        them has a free slot within `spark.locality.wait`. Without hosts it is made of one for all,
-        in two calls to the JVM instead of twenty."""
+        them has a free slot within `spark.locality.wait`. Without hosts it derives from an RDD that
+        all jobs share, which takes two calls to the JVM instead of twenty."""
         if hosts:
             return self._placed(hosts).mapPartitions(self._run)
-        # not that one itself: when a job fails, Spark ends all others on its RDD
+        # not the shared one itself: when a job fails, Spark ends all others on its RDD
         return self._anywhere.coalesce(1)
 
     def _placed(self, hosts: Collection[str]) -> RDD[Any]:
@@ -320,6 +320,8 @@ def _set_environment(local: bool, python: str) -> None:
     """Sets what Spark reads from the environment only. `python` is that of executors."""
     # unset, it is the `python3` on PATH, which may lack this package
     os.environ["PYSPARK_PYTHON"], os.environ["PYSPARK_DRIVER_PYTHON"] = python, sys.executable
+    # a job's group and properties belong to a thread of the JVM, which is to be the attempt's own
+    os.environ["PYSPARK_PIN_THREAD"] = "true"
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 

@@ -147,11 +147,14 @@ def _request_signal_at_parents_death() -> None:
 
 
 def run_partition(partition: Iterable[object], body: Body | None = None) -> Iterator[str]:
-    """Runs the launch in the job's properties, for `mapPartitions`. `body` replaces `run_task`."""
-    try:
-        yield outcome_json(_answer(TaskContext.get(), body))
-    except Unfit as unfit:
-        yield unfit_json(unfit)
+    """Runs the launch in the job's properties, for `mapPartitions`. `body` replaces `run_task`. The
+    partition has one element, which says nothing; PySpark takes a worker that leaves it unread for
+    a broken one."""
+    for _ in partition:
+        try:
+            yield outcome_json(_answer(TaskContext.get(), body))
+        except Unfit as unfit:
+            yield unfit_json(unfit)
 
 
 def _answer(task: TaskContext, body: Body | None) -> Outcome:

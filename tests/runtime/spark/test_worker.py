@@ -45,6 +45,15 @@ def test_a_second_try_of_sparks_own_does_nothing(monkeypatch: pytest.MonkeyPatch
     assert (found.attempt, found.ended, found.dead) == (7, Ended.LOST, False)
 
 
+def test_the_partition_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark ends a worker that leaves some unread as a broken one."""
+    context = Context(envelope_json(launch("c"), new_key(), None), number=1)
+    monkeypatch.setattr(worker.TaskContext, "get", lambda: context)
+    partition = iter([None])
+    assert len(list(worker.run_partition(partition, _never))) == 1
+    assert list(partition) == []
+
+
 def test_an_attempt_whose_lease_is_over_does_not_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
