@@ -1,7 +1,9 @@
 """Decides how long a source task waits before it polls again after an empty poll.
 
 The wait grows with the silence: a record is delayed by at most a quarter of the silence before it,
-and an idle task wakes once a second. A poll that waited itself is repeated at once.
+and an idle task polls once a second. The time that the poll took is part of the wait, so a source
+that waits in its poll is not slowed further. A slow poll is no reason to poll again at once: it may
+have queued at a database behind other tasks, which would then all ask without a pause, for ever.
 
 Idle tasks of a machine wake up together: it costs far more to take the processor from its rest for
 each of a thousand tasks.
@@ -17,7 +19,6 @@ _SHARE: Final = 1 / 4
 _SHORTEST_S: Final = 0.01
 _LONGEST_S: Final = 1.0  # as Connect's file source
 _TOGETHER_S: Final = 0.1  # of the clock that all processes share
-_WAITED_S: Final = 0.005  # a poll that took longer waited itself
 
 
 class IdleWait:
@@ -30,12 +31,11 @@ class IdleWait:
     def polled(self, *, found: bool, took_s: float) -> None:
         """Notes a poll that has just ended, and whether it found records."""
         now = time.monotonic()
+        began = now - took_s
         if found:
-            self._found_at = now
-        if found or took_s > _WAITED_S:
-            self._wait_s = 0.0
+            self._found_at, self._wait_s = now, 0.0
         else:
-            self._wait_s = wait_s(now - self._found_at, now)
+            self._wait_s = max(0.0, wait_s(began - self._found_at, began) - took_s)
 
     @property
     def seconds(self) -> float:
@@ -44,8 +44,9 @@ class IdleWait:
 
 
 def wait_s(silence_s: float, now: float) -> float:
-    """Returns the wait after an empty poll, `silence_s` after the last records. The longest one
-    ends at a full tenth of a second of the clock that shows `now`."""
+    """Returns the wait after an empty poll that began `now`, `silence_s` after the last records.
+
+    The longest one ends at a full tenth of a second of that clock."""
     wait_s = max(silence_s * _SHARE, _SHORTEST_S)
     if wait_s < _LONGEST_S:
         return wait_s
