@@ -29,7 +29,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final, NoReturn
 
 from connect_runtime.node import door as node_door
@@ -187,6 +186,7 @@ def _children(pid: int) -> list[int]:
 def _read(path: str) -> bytes:
     """Returns nothing for a process that has ended."""
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 a Path costs twice that
+            return file.read()
     except OSError:
         return b""
