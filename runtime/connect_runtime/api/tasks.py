@@ -139,7 +139,8 @@ class SourceTask(ABC):
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord] | SourceBatch | None:
         """Returns the next records, or None if there are none: at once, or after at most about half
-        a second. After None at once the runtime waits; the longer nothing came, the longer.
+        a second. After None the runtime waits; the longer nothing came, the longer, and up to a
+        second. But it polls again at once if the poll itself has waited for 0.4 s or more.
 
         `RetriableError` counts as None; any other error fails the task.
         """

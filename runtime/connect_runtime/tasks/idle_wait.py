@@ -1,9 +1,9 @@
 """Decides how long a source task waits before it polls again after an empty poll.
 
 The wait grows with the silence: a record is delayed by at most a quarter of the silence before it,
-and an idle task polls once a second. The time that the poll took is part of the wait, so a source
-that waits in its poll is not slowed further. A slow poll is no reason to poll again at once: it may
-have queued at a database behind other tasks, which would then all ask without a pause, for ever.
+and an idle task polls once a second; the time of the poll is part of the wait. A poll that waited
+itself for about as long as it may is repeated at once. One that is only slow is not: it may have
+queued at a database behind other tasks, which would then all ask without a pause, for ever.
 
 Idle tasks of a machine wake up together: it costs far more to take the processor from its rest for
 each of a thousand tasks.
@@ -19,6 +19,9 @@ _SHARE: Final = 1 / 4
 _SHORTEST_S: Final = 0.01
 _LONGEST_S: Final = 1.0  # as Connect's file source
 _TOGETHER_S: Final = 0.1  # of the clock that all processes share
+# Less than the half second that a poll may wait (`SourceTask.poll`), as clocks differ. Tasks that
+# queue for longer than this ask 2.5 times a second at most.
+_WAITED_S: Final = 0.4
 
 
 class IdleWait:
@@ -33,7 +36,9 @@ class IdleWait:
         now = time.monotonic()
         began = now - took_s
         if found:
-            self._found_at, self._wait_s = now, 0.0
+            self._found_at = now
+        if found or took_s >= _WAITED_S:
+            self._wait_s = 0.0
         else:
             self._wait_s = max(0.0, wait_s(began - self._found_at, began) - took_s)
 

@@ -38,8 +38,8 @@ def test_only_an_empty_poll_is_followed_by_a_wait() -> None:
     assert idle.seconds == 0
 
 
-@pytest.mark.parametrize(("took_s", "waits_s"), [(0.02, 0.98), (0.4, 0.6), (1.5, 0)])
-def test_the_time_of_the_poll_is_part_of_the_wait(
+@pytest.mark.parametrize(("took_s", "waits_s"), [(0.02, 0.98), (0.39, 0.61), (0.5, 0)])
+def test_the_time_of_the_poll_is_part_of_the_wait_or_all_of_it(
     monkeypatch: pytest.MonkeyPatch, took_s: float, waits_s: float
 ) -> None:
     clock = [10.0]
@@ -51,14 +51,15 @@ def test_the_time_of_the_poll_is_part_of_the_wait(
 
 
 @pytest.mark.parametrize("begins", ["together", "apart"])
+@pytest.mark.parametrize("count", [100, 350])
 def test_tasks_that_queue_at_one_database_do_not_keep_it_busy(
-    monkeypatch: pytest.MonkeyPatch, begins: str
+    monkeypatch: pytest.MonkeyPatch, begins: str, count: int
 ) -> None:
-    """100 tasks ask a server that answers one question at a time, in 1 ms: 10 % of its time."""
+    """They ask a server that answers one question at a time, in 1 ms: 10 and 35 % of its time."""
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    tasks = [IdleWait() for _ in range(100)]
-    asks = [(0.01 * number if begins == "apart" else 0.0, number) for number in range(100)]
+    tasks = [IdleWait() for _ in range(count)]
+    asks = [(0.01 * number if begins == "apart" else 0.0, number) for number in range(count)]
     heapq.heapify(asks)
     free_at, asked_late = 0.0, 0
     while asks[0][0] < 30:
