@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import resource
-import select
+import selectors
 import socket
 import stat
 import time
@@ -55,27 +55,29 @@ class Server:
         self._door = door
         self._over = over
         self._most = most
-        self._waiting = select.poll()
-        self._connected: dict[int, Asking] = {}
+        # asked once for each request: poll(2) would look at all connections each time
+        self._waiting = selectors.DefaultSelector()
+        self._connected: set[Asking] = set()
         self._services: dict[bytes, Service] = {}
 
     def serve(self) -> None:
         """Returns when `over`, and ends all connections."""
-        self._waiting.register(self._door, select.POLLIN)
+        self._waiting.register(self._door, selectors.EVENT_READ)
         told_at = time.monotonic()
         while not self._over():
-            for number, _ in self._waiting.poll(_TICK_S * 1000):
-                if number == self._door.fileno():
+            for ready, _ in self._waiting.select(_TICK_S):
+                if ready.fileobj is self._door:
                     self._accept()
                 else:
-                    self._heard(self._connected[number])
+                    self._heard(ready.data)
             if time.monotonic() - told_at >= _TICK_S:
                 told_at = time.monotonic()
                 for service in list(self._services.values()):
                     service.tell_alive()
                 self._services = {k: v for k, v in self._services.items() if not v.over}
-        for asking in list(self._connected.values()):
+        for asking in list(self._connected):
             self._forget(asking)
+        self._waiting.close()
 
     def _accept(self) -> None:
         _, numbers, _, _ = socket.recv_fds(self._door, 1, 1)
@@ -85,8 +87,9 @@ class Server:
                 continue
             connected = socket.socket(fileno=number)
             connected.setblocking(False)
-            self._connected[number] = Asking(connected)
-            self._waiting.register(connected, select.POLLIN)
+            asking = Asking(connected)
+            self._connected.add(asking)
+            self._waiting.register(connected, selectors.EVENT_READ, asking)
 
     def _heard(self, asking: Asking) -> None:
         """A task has asked, or ended."""
@@ -126,7 +129,7 @@ class Server:
 
     def _forget(self, asking: Asking) -> None:
         self._waiting.unregister(asking.connected)
-        del self._connected[asking.connected.fileno()]
+        self._connected.remove(asking)
         if asking.service is not None:
             asking.service.remove(asking)
         asking.connected.close()
