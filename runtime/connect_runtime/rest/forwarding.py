@@ -166,6 +166,21 @@ class Forwarding:
             return bytes(found)
 
 
+class NoForwarding:
+    """Of listeners that serve admin resources only: the leader's advertised address, the only one
+    that other workers know, then lacks these."""
+
+    async def send(self, call: Call, leader: str | None) -> Response:
+        """Raises RequestError 400, or 409 if there is no leader."""
+        if _leader_url(leader) is None:
+            raise RequestError(409, _NO_LEADER)
+        raise RequestError(
+            400,
+            f"Only the leader, {leader}, does this, and requests to admin.listeners are not "
+            "forwarded: send it to an admin listener of that worker",
+        )
+
+
 def _passed_back(answer: httpx.Response, content: bytes, base: str) -> Response:
     """Returns the answer to the client. A connector's location is at the worker that was asked."""
     status = answer.status_code

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp
 
-from connect_runtime.rest.app import create_app
+from connect_runtime.rest.app import Served, create_app
 from connect_runtime.rest.plugins import ConnectorPlugins
 from connect_runtime.rest.settings import RestSettings
 from connect_runtime.settings.worker_config import from_properties
@@ -55,6 +55,7 @@ def app_of(
     verbs: FakeVerbs | None,
     settings: RestSettings | None = None,
     tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    serves: Served = Served.ALL,
 ) -> ASGIApp:
     """The application over these verbs; None: before there are any."""
     worker, _ = from_properties(WORKER)
@@ -65,6 +66,7 @@ def app_of(
         commit="abc",
         settings=settings,
         tls=tls,
+        serves=serves,
     )
 
 

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.rest.app import Served
 from connect_runtime.rest.body_limit import HeldBytes
 from connect_runtime.rest.exchange import Call
 from connect_runtime.rest.forwarding import Forwarding
@@ -106,6 +107,21 @@ def test_a_write_takes_place_on_the_leader(leader: Leader, url: str) -> None:
     assert list(verbs.known) == ["fs"]
     assert standby("PUT", "/admin/loggers/x?scope=cluster", {"level": "INFO"}).status_code == 204
     assert verbs.logger_levels == {"x": "INFO"}
+
+
+def test_requests_to_admin_listeners_are_not_forwarded(leader: Leader, url: str) -> None:
+    """They do not serve at the leader's advertised address what they serve here."""
+    verbs = running_source()
+    verbs.follower, verbs.leader = True, url
+    admin = Client(app_of(verbs, serves=Served.ADMIN))
+    path, level = "/admin/loggers/x", {"level": "INFO"}
+    found = admin("PUT", f"{path}?scope=cluster", level)
+    assert found.status_code == 400
+    assert f"the leader, {url}, does this" in found.json()["message"]
+    verbs.leader = None
+    assert admin("PUT", f"{path}?scope=cluster", level).json() == error(409, NO_LEADER)
+    assert admin("PUT", path, level).status_code == 200
+    assert not leader.asked and not verbs.logger_levels
 
 
 def test_only_what_connect_passes_on_is_sent(leader: Leader, url: str) -> None:
