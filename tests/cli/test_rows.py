@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from dataclasses import replace
 from errno import ENOSPC
 from io import BufferedWriter, RawIOBase, StringIO, TextIOWrapper
@@ -15,6 +16,7 @@ from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, s
 from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.running.foreground import _print_changes, looking
 from connect_reconciler.cli.running.live_table import Rates
+from connect_reconciler.cli.running.logs import events
 from connect_reconciler.cli.signals import StopRequest
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus, Runtime
 from connect_runtime.herder.verbs import Verbs
@@ -234,6 +236,25 @@ def test_connectors_run_on_while_the_output_is_on_a_full_disk(
         line for before, after in pairwise([{}, *looks]) for line in changes(before, after)
     ]
     assert len(shown) == 3
+
+
+def test_changes_of_state_are_events_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`connect logs NAME` finds them."""
+    monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
+    stop = StopRequest()
+
+    def look() -> dict[str, Row]:
+        stop.set()
+        return {name: row_of(status(State.RUNNING), waiting=()) for name in ("a b", "c: d")}
+
+    began = time.time() - 1
+    _print_changes(stop, look, as_json=False)
+    found = list(events(capsys.readouterr().out.splitlines()))
+    assert [each.connector for each in found] == ["a b", "c: d"]
+    assert "INFO [c: d] c: d: RUNNING, tasks 1/1 running" in found[1].text
+    assert all(began < each.at < time.time() + 1 for each in found)
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -23,7 +23,9 @@ from connect_specs.printable import lines_of, one_line, padded, width_of
 
 T = TypeVar("T")
 
-_log = logging.getLogger("connect.progress")
+PROGRESS = "connect.progress"
+
+_log = logging.getLogger(PROGRESS)
 _ESCAPED = "connect-escaped"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _EXPLANATION = re.compile(rf" *(?:{_COLOUR.pattern})*(?:→ |why: |hint: )")

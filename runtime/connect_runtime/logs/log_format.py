@@ -51,6 +51,13 @@ def _file_handler(file: Path) -> logging.FileHandler:
     return logging.FileHandler(file, encoding="utf-8", errors="backslashreplace")
 
 
+def text_about(connector: str, text: str, logger: str) -> str:
+    """Returns a line of text about a connector, with the time now, as `logger` would log it."""
+    record = logging.LogRecord(logger, logging.INFO, "", 0, "%s", (text,), None)
+    record.connector = connector
+    return TextLines().format(record)
+
+
 def process_is_about(**fields: str | int) -> None:
     """Sets the `worker`, `connector` and `task` of all events that name no others."""
     _process_is_about.update(fields)

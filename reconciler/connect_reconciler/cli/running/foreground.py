@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
 from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.cli.connector_table import Row, changes, row_of
-from connect_reconciler.cli.output import progress, progress_of, result
+from connect_reconciler.cli.output import PROGRESS, progress, progress_of, result
 from connect_reconciler.cli.project_files import broker_folder
 from connect_reconciler.cli.running.logs import LOG, log_to, rotate_when_large
 from connect_reconciler.cli.signals import StopRequest, at_once, may_change, stop_requested
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
-from connect_runtime.logs.log_format import LogFormat, chosen
+from connect_runtime.logs.log_format import LogFormat, chosen, text_about
 from connect_runtime.private_files import make_private_folder
 from connect_runtime.server import Runtime
 from connect_specs.diagnostics import ConnectError
@@ -116,19 +116,28 @@ def _rows(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
 def _print_changes(
     stop: StopRequest, look: Callable[[], Mapping[str, Row]], *, as_json: bool
 ) -> None:
+    if as_json:
+        say = _say_as_json
+    else:
+        say = progress_of if chosen() is LogFormat.JSON else _say
     before: Mapping[str, Row] = {}
     while not stop.wait(_CHECK_EVERY_S):
         after = look()
         if after is before:
             continue
-        if chosen() is LogFormat.JSON and not as_json:
-            for name in sorted(before.keys() | after.keys()):
-                for line in changes(_only(name, before), _only(name, after)):
-                    progress_of(name, line)
-        else:
-            for line in changes(before, after):
-                _show(json.dumps({"event": line}) if as_json else line)
+        for name in sorted(before.keys() | after.keys()):
+            for line in changes(_only(name, before), _only(name, after)):
+                say(name, line)
         before = after
+
+
+def _say_as_json(_: str, line: str) -> None:
+    _show(json.dumps({"event": line}))
+
+
+def _say(name: str, line: str) -> None:
+    """As in a log, which it is for `up --detach`."""
+    _show(text_about(name, line, PROGRESS))
 
 
 def _show(line: str) -> None:
