@@ -1,7 +1,7 @@
 """Translates a Kafka client's properties from Java's names to librdkafka settings.
 
-Most names are equal. Different ones are translated, JVM-only ones are dropped silently, and the
-rest is dropped and listed for a warning. Pure; values are never shown.
+Most names are equal. Different ones are translated, those of the JVM and of listeners are dropped
+silently, and the rest is dropped and listed for a warning. Pure; values are never shown.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ _JAVA_ONLY = frozenset(
     value.deserializer value.serializer
     """.split()
 )
+# Of a worker's REST listeners, which share prefixes with its clients: `ssl.`, and `admin.`
+_OF_LISTENERS = re.compile(r"ssl\.client\.auth|listeners(\.https\..*)?")
 _JAAS_MODULE = re.compile(r"\s*([\w.$]+)\s+\w+")
 _JAAS_OPTION = re.compile(
     r'([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))'
@@ -71,7 +73,7 @@ def client_config(properties: Mapping[str, str]) -> ClientConfig:
     settings: dict[str, str] = {}
     unsupported: list[str] = []
     for name, value in properties.items():
-        if name in _JAVA_ONLY:
+        if name in _JAVA_ONLY or _OF_LISTENERS.fullmatch(name):
             continue
         translated = _translate(name, value, properties)
         if translated is None:

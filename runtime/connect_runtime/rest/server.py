@@ -19,7 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from connect_runtime.rest.limits import ConnectionLimits, bounded
-from connect_specs.diagnostics import Diagnostic, Unreachable
+from connect_specs.diagnostics import Diagnostic, Failed
 
 _START_S = 10.0
 _STOP_S = 3.0
@@ -37,7 +37,7 @@ class Bound:
 
     @classmethod
     def at(cls, host: str, port: int) -> Bound:
-        """Binds the port. Raises Unreachable if it is not available."""
+        """Binds the port. Raises Failed if it is not available."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # asyncio sets TCP_NODELAY only if the protocol is named; without it an answer whose head
         # and body are two packets waits 40 ms for the client's delayed ACK
@@ -52,7 +52,7 @@ class Bound:
         return cls(made, int(made.getsockname()[1]))
 
     def listen(self) -> None:
-        """Lets clients connect. Raises Unreachable if another socket already listens there, such as
+        """Lets clients connect. Raises Failed if another socket already listens there, such as
         that of a listener that is listed twice."""
         try:
             self.socket.listen(_BACKLOG)
@@ -65,10 +65,10 @@ class Bound:
         self.socket.close()
 
 
-def _cannot_listen(where: str, error: OSError) -> Unreachable:
+def _cannot_listen(where: str, error: OSError) -> Failed:
     what = "REST cannot listen there"
     hint = "end what listens there, or name another port in 'listeners'"
-    return Unreachable(Diagnostic("rest.port", what, where, error.strerror or str(error), hint))
+    return Failed(Diagnostic("rest.port", what, where, error.strerror or str(error), hint))
 
 
 class RestServer:
@@ -106,7 +106,7 @@ class RestServer:
         self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
 
     def start(self) -> None:
-        """Starts serving; returns when requests are answered. Raises Unreachable."""
+        """Starts serving; returns when requests are answered. Raises Failed."""
         self._bound.listen()
         self._thread.start()
         deadline = time.monotonic() + _START_S

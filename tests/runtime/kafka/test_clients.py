@@ -110,6 +110,12 @@ PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required userna
             {"socket.receive.buffer.bytes": "0", "socket.send.buffer.bytes": "4096"},
             (),
         ),
+        (
+            # those of REST listeners, which share prefixes with clients
+            {"ssl.client.auth": "requested", "listeners": "", "listeners.https.ssl.x": "y"},
+            {},
+            (),
+        ),
         ({"zebra": "1", "ape": "2"}, {}, ("ape", "zebra")),
     ],
 )

@@ -71,6 +71,18 @@ def test_other_lines_stay_as_they_are(
     assert caplog.messages == ["CONFWARN [rdkafka#1] no effect", "plain"]
 
 
+def test_a_start_of_transactions_that_is_tried_again_is_no_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    log = ClusterLog("k:9092", lambda: pytest.fail("nobody asks"))
+    why = "[thrd:main]: Failed to acquire transactional PID from broker"
+    again = f"{why} TxnCoordinator/1: Broker: Coordinator load in progress: retrying"
+    log.log(logging.WARNING, "%s [%s] %s", "GETPID", "rdkafka#1", again)
+    log.log(logging.WARNING, "%s [%s] %s", "GETPID", "rdkafka#1", f"{why}: Broker: not permitted")
+    assert caplog.messages == [f"GETPID [rdkafka#1] {why}: Broker: not permitted"]
+
+
 def test_a_connection_that_ended_is_neither_told_nor_an_outage(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

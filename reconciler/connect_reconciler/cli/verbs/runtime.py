@@ -224,7 +224,7 @@ def distributed(
         config, warnings = _settings(call, given, slots, master)
         from connect_reconciler.cli.running.foreground import run_until_stopped
 
-        run_until_stopped(config, warnings, as_json=as_json)
+        run_until_stopped(config, warnings, on_url=lambda _: _say_slots(config), as_json=as_json)
 
 
 def standalone(
@@ -261,7 +261,13 @@ def standalone(
         wanted = read_connector_files(map(call.path, connectors or ()), call.folder)
         allow_modules(config.properties)
         check_connectors(wanted, config)
-        run_until_stopped(config, warnings, connectors=wanted, as_json=as_json)
+        run_until_stopped(
+            config,
+            warnings,
+            on_url=lambda _: _say_slots(config),
+            connectors=wanted,
+            as_json=as_json,
+        )
 
 
 def _worker_file(call: Invocation, file: Path) -> WorkerFile:
@@ -287,7 +293,6 @@ def _settings(
     data = call.path(Path(".connect"))
     config, warnings = from_properties(given.properties, standalone=standalone, data_folder=data)
     config = _with_master(config, slots, master)
-    _say_slots(config)
     return config, [*warnings, *_reach_warnings(config)]
 
 
