@@ -35,9 +35,6 @@ class Exchange:
         return f"{self.method} {self.path} {shown}".strip()
 
 
-_NEVER_RAN = "the version of a connector that never ran is not known here"
-_PAGE = "Jetty's own page"
-
 _SOURCE = {"connector.class": "FileStreamSource", "topic": "{topic}", "file": "{missing}"}
 _SINK = {"connector.class": "FileStreamSink", "topics": "{topic}", "file": "{missing}"}
 _OVERRIDES = {
@@ -60,10 +57,6 @@ def _ask(method: str, path: str, body: Any = None, **headers: str) -> Exchange:
     return Exchange(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
 
 
-def _differs(reason: str, exchange: Exchange) -> Exchange:
-    return replace(exchange, differs=reason)
-
-
 def _create(config: Mapping[str, Any], name: str = "new") -> Exchange:
     return _ask("POST", "/connectors", {"name": name, "config": config})
 
@@ -84,12 +77,12 @@ def _partition(topic: Any = "{topic}", number: Any = 0) -> dict[str, Any]:
 
 
 READS = (
-    _differs("the commit is this distribution's", _ask("GET", "/")),
+    Exchange("GET", "/", differs="the commit is this distribution's"),
     _ask("GET", "/health"),
     _ask("GET", "/connectors"),
     _ask("GET", "/connectors/"),
     _ask("GET", "/connectors?expand=info"),
-    _differs(_NEVER_RAN, _ask("GET", "/connectors?expand=status&expand=info")),
+    _ask("GET", "/connectors?expand=status&expand=info"),
     _ask("GET", "/connectors?expand=bogus"),
     _ask("GET", "/connectors/src"),
     _ask("GET", "/connectors/src/config"),
@@ -102,7 +95,7 @@ READS = (
     _ask("GET", "/connectors/snk/status"),
     _ask("GET", "/connectors/snk/tasks"),
     _ask("GET", "/connectors/idle"),
-    _differs(_NEVER_RAN, _ask("GET", "/connectors/idle/status")),
+    _ask("GET", "/connectors/idle/status"),
     _ask("GET", "/connectors/idle/tasks"),
     _ask("GET", "/connectors/idle/offsets"),
     _ask("GET", "/connector-plugins"),
@@ -153,7 +146,7 @@ UNKNOWN = (
     _ask("GET", "/connectors/src/tasks/x/status"),
     _ask("GET", "/nope"),
     _ask("GET", "/connectors/src/nope"),
-    _differs(_PAGE, _ask("GET", "/connectors/a%2Fb")),
+    _ask("GET", "/connectors/a%2Fb"),
     _ask("GET", "/connectors/a%20b"),
     _ask("PUT", "/connectors"),
     _ask("DELETE", "/connectors"),
@@ -222,7 +215,7 @@ HTTP = (
     _ask("POST", "/connectors", "{}", content_type="application/json;"),
     _ask("POST", "/connectors", "{}", content_type="APPLICATION/JSON"),
     _ask("POST", "/connectors", "{}", content_type="text/plain", accept="text/html"),
-    _differs(_PAGE, _ask("POST", "/connectors", "{}", content_type="bogus")),
+    _ask("POST", "/connectors", "{}", content_type="bogus"),
     *(
         _ask("GET", f"/connectors/src/tasks/{number}/status")
         for number in ("-1", "+0", "00", "%30", "2147483647", "2147483648", "%200")
@@ -247,7 +240,7 @@ HTTP = (
         )
     ),
     *(
-        _differs(_PAGE, _ask("GET", path))
+        _ask("GET", path)
         for path in (
             "/connectors//src",
             "/connectors/src//",
@@ -397,10 +390,7 @@ CONFIGS = (
     _create({**_SINK, "topics.regex": "a.*"}),
     _create({**_SINK, "topics": "a\u00a0, b", "errors.deadletterqueue.topic.name": " b "}),
     _create({**_SINK, "topics": "a\u00a0, a", "errors.deadletterqueue.topic.name": "a\u00a0"}),
-    _differs(
-        "the regular expression's error is Python's",
-        _create({"connector.class": "FileStreamSink", "topics.regex": "["}),
-    ),
+    _create({"connector.class": "FileStreamSink", "topics.regex": "["}),
     _create({**_SINK, "errors.deadletterqueue.topic.name": "{topic}"}),
     _create(
         {
@@ -493,10 +483,7 @@ OFFSETS = (
     _alter("still", {"partition": _partition(), "offset": {"kafka_offset": None}}),
     _alter("still", {"partition": _partition(), "offset": {"kafka_offset": "x"}}),
     _alter("still", {"partition": _partition(), "offset": {"kafka_offset": 1.5}}),
-    _differs(
-        "Kafka refuses it, not the client",
-        _alter("still", {"partition": _partition(), "offset": {"kafka_offset": -1}}),
-    ),
+    _alter("still", {"partition": _partition(), "offset": {"kafka_offset": -1}}),
     _alter("still", {"partition": _partition(topic="{missing}"), "offset": {"kafka_offset": 1}}),
     _alter("still", {"partition": _partition(number="0"), "offset": {"kafka_offset": "1"}}),
     _alter("still", {"partition": _partition(), "offset": None}),

@@ -8,7 +8,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from connect_runtime.rest.server import Bound, RestServer
-from connect_specs.diagnostics import Unreachable
+from connect_specs.diagnostics import ExitCode, Failed
 from runtime.rest.client import app_of
 from runtime.rest.fake_verbs import FakeVerbs
 from runtime.rest.serving import read_answer, served
@@ -29,9 +29,10 @@ def test_any_free_port_is_known_before_and_free_after() -> None:
 def test_a_taken_port_is_said_plainly() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(Unreachable) as raised:
+        with pytest.raises(Failed) as raised:
             Bound.at("127.0.0.1", port)
     assert f"127.0.0.1:{port}" in str(raised.value)
+    assert raised.value.exit_code is ExitCode.FAILED  # the cluster has no part in it
 
 
 def test_a_listener_that_is_listed_twice_is_said_plainly() -> None:
@@ -39,7 +40,7 @@ def test_a_listener_that_is_listed_twice_is_said_plainly() -> None:
     first = Bound.at("127.0.0.1", 0)
     second = Bound.at("127.0.0.1", first.port)
     first.listen()
-    with pytest.raises(Unreachable) as raised:
+    with pytest.raises(Failed) as raised:
         second.listen()
     assert f"127.0.0.1:{first.port}" in str(raised.value)
     first.close()
