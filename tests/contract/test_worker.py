@@ -1,4 +1,5 @@
-"""A Connect worker's REST API as plans and applies use it: the fake, our own runtime, and Apache's.
+"""A Connect worker's REST API as plans and applies use it: the fake, our own runtime, the same with
+a Spark cluster, and Apache's.
 
 What Apache Kafka Connect 4.1 answers is the contract. `FakeWorker` stands for it in tests of an
 apply over REST, `FakeVerbs` for our own runtime in tests of the REST API's own code.
@@ -6,6 +7,8 @@ apply over REST, `FakeVerbs` for our own runtime in tests of the REST API's own 
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +18,12 @@ import pytest
 from connect_runtime.rest.app import create_app
 from runtime.rest.fake_verbs import FakeVerbs
 from support import http
+from support.broker import BrokerAddress
+from support.distributed import start_runtime
 from support.fake_worker import FakeWorker
 from support.rest_worker import AsgiTransport, rest_worker
+from support.rig import Rig
+from support.spark_cluster import spark_cluster
 from support.wait import wait_until
 
 URL = "http://connect:8083"
@@ -27,8 +34,31 @@ STOPPED_FIRST = (
 NO_OFFSETS = "Partitions / offsets need to be provided for an alter offsets request"
 
 
+@pytest.fixture(scope="module")
+def on_a_cluster(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a runtime whose tasks run on a Spark cluster."""
+    folder, kafka = tmp_path_factory.mktemp("contract"), broker.bootstrap_servers
+    with spark_cluster(folder / "spark") as spark:
+        rig = Rig(folder / "project", f"on-{os.getpid()}", f"{{bootstrap.servers: '{kafka}'}}")
+        of_spark = spark.settings | {"spark.master": spark.url}
+        runtime = start_runtime(rig, kafka, rig.folder, of_spark)
+        try:
+            wait_until(lambda: runtime.at.get("/health"), what="its health", timeout_s=120)
+            yield runtime.at.url
+        finally:
+            runtime.command.send_signal(signal.SIGTERM)
+            runtime.command.wait(60)
+            assert rig.end() == []
+
+
 @pytest.fixture(
-    params=["fake", "fake-verbs", "ours", pytest.param("apache", marks=pytest.mark.oracle)]
+    params=[
+        "fake",
+        "fake-verbs",
+        "ours",
+        pytest.param("cluster", marks=[pytest.mark.spark, pytest.mark.long]),
+        pytest.param("apache", marks=pytest.mark.oracle),
+    ]
 )
 def client(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
     match request.param:
@@ -45,6 +75,9 @@ def client(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
                 rest_worker() as worker,
                 httpx.Client(base_url=URL, transport=worker.transport) as found,
             ):
+                yield found
+        case "cluster":
+            with http.client(request.getfixturevalue("on_a_cluster"), timeout_s=90) as found:
                 yield found
         case _:
             oracle = request.getfixturevalue("oracle")

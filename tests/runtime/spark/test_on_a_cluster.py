@@ -36,6 +36,7 @@ LINES = 500
 CORES, TASK_CPUS, SLOTS = 5, 2, 4
 OTHER_NODE = "127.0.0.2"
 START_S = 120.0
+NOTICED_S = 15.0
 PLUGIN = """\
 from connect_runtime.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
 
@@ -237,7 +238,7 @@ def test_a_task_that_is_frozen_alone_runs_again(site: Site) -> None:
     before = _tasks(site)
     with frozen(before[:1]):
         site.write()
-        wait_until(lambda: not before[0].alive, what="it to be noticed")
+        wait_until(lambda: not before[0].alive, what="it to be noticed", timeout_s=NOTICED_S)
         site.deliver()
     site.deliver()
     for name in ("lines", "on_nodes_copy"):
@@ -271,7 +272,10 @@ def test_a_node_that_vanishes_is_noticed_and_its_tasks_run_elsewhere(
     with frozen(of_session(node.pid)):
         site.write()
         wait_until(
-            lambda: leader.at.get("/runtime")["slots"] < slots, what="it to be missed", every_s=0.2
+            lambda: leader.at.get("/runtime")["slots"] < slots,
+            what="it to be missed",
+            timeout_s=NOTICED_S,
+            every_s=0.2,
         )
         record_property("noticed_after_s", round(time.monotonic() - began, 1))
         site.deliver()
