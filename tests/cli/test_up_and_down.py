@@ -125,6 +125,13 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     with urllib.request.urlopen(f"{running['url']}/health", timeout=5) as answer:
         assert answer.status == 200
 
+    file, slots = project.folder / "in.txt", running["slots"]
+    many = SPEC.format(file=f"{file}, tasks.max: {slots}").replace("copy", "many")
+    spec = project.write("connectors/many.yaml", many)
+    too_many = f"up to {slots + 1} tasks may run, and the runtime has {slots} slots"
+    assert too_many in project("plan").stdout
+    spec.unlink()
+
     for words in (["up"], ["up", "--detach"]):
         second = project(*words)
         assert second.returncode == 1
@@ -135,6 +142,10 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
     assert applied.returncode == 0, applied.stderr
     assert "copy: running" in applied.stdout
     _wait_until_it_runs(project)
+    wait_until(
+        lambda: "copy: RUNNING, tasks 1/1 running" in project("logs", "copy").stdout,
+        what="its state in its log",
+    )
     written = 'kafka_connect_source_task_source_record_write_total{connector="copy",task="0"} 3'
     wait_until(lambda: written in _metrics(running["url"]), what="three lines to be counted")
 
