@@ -12,7 +12,7 @@ import pytest
 
 from support.lines import Account, Feeder, account, last_number, once
 from support.processes import frozen, kill
-from support.rig import Ends, Rig, Tail, Up, committed_lines, count_of, lines_of
+from support.rig import TRANSFORMED, Ends, Rig, Tail, Up, committed_lines, count_of, lines_of
 from support.wait import wait_until
 
 LINES = 20_000
@@ -125,6 +125,9 @@ TREE = pytest.mark.parametrize(
 
 @TREE
 def test_inside_an_open_transaction(load: Load, tree: bool, record_property: Record) -> None:
+    """Of a source with transformations and an offsets topic of its own."""
+    own_offsets = {"offsets.storage.topic": f"{load.source}-offsets"}
+    load.rig.source(load.source, **own_offsets, **TRANSFORMED)
     load.start()
 
     def transaction_is_open() -> bool:

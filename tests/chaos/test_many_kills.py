@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from support.processes import Process, frozen, kill
-from support.rig import count_of
+from support.rig import TRANSFORMED, count_of
 from support.wait import wait_until
 from support.world import Pair, World, new_world
 
@@ -27,20 +27,11 @@ BACK_S: Final = 90
 MOMENT_S: Final = 90
 # 500 lines a second for each pair
 LINES_EVERY_S: Final = 0.2
-_TYPE: Final = "org.apache.kafka.connect.transforms"
-# the lines stay what they are
-TRANSFORMS: Final = {
-    "transforms": "hoist,extract",
-    "transforms.hoist.type": f"{_TYPE}.HoistField$Value",
-    "transforms.hoist.field": "line",
-    "transforms.extract.type": f"{_TYPE}.ExtractField$Value",
-    "transforms.extract.field": "line",
-}
 SOURCES: Final[Mapping[str, Mapping[str, str]]] = {
     "plain": {},
-    "transformed": TRANSFORMS,
+    "transformed": TRANSFORMED,
     "own-offsets": {"offsets.storage.topic": "own-offsets-topic"},
-    "own-offsets-transformed": {"offsets.storage.topic": "own-offsets-topic"} | TRANSFORMS,
+    "own-offsets-transformed": {"offsets.storage.topic": "own-offsets-topic"} | TRANSFORMED,
 }
 
 

@@ -59,6 +59,15 @@ state: {state}
 config:
   tasks.max: 1
 {config}{offsets}"""
+_TYPE = "org.apache.kafka.connect.transforms"
+# A chain of transformations after which lines are what they were
+TRANSFORMED = {
+    "transforms": "hoist,extract",
+    "transforms.hoist.type": f"{_TYPE}.HoistField$Value",
+    "transforms.hoist.field": "line",
+    "transforms.extract.type": f"{_TYPE}.ExtractField$Value",
+    "transforms.extract.field": "line",
+}
 
 
 @dataclass(frozen=True, slots=True)
