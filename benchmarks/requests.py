@@ -1,4 +1,4 @@
-"""How long REST requests take on a worker that runs a hundred connectors.
+"""How long REST requests take on a worker that runs a hundred connectors, and what metrics cost it.
 
 Both workers run side by side; each request goes to one and then to the other. A refusal after which
 clients must ask again counts as part of its request.
@@ -34,6 +34,10 @@ _TIMES: Final = 20
 _STATUSES: Final = 10
 _PATIENCE_S: Final = 120.0
 _ENDED_S: Final = 10.0
+# Prometheus asks every 15 s by default
+_SCRAPES: Final = 40
+_SCRAPE_EVERY_S: Final = 15.0
+_METRICS_PER_CENT: Final = 1.0
 _LABELS: Final = ("apache", "ours")
 
 
@@ -58,6 +62,7 @@ def requests(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple
                     took[running.label, request].append(seconds * 1000)
                 each = {request: round(seconds * 1000, 1) for request, seconds in asked}
                 print(f"{running.label:6}  {name:12}  {each}", flush=True)
+        scraped = _scrapes_per_cent(pair[_LABELS.index("ours")][0])
     medians = {key: statistics.median(values) for key, values in took.items()}
     lines = [
         "## Requests\n",
@@ -71,7 +76,19 @@ def requests(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple
         apache, ours = medians["apache", request], medians["ours", request]
         reached &= ours / apache <= goal
         lines.append(f"| {what} | {apache:.1f} | {ours:.1f} | {ours / apache:.2f} | ≤ {goal} |")
-    return "\n".join(lines), reached
+    lines.append(
+        f"\nA Prometheus that asks for `/metrics` every {_SCRAPE_EVERY_S:.0f} s takes "
+        f"{scraped:.2f} % of a core (goal: < {_METRICS_PER_CENT:.0f} %)."
+    )
+    return "\n".join(lines), reached and scraped < _METRICS_PER_CENT
+
+
+def _scrapes_per_cent(worker: Worker) -> float:
+    """CPU of all of the worker's processes for scrapes, in % of a core."""
+    before = worker.cpu_times()
+    for _ in range(_SCRAPES):
+        worker.client.get(f"{worker.url}/metrics").raise_for_status()
+    return 100 * worker.cpu_since(before) / _SCRAPES / _SCRAPE_EVERY_S
 
 
 def _asked(worker: Worker, name: str, file: Path, number: int) -> list[tuple[str, float]]:
