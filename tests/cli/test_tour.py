@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from support.command import CONNECT, Command
+from support.spark_cluster import spark_cluster
 from support.wait import wait_until
 
 pytestmark = pytest.mark.spark
@@ -137,8 +138,18 @@ def listen_anywhere(file: Path) -> None:
 
 
 def test_the_demo_accounts_for_every_line() -> None:
+    run_demo()
+
+
+@pytest.mark.long
+def test_the_demo_runs_on_a_spark_cluster(tmp_path: Path) -> None:
+    with spark_cluster(tmp_path, secured=False) as spark:
+        run_demo("--master", spark.url)
+
+
+def run_demo(*words: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "demo" / "run.py"), str(DEMO_LINES)],
+        [sys.executable, str(ROOT / "examples" / "demo" / "run.py"), str(DEMO_LINES), *words],
         capture_output=True,
         text=True,
         check=False,

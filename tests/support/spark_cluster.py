@@ -29,11 +29,11 @@ from support.wait import wait_until
 
 _DEPLOY = "org.apache.spark.deploy"
 _START_S = 90
-_PROPERTIES = """\
+_PROPERTIES = "spark.master.rest.enabled=false\n"
+_SECURED = """\
 spark.authenticate=true
 spark.authenticate.secret={secret}
 spark.network.crypto.enabled=true
-spark.master.rest.enabled=false
 """
 _END_S = 10
 
@@ -41,7 +41,7 @@ _END_S = 10
 @dataclass(slots=True)
 class SparkCluster:
     """Processes log below `folder`, where executors work, too. `environment` is added to the
-    workers', and so to their executors'."""
+    workers', and so to their executors'. Without a secret anybody may connect."""
 
     folder: Path
     cores: int = 4
@@ -156,7 +156,8 @@ class SparkCluster:
         self.folder.mkdir(parents=True, exist_ok=True)
         # everybody can read command lines
         properties = self.folder / "spark.properties"
-        properties.write_text(_PROPERTIES.format(secret=self.secret))
+        secured = _SECURED.format(secret=self.secret) if self.secret else ""
+        properties.write_text(_PROPERTIES + secured)
         properties.chmod(0o600)
         words = ["--properties-file", str(properties), *words]
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -186,10 +187,16 @@ def _java_options() -> str:
 
 @contextmanager
 def spark_cluster(
-    folder: Path, *, cores: int = 4, environment: dict[str, str] | None = None
+    folder: Path,
+    *,
+    cores: int = 4,
+    environment: dict[str, str] | None = None,
+    secured: bool = True,
 ) -> Iterator[SparkCluster]:
     """A master and one worker."""
     cluster = SparkCluster(folder, cores, environment or {})
+    if not secured:
+        cluster.secret = ""
     try:
         cluster.start_master()
         cluster.start_worker()
