@@ -308,6 +308,10 @@ CONVERTERS = (
     _sink({"header.converter": _STRING, "header.converter.converter.type": "value"}),
     _sink({"header.converter": None}),
     *(
+        _sink({f"{side}.converter": _JSON, f"{side}.converter.plugin.version": None})
+        for side in ("key", "value", "header")
+    ),
+    *(
         _sink({f"{side}.converter": _JSON, f"{side}.converter.plugin.version": version})
         for side, version in (
             ("value", "latest"),

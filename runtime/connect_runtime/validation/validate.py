@@ -251,8 +251,11 @@ def _option_infos(config: Config) -> list[ConfigInfo]:
     """Returns options of the converters that the connector sets itself."""
     found: list[ConfigInfo] = []
     for key in ("header.converter", "key.converter", "value.converter"):
-        name, version = config.get(key), config.get(f"{key}.plugin.version")
-        plugin = None if name is None else choose(CONVERTER_KINDS[key], key, name, version).usable
+        name, version_key = config.get(key), f"{key}.plugin.version"
+        version = config.get(version_key)
+        if name is None or (version is None and version_key in config):  # null is an error
+            continue
+        plugin = choose(CONVERTER_KINDS[key], key, name, version).usable
         if plugin is None:
             continue
         prefix = f"{key}."
