@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from connect_runtime.api.records import (
     SinkBatch,
@@ -123,6 +123,8 @@ class SourceTask(ABC):
     """
 
     context: SourceTaskContext
+    # Whether `poll` waits for data by itself, as a Java task's does
+    poll_waits: ClassVar[bool] = False
 
     def initialize(self, context: SourceTaskContext) -> None:
         """Called once, before `start`. Keep `context` if you override this."""
@@ -141,6 +143,10 @@ class SourceTask(ABC):
         """Returns the next records, or None if there are none: at once, or after at most about half
         a second. After None the runtime waits; the longer nothing came, the longer, and up to a
         second. But it polls again at once if the poll itself has waited for 0.4 s or more.
+
+        A task that waits for data in here for less, such as for a queue, or that reads much of
+        which it returns nothing, sets `poll_waits`: then it is polled again at once after None,
+        unless the poll took less than 5 ms.
 
         `RetriableError` counts as None; any other error fails the task.
         """

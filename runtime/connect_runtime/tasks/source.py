@@ -208,7 +208,7 @@ class _Loop:
         self._timer = CommitTimer(writer, self._boundary, self._commit_meanwhile)
         self._state: State | None = None
         self._started = False
-        self._idle = IdleWait()
+        self._idle = IdleWait(poll_waits=task.poll_waits)
         self._poll_s = 0.0
 
     def run(self, control: OrdersFollower, orphaned: Callable[[], bool]) -> Ended:
@@ -275,11 +275,12 @@ class _Loop:
         if self._state is State.PAUSED:
             return _PAUSE_WAIT_S
         wait_s, now = self._idle.seconds, time.monotonic()
-        if wait_s and (self._writer.open or self._uncommitted.waiting):
+        commit_at: float | None = None
+        if self._writer.open or self._uncommitted.waiting:
             commit_at = self._boundary.commit_at(now)
-            if commit_at is not None:
-                return max(0.0, min(wait_s, commit_at - now))
-        return wait_s
+        elif self._asks and not isinstance(self._boundary, ConnectorBoundary):
+            commit_at = self._next_asking
+        return wait_s if commit_at is None else max(0.0, min(wait_s, commit_at - now))
 
     def _run_once(self) -> None:
         if not self._started:

@@ -26,11 +26,19 @@ def test_a_longer_silence_never_means_a_shorter_wait(one: float, other: float, n
 
 def test_idle_tasks_that_polled_within_a_tenth_of_a_second_wake_up_at_the_same_time() -> None:
     ends = {round(now + wait_s(60, now), 6) for now in (7.01, 7.05, 7.099)}
-    assert ends == {8.1}
+    assert ends == {8.0}
+
+
+def test_an_idle_task_polls_once_a_second() -> None:
+    """It wakes up a little after the end of its wait."""
+    now = 1234.5
+    for _ in range(1000):
+        began, now = now, now + wait_s(60, now) + 0.0003
+        assert now - began == pytest.approx(1.0, abs=0.001)
 
 
 def test_only_an_empty_poll_is_followed_by_a_wait() -> None:
-    idle = IdleWait()
+    idle = IdleWait(poll_waits=False)
     assert idle.seconds == 0
     idle.polled(found=False, took_s=0.001)
     assert idle.seconds > 0
@@ -38,13 +46,23 @@ def test_only_an_empty_poll_is_followed_by_a_wait() -> None:
     assert idle.seconds == 0
 
 
-@pytest.mark.parametrize(("took_s", "waits_s"), [(0.02, 0.98), (0.39, 0.61), (0.5, 0)])
+@pytest.mark.parametrize(
+    ("poll_waits", "took_s", "waits_s"),
+    [
+        (False, 0.02, 0.98),
+        (False, 0.39, 0.61),
+        (False, 0.5, 0),
+        # of one that waits for data, or skips what it reads
+        (True, 0.02, 0),
+        (True, 0.001, 0.999),
+    ],
+)
 def test_the_time_of_the_poll_is_part_of_the_wait_or_all_of_it(
-    monkeypatch: pytest.MonkeyPatch, took_s: float, waits_s: float
+    monkeypatch: pytest.MonkeyPatch, poll_waits: bool, took_s: float, waits_s: float
 ) -> None:
     clock = [10.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    idle = IdleWait()
+    idle = IdleWait(poll_waits=poll_waits)
     clock[0] = 100 + took_s
     idle.polled(found=False, took_s=took_s)
     assert idle.seconds == pytest.approx(waits_s)
@@ -58,7 +76,7 @@ def test_tasks_that_queue_at_one_database_do_not_keep_it_busy(
     """They ask a server that answers one question at a time, in 1 ms: 10 and 35 % of its time."""
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    tasks = [IdleWait() for _ in range(count)]
+    tasks = [IdleWait(poll_waits=False) for _ in range(count)]
     asks = [(0.01 * number if begins == "apart" else 0.0, number) for number in range(count)]
     heapq.heapify(asks)
     free_at, asked_late = 0.0, 0

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from connect_runtime.api import RetriableError, SourceRecord, SourceTask
 from connect_runtime.data.converters import Converters
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
@@ -63,7 +65,11 @@ class Orders:
 
     wanted_now = Wanted.RUN
 
+    def __init__(self) -> None:
+        self.waits_s: list[float] = []
+
     def wanted(self, wait_s: float = 0.0) -> Wanted:
+        self.waits_s.append(wait_s)
         return self.wanted_now
 
     def close(self) -> None: ...
@@ -215,6 +221,47 @@ def test_records_do_not_wait_for_a_topic_that_is_created() -> None:
 
     _run(OfTwoTopics(orders), orders, Chain(()), writer, prepare)
     assert writer.committed == [b"quick", b"slow"]
+
+
+class Empty(SourceTask):
+    """Polls for a moment, finds nothing, and is stopped after some polls."""
+
+    def __init__(self, orders: Orders, *, waits: bool) -> None:
+        self.orders, self.left = orders, 3
+        self.poll_waits = waits  # type: ignore[misc]
+
+    def start(self, props: Mapping[str, str]) -> None: ...
+
+    def poll(self) -> Any:
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() - began > 0.006, what="6 ms", every_s=0.001)
+        self.left -= 1
+        if not self.left:
+            self.orders.wanted_now = Wanted.STOP
+
+    def stop(self) -> None: ...
+
+
+class MovingWhileIdle(Empty):
+    """May move its offset (KIP-910)."""
+
+    def update_offsets(self, offsets: Any) -> Any: ...
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_task_that_waits_in_its_polls_is_polled_at_once(waits: bool) -> None:
+    orders = Orders()
+    _run(Empty(orders, waits=waits), orders, Chain(()))
+    assert [wait_s > 0 for wait_s in orders.waits_s] == [False, *[not waits] * 3]
+
+
+def test_an_idle_task_is_asked_for_its_offsets_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each 60 s, by default."""
+    monkeypatch.setattr("connect_runtime.tasks.idle_wait.wait_s", lambda *_: 3600.0)
+    for kind, longest_s in ((Empty, 3600), (MovingWhileIdle, 60)):
+        orders = Orders()
+        _run(kind(orders, waits=False), orders, Chain(()))
+        assert longest_s - 1 < max(orders.waits_s) <= longest_s
 
 
 def _stopping_at(value: str, orders: Orders) -> Chain:

@@ -116,9 +116,8 @@ def _rows(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
 def _print_changes(
     stop: StopRequest, look: Callable[[], Mapping[str, Row]], *, as_json: bool
 ) -> None:
-    if as_json:
-        say = _say_as_json
-    else:
+    say: Callable[[str, str], None] = _say_as_json
+    if not as_json:
         say = progress_of if chosen() is LogFormat.JSON else _say
     before: Mapping[str, Row] = {}
     while not stop.wait(_CHECK_EVERY_S):
