@@ -4,8 +4,9 @@ SimpleHeaderConverter."""
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -84,6 +85,7 @@ def test_any_header(
     """It is read and written again as by Connect, too."""
     schema, values = column
     assume(not any(map(_has_an_order_or_address, values)))
+    assume(not any({int, dt.date} <= set(_kinds(each)) for each in values))
     given = [{"schema": schema_json(schema), "value": value_json(v, schema)} for v in values]
     simple = SimpleHeaderConverter()
 
@@ -111,6 +113,22 @@ def _has_an_order_or_address(value: Any) -> bool:
             return any(map(_has_an_order_or_address, value))
         case _:
             return False
+
+
+def _kinds(value: Any) -> Iterator[type]:
+    """Its parts. Beside dates Connect takes numbers for dates, also where Python's have ended."""
+    match value:
+        case Struct():
+            parts = list(value.values.values())
+        case dict():
+            parts = list(value.values())
+        case list():
+            parts = value
+        case _:
+            yield type(value)
+            return
+    for part in parts:
+        yield from _kinds(part)
 
 
 def _comparable(data: bytes | None) -> bytes:
