@@ -274,8 +274,10 @@ class _Loop:
     def _wait_s(self) -> float:
         if self._state is State.PAUSED:
             return _PAUSE_WAIT_S
-        wait_s, now = self._idle.seconds, time.monotonic()
-        commit_at: float | None = None
+        wait_s = self._idle.seconds
+        if not wait_s:
+            return 0.0
+        now, commit_at = time.monotonic(), None
         if self._writer.open or self._uncommitted.waiting:
             commit_at = self._boundary.commit_at(now)
         elif self._asks and not isinstance(self._boundary, ConnectorBoundary):
