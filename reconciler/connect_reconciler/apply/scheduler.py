@@ -60,13 +60,14 @@ def apply_plan(
     live = observe()
     ensure_fresh(plan, desired, project, live)
     edges.lease.keep()
-    journal = _new_journal(plan, edges)
+    journal, began = _new_journal(plan, edges), edges.settings.clock.now()
     recorder = ResultRecorder(plan, edges.settings.progress)
     edges = replace(edges, settings=replace(edges.settings, progress=recorder))
     try:
-        return _applied(plan, desired, live, edges, journal)
+        report = _applied(plan, desired, live, edges, journal)
     except KeyboardInterrupt:
-        return _report(journal, recorder.end(), edges, ExitCode.INTERRUPTED, interrupted=True)
+        report = _report(journal, recorder.end(), edges, ExitCode.INTERRUPTED, interrupted=True)
+    return replace(report, seconds=edges.settings.clock.now() - began)
 
 
 def run_jobs(jobs: Sequence[Callable[[], None]], parallelism: int) -> None:
@@ -207,7 +208,6 @@ def _report(
         interrupted=interrupted,
         ended_by=() if ended_by is None else ended_by.diagnostics,
         exit_code=code,
-        seconds=(edges.settings.clock.now_ms() - journal.since_ms) / 1000,
         told_to_stop=edges.settings.stop(),
     )
 

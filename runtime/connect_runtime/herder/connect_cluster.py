@@ -96,7 +96,8 @@ class ConnectCluster:
         waiting = tuple(
             task
             for task, status in sorted(view.status.tasks.items())
-            if status.state is State.UNASSIGNED and task not in view.runs
+            if status.state is State.UNASSIGNED
+            and not (task in view.runs and view.runs[task].active)
         )
         return Runtime(
             leader=self._herder.url if leading else self._leader(),

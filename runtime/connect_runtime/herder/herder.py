@@ -149,8 +149,9 @@ class Herder:
 
     @property
     def leading(self) -> bool:
-        """Whether this runtime leads, as far as it knows."""
-        return self._leading
+        """Whether this runtime leads, as far as it knows. The election may know that it is over
+        while the herder waits for Kafka."""
+        return self._leading and self._election.leading
 
     @property
     def opened(self) -> bool:

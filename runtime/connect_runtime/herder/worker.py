@@ -255,7 +255,7 @@ class Worker:
         for (task, attempt), deadline in list(self._former.items()):
             if now >= deadline and self._launcher is not None:
                 self._former[task, attempt] = now + _KILLED_S
-                text = "Attempt %d of task %s was superseded and is killed"
+                text = "Attempt %d of task %s is of an earlier term and is killed"
                 about = {"connector": task.connector, "task": task.task}
                 _log.warning(text, attempt, task, extra=about)
                 self._launcher.kill(task, attempt)

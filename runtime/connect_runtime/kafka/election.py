@@ -20,6 +20,7 @@ from confluent_kafka import (
     ConsumerGroupState,
     KafkaError,
     KafkaException,
+    Message,
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
@@ -45,9 +46,9 @@ _STUCK_S = 10.0
 _OWNER_S = 60.0
 _LEAVE_S = 10.0
 _CONFIRM_S = 2.0
-# How long one poll takes; callbacks come at once, closing waits for its end.
 # Brokers may not know a topic yet that was just created
 _NEW_TOPIC_S = 10.0
+# Between two polls
 _SLICE_S = 0.1
 _ANSWER_S = 0.02
 _REQUEST_S = 10.0
@@ -170,7 +171,7 @@ class Election:
             self._closing.wait(_SLICE_S)
 
     def _serve(self) -> None:
-        message = self._consumer.poll(_SLICE_S)
+        message = self._poll(_SLICE_S)
         error = None if message is None else message.error()
         if error is not None and error.code() not in SILENT:
             self._failed(error)
@@ -182,6 +183,16 @@ class Election:
                 return  # does not lead until the coordinator has answered
             self._own(owns=still)
         self._polled = time.monotonic()
+
+    def _poll(self, wait_s: float) -> Message | None:
+        """Polls, and waits if there was nothing. Not in librdkafka, whose waits last for as long as
+        the machine's clock is set back meanwhile, those between heartbeats included: the question
+        for the assignment ends them."""
+        message: Message | None = self._consumer.poll(0)
+        if message is None:
+            self._consumer.assignment()
+            self._closing.wait(wait_s)
+        return message
 
     def _failed(self, error: KafkaError) -> None:
         if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
@@ -204,7 +215,7 @@ class Election:
             return None
         deadline = time.monotonic() + _CONFIRM_S
         while not self._answer and time.monotonic() < deadline:
-            self._consumer.poll(_ANSWER_S)
+            self._poll(_ANSWER_S)
         if not self._owns or self.term != term:
             return self._owns
         error = self._answer[0] if self._answer else None

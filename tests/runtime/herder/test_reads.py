@@ -19,6 +19,7 @@ from connect_runtime.herder.errors import RequestError, WouldWait
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.kinds import Kinds
 from connect_runtime.herder.offset_changes import ConnectorOffsets
+from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.view import View
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.rest.connectors import Connectors
@@ -184,3 +185,26 @@ def test_no_class_is_looked_for_on_the_herders_thread(monkeypatch: pytest.Monkey
         lambda: runtime.verbs.put_config("c", {"name": "c", "connector.class": SOURCE})[0],
     ):
         assert asked().type == "source"
+
+
+def test_a_runtime_does_not_say_that_it_leads_once_another_one_is_elected() -> None:
+    """Its herder may wait for Kafka, and not know it yet."""
+    cluster = MemoryCluster()
+    first, second = cluster.leader(), cluster.runtime()
+    assert first.verbs.runtime().leading
+    cluster.ballot.elect(second.candidate)
+    assert not first.verbs.runtime().leading
+
+
+def test_a_lost_task_that_finds_no_slot_is_one_that_waits() -> None:
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    config = {"name": "c", "connector.class": SOURCE, "tasks.max": "1"}
+    runtime.verbs.create("c", config, None)
+    cluster.settle()
+    task, view = TaskId("c", 0), runtime.herder.view
+    assert runtime.verbs.runtime().waiting == ()
+    unassigned = replace(view.status, tasks={task: replace(RUNNING, state=State.UNASSIGNED)})
+    lost = replace(view.runs[task], phase=RunPhase.ENDED)
+    runtime.herder.view = replace(view, status=unassigned, runs={task: lost})
+    assert runtime.verbs.runtime().waiting == (task,)

@@ -1,10 +1,13 @@
 """Elections on a real broker: who leads, who takes over, and who knows that it lost."""
 
 import os
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import ConsumerGroupState
@@ -16,6 +19,7 @@ from support.broker import BrokerAddress, create_topic
 from support.oracle import Oracle
 from support.wait import wait_until
 
+CLOCK_SET = Path(__file__).parents[2] / "support" / "clock_set.c"
 # Polls, and says on each change whether it leads.
 _MEMBER = """
 import sys
@@ -130,6 +134,34 @@ def test_a_frozen_leader_is_replaced_and_knows_it_when_it_wakes(
             )
             assert poll_all(standby) == [True]
             assert standby.term == 1
+        finally:
+            child.kill()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_leader_whose_clock_is_set_back_keeps_leading(
+    kafka: dict[str, str], topic: str, stand: Stand, tmp_path: Path
+) -> None:
+    """By a minute, for which librdkafka's own waits last longer."""
+    library, set_by = tmp_path / "clock_set.so", tmp_path / "set-by"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, CLOCK_SET, "-ldl"], check=True)
+    set_by.write_bytes(struct.pack("q", 0))
+    command = [sys.executable, "-c", _MEMBER, kafka["bootstrap.servers"], topic, topic, "child"]
+    environment = os.environ | {"LD_PRELOAD": str(library), "CLOCK_SET": str(set_by)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        said = child.stdout
+        try:
+            wait_until(lambda: said.readline() == "True\n", what="the child to lead")
+            standby = stand("standby")
+            joined = _members_counted(kafka, topic)
+            wait_until(lambda: (poll_all(standby), joined())[1] == 2, what="the standby to join")
+            with set_by.open("r+b") as file:
+                file.write(struct.pack("q", -60))
+            standby.poll(15)
+            assert not standby.leading
+            assert find_leader(kafka, topic, topic, 5) == Leader("child", "127.0.0.1")
         finally:
             child.kill()
 
