@@ -166,10 +166,10 @@ def test_a_value_that_expires_restarts_the_connector_and_changed_tasks(
     if action == "none":
         # another connector's reload shows that the time has passed
         secrets.create(f"{unique}-2", pass_word="${vault:db:password}")
-        wait_until(lambda: len(_started(f"{unique}-2")) == 2, what="the other one to restart")
+        wait_until(lambda: len(_started(f"{unique}-2")) >= 2, what="the other one to restart")
         assert _started(unique) == [PASSWORD]
         return
-    wait_until(lambda: len(_started(unique)) == 2, what="the connector to restart")
+    wait_until(lambda: len(_started(unique)) >= 2, what="the connector to restart")
     assert _tasks_started(unique) == [PASSWORD]
     VaultProvider.secrets["db", "password"] = ROTATED
     wait_until(lambda: ROTATED in _tasks_started(unique), what="the task to get the new password")
