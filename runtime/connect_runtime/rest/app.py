@@ -189,7 +189,7 @@ def _endpoint(
             path={key: unquote(value) for key, value in request.path_params.items()},
             query=request.query_params.multi_items(),
             body=body,
-            base=f"{request.url.scheme}://{request.url.netloc}",
+            base=lambda: f"{request.url.scheme}://{request.url.netloc}",
             headers=request.headers,
             method=request.method,
             target=request.scope["path"],

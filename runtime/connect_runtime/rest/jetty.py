@@ -20,6 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 # In a path, /connectors/<name>
 _NAME_AT: Final = 2
 
+# Of which nothing is refused: most paths
+_PLAIN = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _UTF_16 = re.compile(r"%[uU][0-9A-Fa-f]{4}")
 _ILLEGAL = re.compile(r'[\x00-\x20"<>\\^`{|}\[\]\x7f]')
@@ -57,11 +59,13 @@ class Jetty:
 
 def without_parameters(path: str) -> str:
     """Returns an encoded path without the parameters of its parts."""
-    return "/".join(part.partition(";")[0] for part in path.split("/"))
+    return "/".join(part.partition(";")[0] for part in path.split("/")) if ";" in path else path
 
 
 def refusal(path: str) -> str | None:
     """Returns the title of the page that refuses an encoded path; None if it is routed."""
+    if _PLAIN.fullmatch(path):
+        return None
     if _UTF_16.search(path):
         return "UTF-16 encoding"
     if _BAD_ESCAPE.search(path) or "%00" in path:
