@@ -214,7 +214,7 @@ class Election:
         except KafkaException:
             return None
         deadline = time.monotonic() + _CONFIRM_S
-        while not self._answer and time.monotonic() < deadline:
+        while not self._answer and time.monotonic() < deadline and not self._closing.is_set():
             self._poll(_ANSWER_S)
         if not self._owns or self.term != term:
             return self._owns

@@ -7,7 +7,9 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import ConsumerGroupState
@@ -111,31 +113,45 @@ def test_closing_hands_over_at_once(kafka: dict[str, str], topic: str, stand: St
     assert find_leader(kafka, topic, topic, 5) is None
 
 
+@contextmanager
+def leading_process(
+    kafka: dict[str, str], topic: str, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """The member `child`, in a process of its own, once it leads."""
+    command = [sys.executable, "-c", _MEMBER, kafka["bootstrap.servers"], topic, topic, "child"]
+    with subprocess.Popen(
+        command, env=os.environ | environment, stdout=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            wait_until(lambda: said_by(child) == "True\n", what="the child to lead")
+            yield child
+        finally:
+            child.kill()
+
+
+def said_by(child: subprocess.Popen[str]) -> str:
+    assert child.stdout is not None
+    return child.stdout.readline()
+
+
+def wait_for_two(kafka: dict[str, str], topic: str, standby: Election, what: str) -> None:
+    joined = _members_counted(kafka, topic)
+    wait_until(lambda: (poll_all(standby), joined())[1] == 2, what=what)
+
+
 def test_a_frozen_leader_is_replaced_and_knows_it_when_it_wakes(
     kafka: dict[str, str], topic: str, stand: Stand
 ) -> None:
-    command = [sys.executable, "-c", _MEMBER, kafka["bootstrap.servers"], topic, topic, "child"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        said = child.stdout
-        try:
-            wait_until(lambda: said.readline() == "True\n", what="the child to lead")
-            standby = stand("standby")
-            joined = _members_counted(kafka, topic)
-            wait_until(lambda: (poll_all(standby), joined())[1] == 2, what="the standby to join")
-            os.kill(child.pid, signal.SIGSTOP)
-            wait_until(
-                lambda: poll_all(standby) == [True], what="the standby to lead", timeout_s=12
-            )
-            os.kill(child.pid, signal.SIGCONT)
-            assert said.readline() == "False\n"
-            wait_until(
-                lambda: (poll_all(standby), joined())[1] == 2, what="the child to join again"
-            )
-            assert poll_all(standby) == [True]
-            assert standby.term == 1
-        finally:
-            child.kill()
+    with leading_process(kafka, topic) as child:
+        standby = stand("standby")
+        wait_for_two(kafka, topic, standby, "the standby to join")
+        os.kill(child.pid, signal.SIGSTOP)
+        wait_until(lambda: poll_all(standby) == [True], what="the standby to lead", timeout_s=12)
+        os.kill(child.pid, signal.SIGCONT)
+        assert said_by(child) == "False\n"
+        wait_for_two(kafka, topic, standby, "the child to join again")
+        assert poll_all(standby) == [True]
+        assert standby.term == 1
 
 
 @pytest.mark.long
@@ -147,23 +163,29 @@ def test_a_leader_whose_clock_is_set_back_keeps_leading(
     library, set_by = tmp_path / "clock_set.so", tmp_path / "set-by"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, CLOCK_SET, "-ldl"], check=True)
     set_by.write_bytes(struct.pack("q", 0))
-    command = [sys.executable, "-c", _MEMBER, kafka["bootstrap.servers"], topic, topic, "child"]
-    environment = os.environ | {"LD_PRELOAD": str(library), "CLOCK_SET": str(set_by)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        said = child.stdout
-        try:
-            wait_until(lambda: said.readline() == "True\n", what="the child to lead")
-            standby = stand("standby")
-            joined = _members_counted(kafka, topic)
-            wait_until(lambda: (poll_all(standby), joined())[1] == 2, what="the standby to join")
-            with set_by.open("r+b") as file:
-                file.write(struct.pack("q", -60))
-            standby.poll(15)
-            assert not standby.leading
-            assert find_leader(kafka, topic, topic, 5) == Leader("child", "127.0.0.1")
-        finally:
-            child.kill()
+    preloaded = {"LD_PRELOAD": str(library), "CLOCK_SET": str(set_by)}
+    with leading_process(kafka, topic, **preloaded):
+        standby = stand("standby")
+        wait_for_two(kafka, topic, standby, "the standby to join")
+        with set_by.open("r+b") as file:
+            file.write(struct.pack("q", -60))
+        standby.poll(15)
+        assert not standby.leading
+        assert find_leader(kafka, topic, topic, 5) == Leader("child", "127.0.0.1")
+
+
+def test_a_member_that_closes_waits_for_no_coordinator(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would ask without a pause until its time is over."""
+    member = stand("closing")
+    wait_until(lambda: poll_all(member) == [True], what="the member to lead")
+    asked: list[float] = []
+    member.close()
+    monkeypatch.setattr(member, "_poll", asked.append)
+    monkeypatch.setattr(member, "_consumer", SimpleNamespace(commit=lambda **_: None))
+    assert not member._is_still_member()
+    assert asked == []
 
 
 def test_an_owner_that_is_busy_keeps_leading(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
