@@ -219,4 +219,4 @@ def _task(call: Call) -> TaskId:
 
 
 def _created(call: Call, name: str, json: Any) -> Reply:
-    return Reply(201, json, {"Location": f"{call.base()}/connectors/{quote(name, safe=_UNQUOTED)}"})
+    return Reply(201, json, {"Location": f"{call.base}/connectors/{quote(name, safe=_UNQUOTED)}"})

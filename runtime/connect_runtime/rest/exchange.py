@@ -18,14 +18,14 @@ NOTHING: Final = _Nothing()
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request: decoded path parameters, query parameters in order, the raw body. `base` returns
-    the scheme and host that the client used, `headers` are found by their names in lower case.
-    `target` is the path as it came, still encoded."""
+    """A request: decoded path parameters, query parameters in order, the raw body. `base` is the
+    scheme and host that the client used (empty for reads), `headers` are found by their names in
+    lower case. `target` is the path as it came, still encoded."""
 
     path: Mapping[str, str] = field(default_factory=dict)
     query: Sequence[tuple[str, str]] = ()
     body: bytes = b""
-    base: Callable[[], str] = str
+    base: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     method: str = "GET"
     target: str = "/"

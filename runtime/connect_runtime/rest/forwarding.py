@@ -75,7 +75,7 @@ class Forwarding:
         self._waiting += 1
         try:
             with anyio.fail_after(_ANSWER_S):
-                return await self._sent(request, call.base())
+                return await self._sent(request, call.base)
         except (httpx.HTTPError, OSError, ValueError) as error:
             why = _reason(error)
             _log.warning(
