@@ -13,6 +13,7 @@ from typing import Final
 
 from benchmarks import worker
 from benchmarks.lives import start_many
+from benchmarks.requests import timed
 from benchmarks.worker import Worker
 
 _RUNNING_S: Final = 60.0
@@ -38,7 +39,7 @@ def density(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple[
         took = start_many(running, place, names, "dense", look_every_s=1.0)
         print(f"all running after {took:.1f} s", flush=True)
         time.sleep(_SETTLED_S)
-        expanded = median(_seconds(running, _EXPANDED) for _ in range(5))
+        expanded = median(timed(running, "GET", _EXPANDED) for _ in range(5))
         tasks = _tasks(running)
         before, began = running.cpu_times(), time.monotonic()
         time.sleep(_MEASURED_S)
@@ -67,12 +68,6 @@ def density(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple[
     )
     reached = took <= _RUNNING_S and expanded < _EXPANDED_S
     return "\n".join(lines), reached and share < _CPU_PER_CENT and each <= _TASK_MB
-
-
-def _seconds(running: Worker, path: str) -> float:
-    began = time.monotonic()
-    running.call("GET", path)
-    return time.monotonic() - began
 
 
 def _tasks(running: Worker) -> set[int]:

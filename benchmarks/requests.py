@@ -94,25 +94,25 @@ def _scrapes_per_cent(worker: Worker) -> float:
 def _asked(worker: Worker, name: str, file: Path, number: int) -> list[tuple[str, float]]:
     """Takes one connector through all requests; returns what each took, in seconds."""
     path = f"/connectors/{name}"
-    took = [("status", _timed(worker, "GET", f"{path}/status")) for _ in range(_STATUSES)]
+    took = [("status", timed(worker, "GET", f"{path}/status")) for _ in range(_STATUSES)]
     config = {
         "connector.class": SOURCE,
         "file": str(file),
         "topic": f"request-{number}",
         "tasks.max": "1",
     }
-    took.append(("config", _timed(worker, "PUT", f"{path}/config", config)))
+    took.append(("config", timed(worker, "PUT", f"{path}/config", config)))
     _wait(worker, path, "RUNNING")
-    took.append(("stop", _timed(worker, "PUT", f"{path}/stop")))
+    took.append(("stop", timed(worker, "PUT", f"{path}/stop")))
     _wait(worker, path, "STOPPED")
     moved = {"partition": {"filename": str(file)}, "offset": {"position": 0}}
-    took.append(("offsets", _timed(worker, "PATCH", f"{path}/offsets", {"offsets": [moved]})))
+    took.append(("offsets", timed(worker, "PATCH", f"{path}/offsets", {"offsets": [moved]})))
     worker.call("PUT", f"{path}/resume")
     _wait(worker, path, "RUNNING")
     return took
 
 
-def _timed(worker: Worker, method: str, path: str, body: Any = None) -> float:
+def timed(worker: Worker, method: str, path: str, body: Any = None) -> float:
     """Seconds of one request on an open connection, by a client that costs little itself."""
     address = urlsplit(worker.url)
     content = None if body is None else json.dumps(body)
