@@ -18,7 +18,7 @@ _log = logging.getLogger("connect.kafka")
 # The kinds of librdkafka's lines about failing connections, brokers and requests.
 _FAILURES: Final = frozenset({"FAIL", "ERROR", "REQTMOUT", "SESSTMOUT", "TIMEOUT"})
 # A Kafka that has just started loads what it knows of transactions; init_transactions has a limit
-_RETRIED: Final = ("GETPID", "retrying")
+_START, _RETRIED = "GETPID", "retrying"
 _LOG_EVERY_S: Final = 60.0
 _CHECK_EVERY_S: Final = 1.0
 _CHECK_MAX_S: Final = 8.0
@@ -97,8 +97,7 @@ class ClusterLog:
 
     def log(self, level: int, text: str, *args: Any) -> None:
         """Logs like a logger. librdkafka passes a line's kind, its client's name and its text."""
-        kind, ending = _RETRIED
-        if args and args[0] == kind and str(args[-1]).endswith(ending):
+        if args and args[0] == _START and str(args[-1]).endswith(_RETRIED):
             _log.debug(text, *args)
             return
         if not (_enabled.is_set() and args and args[0] in _FAILURES):
