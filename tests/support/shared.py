@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.embedded import EmbeddedBroker
@@ -132,3 +133,12 @@ class Scheduling(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = _file(nodeid)
         return self._groups.get(file, file)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        # xdist gives all files of a worker that died to others, and one that gets a file without
+        # tests left waits forever
+        files = self.assigned_work[node]
+        self.assigned_work[node] = {
+            file: tests for file, tests in files.items() if not all(tests.values())
+        }
+        return super().remove_node(node)

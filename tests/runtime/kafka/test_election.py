@@ -244,6 +244,11 @@ def test_an_error_on_the_thread_is_raised_to_the_owner_and_the_member_goes_on(
 
 
 def test_a_group_of_apaches_workers_is_refused(kafka: dict[str, str], oracle: Oracle) -> None:
+    groups = clients.admin(kafka).list_groups
+    wait_until(
+        lambda: any(group.members for group in groups(oracle.group_id, timeout=10)),
+        what="the worker to join its group",
+    )
     with pytest.raises(Unreachable, match="Kafka Connect cluster of Apache's"):
         find_leader(kafka, oracle.group_id, oracle.config_topic, 5)
     member = Election(kafka, oracle.group_id, oracle.config_topic, "ours")
