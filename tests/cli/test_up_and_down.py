@@ -18,10 +18,11 @@ import pytest
 
 from connect_runtime.kafka.embedded import find_broker
 from connect_runtime.kafka.process import is_alive, start_time
-from connect_runtime.settings.default_slots import default_slots, memory_limit
+from connect_runtime.settings.slots import default_slots, memory_limit
 from support.certificates import Authority, Certificate
 from support.command import CONNECT, Command
 from support.processes import of_session
+from support.rig import committed_lines
 from support.wait import wait_until
 
 pytestmark = pytest.mark.spark
@@ -60,6 +61,14 @@ def _wait_until_it_runs(project: Command) -> None:
     wait_until(
         lambda: _state(project) == ("RUNNING", ["RUNNING"]), what="the source to run", timeout_s=60
     )
+
+
+def _wait_for_lines(kafka: str, topic: str, count: int) -> list[str]:
+    def enough() -> list[str]:
+        found = [*committed_lines(kafka, topic)]
+        return found if len(found) >= count else []
+
+    return wait_until(enough, what=f"{count} lines in {topic}")
 
 
 def _slots(url: str) -> int:
@@ -106,6 +115,29 @@ def _metrics(url: str) -> str:
     with urllib.request.urlopen(f"{url}/metrics", timeout=5) as answer:
         text: str = answer.read().decode()
         return text
+
+
+def test_paused_tasks_release_their_slots_where_the_worker_is_set_so(project: Command) -> None:
+    """Two connectors take turns in the only slot: neither waits, and each line comes once."""
+    released = "StringConverter, paused.tasks.release.slots: true}"
+    project.write("connect.yaml", PROJECT.replace("StringConverter}", released))
+    file = project.folder / "in.txt"
+    (project.folder / "connectors" / "copy.yaml").unlink()
+    up = project("up", "--detach", "--json", "--slots", "1")
+    assert up.returncode == 0, up.stderr
+    kafka, lines = json.loads(up.stdout)["kafka"], file.read_text().split()
+    for turn, (runs, rests) in enumerate((("a", "b"), ("b", "a"), ("a", "b"))):
+        for name, state in ((runs, "running"), (rests, "paused")):
+            spec = SPEC.format(file=file).replace("copy", name).replace("lines", name)
+            project.write(f"connectors/{name}.yaml", f"state: {state}\n{spec}")
+        done = project("apply", "--yes")
+        assert done.returncode == 0, done.stderr
+        assert f"{runs}: running" in done.stdout and f"{rests}: paused" in done.stdout
+        assert "plan.slots" not in done.stdout + done.stderr
+        lines.append(f"line of turn {turn}")
+        with file.open("a") as appended:
+            appended.write(f"{lines[-1]}\n")
+        assert _wait_for_lines(kafka, runs, len(lines)) == lines
 
 
 def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: Command) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from connect_reconciler.backend.backend import Backend
@@ -172,7 +172,15 @@ def checked(live: Live, desired: Desired, backend: Backend) -> Live:
     )
 
 
-def check_slots(desired: Desired, live: Live, slots: int | None) -> Iterator[Diagnostic]:
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """How many tasks our runtime can run at once, and in which target states none takes a slot."""
+
+    count: int
+    without: tuple[TargetState, ...] = (TargetState.STOPPED,)
+
+
+def check_slots(desired: Desired, live: Live, slots: Slots | None) -> Iterator[Diagnostic]:
     """A warning if more tasks may run than our runtime has slots.
 
     Each task takes one slot for as long as it runs. Those that find none are UNASSIGNED, which is
@@ -180,11 +188,12 @@ def check_slots(desired: Desired, live: Live, slots: int | None) -> Iterator[Dia
     """
     if slots is None:
         return
-    needed = sum(_tasks(name, desired, live) for name in {*desired.connectors, *live.connectors})
-    if needed > slots:
+    names = {*desired.connectors, *live.connectors}
+    needed = sum(_tasks(name, desired, live, slots) for name in names)
+    if needed > slots.count:
         yield warning(
             "plan.slots",
-            f"up to {needed} tasks may run, and the runtime has {slots} slots",
+            f"up to {needed} tasks may run, and the runtime has {slots.count} slots",
             why="tasks without a slot stay UNASSIGNED until another one ends",
             hint="give the runtime more slots (`connect up --slots`, spark.master), or lower "
             f"{_TASKS_MAX}",
@@ -207,7 +216,7 @@ def _to_be_written(desired: Desired, live: Live) -> Iterator[Written]:
             yield Written.of(spec, config, live.password_keys.get(name, frozenset()))
 
 
-def _ask(backend: Backend, written: Iterable[Written]) -> tuple[ClusterAnswers, int | None]:
+def _ask(backend: Backend, written: Iterable[Written]) -> tuple[ClusterAnswers, Slots | None]:
     """What the cluster says of the configs, and how many tasks our runtime can run at once."""
     configs = {each.spec.name: each.config for each in written}
     try:
@@ -224,25 +233,30 @@ def _ask(backend: Backend, written: Iterable[Written]) -> tuple[ClusterAnswers, 
         rest.close()
 
 
-def _slots(runtime: RestClient) -> int | None:
-    """How many tasks the runtime can run at once; None where it does not tell, or not yet."""
+def _slots(runtime: RestClient) -> Slots | None:
+    """Returns None where the runtime does not tell, or not yet."""
     try:
-        slots = (runtime.read("/runtime", shapes.a_map) or {}).get("slots")
+        found = runtime.read("/runtime", shapes.a_map) or {}
     except (ConnectError, RequestError):
         return None
-    return slots if isinstance(slots, int) and slots > 0 else None
+    count = found.get("slots")
+    if not isinstance(count, int) or count <= 0:
+        return None
+    if found.get("paused_tasks_release_slots") is True:
+        return Slots(count, (TargetState.STOPPED, TargetState.PAUSED))
+    return Slots(count)
 
 
-def _tasks(name: str, desired: Desired, live: Live) -> int:
-    """How many tasks a connector may have: what it has now, if its config stays; else as many as
-    its config allows."""
+def _tasks(name: str, desired: Desired, live: Live, slots: Slots) -> int:
+    """How many slots a connector may take: one for each task that it has now, if its config stays;
+    else as many as its config allows."""
     spec, there = desired.connectors.get(name), live.connectors.get(name)
+    target = there.target if there is not None else TargetState.RUNNING
     if spec is None:
         # not ours, or about to be deleted
-        is_other = name not in live.ledger.connectors
+        is_other = name not in live.ledger.connectors and target not in slots.without
         return len(there.task_states) if there is not None and is_other else 0
-    state = spec.state or (there.target if there is not None else TargetState.RUNNING)
-    if state is TargetState.STOPPED:
+    if (spec.state or target) in slots.without:
         return 0
     if there is not None and there.task_states and _most(spec.config) == _most(there.config):
         return len(there.task_states)

@@ -16,7 +16,14 @@ from connect_runtime.herder.view import View
 
 # What may matter to any connector
 _OF_ALL: Final = ("kinds", "versions")
-_PLAIN_OF_ALL: Final = ("exactly_once", "slots", "obstacle", "worker_id", "term")
+_PLAIN_OF_ALL: Final = (
+    "exactly_once",
+    "paused_release",
+    "slots",
+    "obstacle",
+    "worker_id",
+    "term",
+)
 _BY_CONNECTOR: Final = ("instances", "fencings", "failures", "published")
 _BY_TASK: Final = ("runs", "dead")
 

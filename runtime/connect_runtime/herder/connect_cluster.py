@@ -107,6 +107,7 @@ class ConnectCluster:
             running=sum(run.active for run in view.runs.values()),
             waiting=waiting if leading else (),
             problem=self._problem() or self._offsets_problem(),
+            paused_release=view.paused_release,
         )
 
     def changes(self) -> int:

@@ -44,6 +44,10 @@ def tasks_of(
     for task in ids:
         if task.task >= count:
             yield from _superfluous(view, state, task, now)
+    if state.target is TargetState.PAUSED and view.paused_release:
+        for number in range(count):
+            yield from _released(view, state, TaskId(state.name, number), now)
+        return
     blocked = False
     wanted: list[Effect] = []
     for number in range(count):
@@ -140,10 +144,12 @@ def wait_for_slot(view: View, launch: Launch) -> Iterator[Effect]:
         yield Unassign(task)
     why = view.obstacle or "Spark is not running yet."
     if view.slots:
+        paused = "" if view.paused_release else ", also while it is paused"
+        how = "stop or pause" if view.paused_release else "stop"
         why = (
-            f"The task waits for a slot: all {view.slots} are taken. Each task takes one, also "
-            "while it is paused. Give the runtime more (`connect up --slots`; on a Spark cluster, "
-            "more cores), or stop connectors."
+            f"The task waits for a slot: all {view.slots} are taken. Each task takes one{paused}. "
+            "Give the runtime more (`connect up --slots`; on a Spark cluster, more cores), or "
+            f"{how} connectors."
         )
     current = view.status.tasks.get(task)
     if taken and not view.slots and current is not None and current.state is State.RUNNING:
@@ -172,6 +178,29 @@ def _superfluous(view: View, state: ConnectorState, task: TaskId, now: float) ->
     # keep the status of a task that may still write: nothing else is known of it
     if task in view.status.tasks and may_write(view, state, task) is None:
         yield TaskStatusIs(task, None)
+
+
+def _released(view: View, state: ConnectorState, task: TaskId, now: float) -> Iterator[Effect]:
+    """Ends what runs of a paused task, which then is PAUSED, or stays FAILED, without a slot."""
+    run = view.runs.get(task)
+    if run is not None and run.active:
+        yield from end(run, now)
+        return
+    if run is None and task in view.assignments.tasks:
+        yield Unassign(task)
+    # a task that may still write reports its own end
+    if may_write(view, state, task) is not None:
+        return
+    if run is not None and run.outcome is not None and run.outcome.ended is Ended.FAILED:
+        yield from _task_status(view, run, State.FAILED)
+    elif run is not None:
+        yield ForgetRun(task)
+    else:
+        said = view.status.tasks.get(task)
+        if said is None or (said.state, said.worker_id) != (State.PAUSED, view.worker_id):
+            version = None if said is None else said.version
+            paused = Status(State.PAUSED, view.worker_id, view.term, version=version)
+            yield TaskStatusIs(task, paused)
 
 
 def _run(

@@ -307,6 +307,7 @@ class Herder:
             published=self._worker.published,
             dead=self._worker.dead,
             exactly_once=self._worker.settings.exactly_once,
+            paused_release=self._worker.settings.paused_release,
             slots=self._worker.slots,
             occupied=self._worker.occupied,
             obstacle=self._worker.obstacle,

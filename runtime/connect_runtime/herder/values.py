@@ -57,7 +57,8 @@ class Runtime:
 
     `slots` is 0 if tasks cannot run yet or at all. `waiting` holds tasks that have no slot.
     `problem` says why no task can run here now, or why a standalone worker cannot write offsets;
-    None if tasks can run, or if Spark is still starting.
+    None if tasks can run, or if Spark is still starting. `paused_release`: paused tasks hold no
+    slots.
     """
 
     leader: str | None
@@ -67,3 +68,4 @@ class Runtime:
     running: int
     waiting: tuple[TaskId, ...] = ()
     problem: str | None = None
+    paused_release: bool = False

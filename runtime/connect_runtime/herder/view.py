@@ -24,7 +24,8 @@ class View:
     were loaded. `published`, by connector, stands for what its published task configs resolve to.
     `dead`, by task: the newest attempt whose process is known to be dead, whatever its status says.
     `slots` None: this leader runs nothing (no launcher). `exactly_once`: sources write in
-    transactions, and earlier attempts can be fenced. `occupied` counts the slots that attempts
+    transactions, and earlier attempts can be fenced. `paused_release`: tasks of paused connectors
+    end, so that others can have their slots. `occupied` counts the slots that attempts
     hold, also those of an earlier term that have not ended; `obstacle` says why nothing can run
     now.
     """
@@ -41,6 +42,7 @@ class View:
     published: Mapping[str, str] = field(default_factory=dict)
     dead: Mapping[TaskId, int] = field(default_factory=dict)
     exactly_once: bool = True
+    paused_release: bool = False
     slots: int | None = None
     occupied: int = 0
     obstacle: str | None = None
@@ -74,5 +76,13 @@ def same(view: View, other: View) -> bool:
     )
 
 
-_PLAIN: Final = ("exactly_once", "slots", "occupied", "obstacle", "worker_id", "term")
+_PLAIN: Final = (
+    "exactly_once",
+    "paused_release",
+    "slots",
+    "occupied",
+    "obstacle",
+    "worker_id",
+    "term",
+)
 _REPLACED: Final = tuple(each.name for each in fields(View) if each.name not in _PLAIN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_specs.names import ClusterTopics
 
 
@@ -27,3 +28,8 @@ class WorkerSettings:
         """Whether sources write in transactions, which is the default."""
         support = self.properties.get("exactly.once.source.support", "enabled")
         return support.strip().lower() != "disabled"
+
+    @property
+    def paused_release(self) -> bool:
+        """Whether tasks of paused connectors end, so that others can have their slots."""
+        return self.properties.get(PAUSED_RELEASE, "false").strip().lower() == "true"

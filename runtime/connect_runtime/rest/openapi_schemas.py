@@ -57,6 +57,7 @@ SCHEMAS: Final[Mapping[str, Any]] = {
             "running": _INT,
             "waiting": _list(_TASK_ID),
             "problem": _NULLABLE,
+            "paused_tasks_release_slots": _TRUTH,
         }
     ),
     "Names": _list(_TEXT),

@@ -133,6 +133,7 @@ def runtime_json(runtime: Runtime) -> Json:
         "running": runtime.running,
         "waiting": [task_id_json(task) for task in runtime.waiting],
         "problem": runtime.problem,
+        "paused_tasks_release_slots": runtime.paused_release,
     }
 
 
@@ -145,4 +146,5 @@ def runtime_from_json(value: Mapping[str, Any]) -> Runtime:
         running=value["running"],
         waiting=tuple(map(task_id_from_json, value["waiting"])),
         problem=value.get("problem"),
+        paused_release=value.get("paused_tasks_release_slots") is True,
     )

@@ -23,7 +23,7 @@ from connect_runtime.rest.settings import (
     rest_settings,
 )
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, asks_for_certificates
-from connect_runtime.settings.default_slots import default_slots, memory_limit
+from connect_runtime.settings.slots import PAUSED_RELEASE, default_slots, memory_limit
 from connect_runtime.settings.worker_keys import (
     JSON_CONVERTER,
     OFFSET_FILE,
@@ -350,8 +350,8 @@ def _task_properties(given: Mapping[str, str], values: Mapping[str, Any]) -> dic
         "offset.flush.interval.ms": str(values["offset.flush.interval.ms"]),
         "task.shutdown.graceful.timeout.ms": str(values["task.shutdown.graceful.timeout.ms"]),
     }
-    # the leader and its tasks must not read this one differently
-    decided = {"exactly.once.source.support": str(values["exactly.once.source.support"])}
+    # as validated, not as given: the leader and its tasks must not read these differently
+    decided = {key: str(values[key]) for key in ("exactly.once.source.support", PAUSED_RELEASE)}
     kept = {key: text for key, text in given.items() if not key.startswith(_LISTENERS_TLS)}
     return defaults | kept | decided
 

@@ -26,6 +26,7 @@ from connect_runtime.rest.settings import define_rest_keys
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS
 from connect_runtime.settings import topic_tracking
 from connect_runtime.settings.client_overrides import ALLOWLIST_KEY, POLICY_KEY, policy_of
+from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.fields import typo_of
 from connect_specs.names import is_topic_name
@@ -174,6 +175,7 @@ def _supported() -> ConfigDef:
     keys.define(ALLOWLIST_KEY, ConfigType.LIST, "")
     keys.define("topic.creation.enable", ConfigType.BOOLEAN, True)
     keys.define("spark.master", ConfigType.STRING, None, validator=NonEmptyString())
+    keys.define(PAUSED_RELEASE, ConfigType.BOOLEAN, False)
     return keys
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.validation.configs import check_slots
+from connect_reconciler.validation.configs import Slots, check_slots
 from connect_specs.desired import Desired
 from connect_specs.states import TargetState
 from support.spec_files import load_connectors
 
-RUNNING, STOPPED = TargetState.RUNNING, TargetState.STOPPED
+RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
 
 
 def desired(folder: Path, *specs: str) -> Desired:
@@ -55,9 +55,25 @@ def test_tasks_that_may_run_are_counted(
     tmp_path: Path, specs: tuple[str, ...], found: Live, needed: int
 ) -> None:
     wanted = desired(tmp_path, *specs)
-    assert list(check_slots(wanted, found, needed)) == []
+    assert list(check_slots(wanted, found, Slots(needed))) == []
     assert list(check_slots(wanted, found, None)) == []
     if needed > 1:
-        [warning] = check_slots(wanted, found, needed - 1)
+        [warning] = check_slots(wanted, found, Slots(needed - 1))
         assert warning.code == "plan.slots"
         assert f"up to {needed} tasks may run" in warning.what
+
+
+@pytest.mark.parametrize(
+    ("specs", "found", "needed"),
+    [
+        (("a 2 paused", "b 2 running"), live(), 2),
+        (("b 2 running",), live(there("other", 5, 5, PAUSED)), 2),
+    ],
+)
+def test_paused_tasks_without_slots_are_not_counted(
+    tmp_path: Path, specs: tuple[str, ...], found: Live, needed: int
+) -> None:
+    wanted = desired(tmp_path, *specs)
+    assert list(check_slots(wanted, found, Slots(needed, (PAUSED, STOPPED)))) == []
+    [warning] = check_slots(wanted, found, Slots(needed))
+    assert f"the runtime has {needed} slots" in warning.what

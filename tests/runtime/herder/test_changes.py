@@ -93,6 +93,7 @@ CHANGES: dict[str, tuple[Any, frozenset[str] | None]] = {
     "kinds": ({"kinds": {"class": "source"}}, ALL),
     "versions": ({"versions": {"class": "1"}}, ALL),
     "exactly_once": ({"exactly_once": False}, ALL),
+    "paused_release": ({"paused_release": True}, ALL),
     "slots": ({"slots": 2}, ALL),
     "occupied": ({"occupied": 3}, NONE_OF_THEM),
     "obstacle": ({"obstacle": "why"}, ALL),

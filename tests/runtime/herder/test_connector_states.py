@@ -13,6 +13,7 @@ from connect_runtime.herder.assembly import ConnectHerder, Edges
 from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
 from connect_runtime.herder.events import Request
 from connect_runtime.herder.worker_settings import WorkerSettings
+from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import task_transactional_id
@@ -35,9 +36,9 @@ NOT_STOPPED = (
 )
 
 
-@pytest.fixture
-def cluster() -> MemoryCluster:
-    return MemoryCluster()
+@pytest.fixture(params=["false", "true"], ids=["paused keep slots", "paused release slots"])
+def cluster(request: pytest.FixtureRequest) -> MemoryCluster:
+    return MemoryCluster(worker={PAUSED_RELEASE: request.param})
 
 
 @pytest.fixture

@@ -127,6 +127,10 @@ def with_outdated(given: View) -> View:
     return replace(given, status=replace(given.status, outdated=frozenset({T0})))
 
 
+def released(given: View) -> View:
+    return replace(given, paused_release=True)
+
+
 def failed(state: ConnectorState | None, **changes: Any) -> dict[str, Failure]:
     return {"c": replace(Failure("boom", state), **changes)}
 
@@ -139,6 +143,7 @@ FULL = (
 UP = status(State.RUNNING)
 HALTED = status(State.STOPPED, version=None)
 RESTING = status(State.PAUSED, version=None)
+PAUSED_C = connector(target=PAUSED)
 
 CASES: dict[str, tuple[View, tuple[object, ...]]] = {
     "a new connector gets an instance": (view(NEW), (StartInstance("c"),)),
@@ -632,6 +637,49 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
             slots=0,
         ),
         (Unassign(T0),),
+    ),
+    "a paused task that releases its slot ends": (
+        released(view(PAUSED_C, None, (run(),), connector_status=RESTING)),
+        (StopRun(T0),),
+    ),
+    "it has ended: paused": (
+        released(
+            view(PAUSED_C, connector_status=RESTING, tasks={T0: status(State.UNASSIGNED)}),
+        ),
+        (TaskStatusIs(T0, status(State.PAUSED)),),
+    ),
+    "an earlier leader's attempt at it ends, too": (
+        released(
+            view(
+                PAUSED_C,
+                connector_status=RESTING,
+                tasks={T0: status(State.PAUSED)},
+                assigned=(T0,),
+            ),
+        ),
+        (Unassign(T0),),
+    ),
+    "one that failed stays FAILED": (
+        released(
+            view(
+                PAUSED_C,
+                None,
+                (ended(Ended.FAILED),),
+                connector_status=RESTING,
+                tasks={T0: status(State.FAILED)},
+            ),
+        ),
+        (),
+    ),
+    "one that was lost as it was paused": (
+        released(view(PAUSED_C, None, (ended(Ended.LOST),), connector_status=RESTING)),
+        (ForgetRun(T0),),
+    ),
+    "resumed, it is launched": (
+        released(
+            view(connector(), started(), connector_status=UP, tasks={T0: status(State.PAUSED)}),
+        ),
+        (Launch(T0, 3, RUNNING),),
     ),
     "slots are about to come: what an earlier leader runs goes on": (
         view(

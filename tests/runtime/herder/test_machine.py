@@ -24,6 +24,7 @@ from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
 from connect_runtime.herder.runs import InstancePhase, RunPhase
 from connect_runtime.herder.succession import may_write
 from connect_runtime.herder.view import View
+from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_runtime.storage.assignments_topic import reduce_all
 from connect_runtime.storage.memory import MemoryLogReader
 from connect_runtime.storage.snapshots import AssignmentSnapshot, State, TaskId
@@ -403,7 +404,10 @@ class Herders(RuleBasedStateMachine):
         known = self.cluster.status.tasks.get(task)
         status = None if known is None else known.state
         run = view.runs.get(task)
-        if run is None:
+        if run is None and target is TargetState.PAUSED and view.paused_release:
+            assert status is State.PAUSED
+            assert task not in self.cluster.assignments.tasks
+        elif run is None:
             assert status is State.UNASSIGNED, "it waits for a slot"
             # also attempts of an earlier term of this leader, hung ones, take up slots
             assert view.occupied >= self.leader.launcher.slots
@@ -494,7 +498,33 @@ class HerdersWithoutFencing(Herders):
         )
 
 
-for machine in (Herders, HerdersWithoutFencing):
+class HerdersThatReleaseSlots(Herders):
+    """With `paused.tasks.release.slots`: nothing runs of a paused connector that has settled."""
+
+    worker: ClassVar[Mapping[str, str]] = {PAUSED_RELEASE: "true"}
+
+    def task_is_as_wanted(self, task: TaskId, target: TargetState) -> None:
+        super().task_is_as_wanted(task, target)
+        run = self.leader.herder.view.runs.get(task)
+        assert target is not TargetState.PAUSED or run is None or not run.active
+
+
+class HerdersThatReleaseSlotsWithoutFencing(HerdersWithoutFencing):
+    """Both."""
+
+    worker: ClassVar[Mapping[str, str]] = {
+        **HerdersWithoutFencing.worker,
+        **HerdersThatReleaseSlots.worker,
+    }
+
+
+MACHINES = (
+    Herders,
+    HerdersWithoutFencing,
+    HerdersThatReleaseSlots,
+    HerdersThatReleaseSlotsWithoutFencing,
+)
+for machine in MACHINES:
     machine.TestCase.settings = examples(
         50,
         stateful_step_count=30,
@@ -502,3 +532,5 @@ for machine in (Herders, HerdersWithoutFencing):
     )
 TestHerders = Herders.TestCase
 TestHerdersWithoutFencing = HerdersWithoutFencing.TestCase
+TestHerdersThatReleaseSlots = HerdersThatReleaseSlots.TestCase
+TestHerdersThatReleaseSlotsWithoutFencing = HerdersThatReleaseSlotsWithoutFencing.TestCase

@@ -418,6 +418,7 @@ def test_runtime_is_ours(client: Client) -> None:
         "running": 1,
         "waiting": [],
         "problem": None,
+        "paused_tasks_release_slots": False,
     }
 
 

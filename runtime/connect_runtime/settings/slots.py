@@ -1,4 +1,5 @@
-"""Decides how many tasks can run at once on this machine, where nobody says: as its memory allows.
+"""Decides how many tasks can run at once on this machine, where nobody says: as its memory allows;
+and names the setting for whether paused tasks count.
 
 Memory is the machine's, or what cgroups allow this process. A group's limit holds for all groups
 below it, so the lowest on the way to the root counts. Inside of a container the path of
@@ -15,6 +16,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+# Our own worker property: tasks of paused connectors end, and run again when resumed.
+PAUSED_RELEASE: Final = "paused.tasks.release.slots"
 
 _MIB: Final = 1 << 20
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.settings.default_slots import default_slots, memory_limit
+from connect_runtime.settings.slots import default_slots, memory_limit
 
 GIB = 1 << 30
 MACHINE = 32 * GIB
