@@ -7,7 +7,7 @@ the check and the write.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from connect_runtime.herder import reads, requests
 from connect_runtime.herder.effects import Effect, Reassign
@@ -39,6 +39,12 @@ T = TypeVar("T")
 Check = Callable[[str, Mapping[str, str | None]], None]
 
 
+_NO_LEADER: Final = (
+    "Worker was unable to handle this request and may be unable to handle other requests. No "
+    "worker leads: Kafka cannot be reached, or a leader is being elected."
+)
+
+
 class ConnectCluster:
     """Implements `Verbs`. `check` refuses an invalid config (RequestError 400); `leader` returns
     the leader's URL if it is another runtime; `problem` says why no task can run here,
@@ -65,6 +71,8 @@ class ConnectCluster:
         self._tracking = tracking
         self._offsets_problem = offsets_problem
         self._kinds = Kinds()
+        # Whether a leader was known once; before, this worker is still starting
+        self._started = False
 
     # --- reads ---
 
@@ -114,14 +122,20 @@ class ConnectCluster:
         return self._herder.changes
 
     def ready(self) -> bool:
+        self._started = self._started or self._has_leader()
+        return self._started
+
+    def problem(self) -> str | None:
+        if not self._has_leader():
+            return _NO_LEADER
+        problem = self._problem()
+        return self._offsets_problem() if problem is None else f"Worker cannot run tasks. {problem}"
+
+    def _has_leader(self) -> bool:
         if self._herder.leading or not self._herder.opened:
             return self._herder.opened
         # The election still names a runtime killed at this address for a few seconds.
         return self._leader() not in (None, self._herder.url)
-
-    def problem(self) -> str | None:
-        problem = self._problem()
-        return self._offsets_problem() if problem is None else f"Worker cannot run tasks. {problem}"
 
     # --- writes ---
 

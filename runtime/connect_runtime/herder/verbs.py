@@ -33,12 +33,12 @@ class Verbs(Protocol):
         ...
 
     def ready(self) -> bool:
-        """Whether start-up is complete: the topics were read and a leader is known."""
+        """Whether start-up is complete: the topics were read, and a leader was known since."""
         ...
 
     def problem(self) -> str | None:
-        """Returns why this runtime cannot do its work now: no task can run, or offsets cannot be
-        written. Never blocks."""
+        """Returns why this runtime cannot do its work now: nobody leads, no task can run, or
+        offsets cannot be written. If another one leads, it may wait for Kafka briefly."""
         ...
 
     # writes

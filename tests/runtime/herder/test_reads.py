@@ -51,6 +51,21 @@ class CountedTasks(dict[TaskId, Status]):
         return super().__iter__()
 
 
+def test_a_worker_that_lost_its_leader_is_unhealthy_and_not_starting() -> None:
+    """As Kafka's clients see it while Kafka is away."""
+    cluster = MemoryCluster()
+    runtime = cluster.runtime()
+    assert not runtime.verbs.ready()
+    cluster.ballot.elect(runtime.candidate)
+    runtime.tick()
+    assert runtime.verbs.ready() and runtime.verbs.problem() is None
+    cluster.ballot.elect(cluster.ballot.candidate())
+    runtime.tick()
+    assert runtime.verbs.ready()
+    problem = runtime.verbs.problem()
+    assert problem is not None and "No worker leads" in problem
+
+
 def view_of(connectors: int, tasks: int) -> View:
     names = [f"c{number:04}" for number in range(connectors)]
     found = CountedTasks(
