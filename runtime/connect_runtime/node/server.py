@@ -88,8 +88,12 @@ class Server:
             connected = socket.socket(fileno=number)
             connected.setblocking(False)
             asking = Asking(connected)
+            try:
+                self._waiting.register(connected, selectors.EVENT_READ, asking)
+            except OSError:  # Linux limits what a user's processes may wait for together
+                connected.close()
+                continue
             self._connected.add(asking)
-            self._waiting.register(connected, selectors.EVENT_READ, asking)
 
     def _heard(self, asking: Asking) -> None:
         """A task has asked, or ended."""

@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import select
+import selectors
 import socket
 import threading
 import time
@@ -333,6 +334,18 @@ def test_what_is_no_connection_ends_nothing(slow: Slow) -> None:
         assert select.select([pipe], [], [], END_S)[0], "it is still open"
     slow.go.set()
     assert Ask("a").answered() == b"a" * 300_000
+
+
+def test_who_cannot_be_waited_for_is_refused(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    slow.go.set()
+    assert Ask("a").answered() == b"a" * 300_000
+    with monkeypatch.context() as patch:
+        patch.setattr(selectors.DefaultSelector, "register", full)
+        assert Ask("a").answered() is None
+    assert Ask("b").answered() == b"b" * 300_000
 
 
 def test_a_node_that_has_no_limit_of_descriptors_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
