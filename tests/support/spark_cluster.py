@@ -41,7 +41,8 @@ _END_S = 10
 @dataclass(slots=True)
 class SparkCluster:
     """Processes log below `folder`, where executors work, too. `environment` is added to the
-    workers', and so to their executors'. Without a secret anybody may connect."""
+    workers', and so to their executors'. Without a secret anybody may connect. `host` is where the
+    master and the driver are."""
 
     folder: Path
     cores: int = 4
@@ -49,20 +50,21 @@ class SparkCluster:
     secret: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     port: int = field(default_factory=free_port)
     web_port: int = field(default_factory=free_port)
+    host: str = LOOPBACK
     master: subprocess.Popen[bytes] | None = None
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
     def url(self) -> str:
         """What `--master` takes."""
-        return f"spark://{LOOPBACK}:{self.port}"
+        return f"spark://{self.host}:{self.port}"
 
     @property
     def settings(self) -> dict[str, str]:
         """What an application needs here: addresses of this machine, and small executors."""
         return {
-            "spark.driver.host": LOOPBACK,
-            "spark.driver.bindAddress": LOOPBACK,
+            "spark.driver.host": self.host,
+            "spark.driver.bindAddress": self.host,
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": _java_options(),
             "spark.authenticate.secret": self.secret,
@@ -70,22 +72,25 @@ class SparkCluster:
 
     def start_master(self) -> None:
         """Returns when the master answers."""
-        words = ["--host", LOOPBACK, "--port", str(self.port), "--webui-port", str(self.web_port)]
+        words = ["--host", self.host, "--port", str(self.port), "--webui-port", str(self.web_port)]
         self.master = self._start("master", f"{_DEPLOY}.master.Master", words)
         wait_until(
             lambda: self.state() is not None, what="the master to answer", timeout_s=_START_S
         )
 
     def start_worker(
-        self, host: str = LOOPBACK, environment: Mapping[str, str] = {}
+        self,
+        host: str = "",
+        environment: Mapping[str, str] = {},
+        starter: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
         """Returns when the master knows the worker. Each address of this machine is a node; the
-        environment is that of this one."""
+        environment is that of this one, and `starter` a command that starts it elsewhere."""
         before = self._alive_workers()
         name = f"worker-{len(self.workers)}"
-        words = ["--host", host, "--cores", str(self.cores), "--memory", "1g"]
+        words = ["--host", host or self.host, "--cores", str(self.cores), "--memory", "1g"]
         words += ["--work-dir", str(self.folder / name), "--webui-port", "0", self.url]
-        worker = self._start(name, f"{_DEPLOY}.worker.Worker", words, environment)
+        worker = self._start(name, f"{_DEPLOY}.worker.Worker", words, environment, starter)
         self.workers.append(worker)
         wait_until(
             lambda: self._alive_workers() > before,
@@ -97,7 +102,7 @@ class SparkCluster:
     def state(self) -> dict[str, object] | None:
         """What the master says of itself; None while it does not."""
         try:
-            answer = http.get(f"http://{LOOPBACK}:{self.web_port}/json/", timeout=5)
+            answer = http.get(f"http://{self.host}:{self.web_port}/json/", timeout=5)
         except httpx.TransportError:
             return None
         found: dict[str, object] | None = answer.json() if answer.is_success else None
@@ -119,7 +124,7 @@ class SparkCluster:
 
     def remove_application(self) -> None:
         """As its button on the master's page does; there must be one application only."""
-        with http.client(f"http://{LOOPBACK}:{self.web_port}", timeout_s=10) as web:
+        with http.client(f"http://{self.host}:{self.web_port}", timeout_s=10) as web:
             tags = re.findall(r"<input [^>]*>", web.get("/").text)
             fields = [dict(re.findall(r'(\w+)="([^"]*)"', tag)) for tag in tags]
             form = {each["name"]: each["value"] for each in fields if "name" in each}
@@ -151,6 +156,7 @@ class SparkCluster:
         main_class: str,
         words: Sequence[str],
         environment: Mapping[str, str] = {},
+        starter: Sequence[str] = (),
     ) -> subprocess.Popen[bytes]:
         home = Path(_find_spark_home())
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -162,7 +168,7 @@ class SparkCluster:
         words = ["--properties-file", str(properties), *words]
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [home / "bin" / "spark-class", main_class, *words],
+                [*starter, home / "bin" / "spark-class", main_class, *words],
                 env=os.environ
                 | {
                     "SPARK_HOME": str(home),
