@@ -8,7 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from connect_reconciler.cli.running.logs import LogFiles, events
+import pytest
+
+from connect_reconciler.cli.running.logs import LogFiles, events, is_about
+from connect_runtime.logs.log_format import text_about
 from connect_runtime.logs.rotation import rotate
 from support.command import CONNECT, Command
 from support.wait import wait_until
@@ -126,7 +129,7 @@ def test_a_file_that_is_emptied_is_read_from_its_beginning(tmp_path: Path) -> No
     assert [event.text for event in files.read()] == [RUNTIME.rstrip("\n")]
     file.write_text("  late\n")
     (late,) = files.read()
-    assert (late.text, late.connector) == ("  late", "orders")
+    assert late.text == "  late" and is_about(late, "orders")
 
 
 def test_lines_right_before_a_rotation_are_read(tmp_path: Path) -> None:
@@ -170,7 +173,17 @@ def test_a_rotation_while_the_log_is_read(tmp_path: Path) -> None:
 
 def test_other_lines_are_about_no_connector() -> None:
     lines = ["noise", "{not json", RUNTIME.rstrip("\n"), "REST is at http://x"]
-    assert [event.connector for event in events(lines)] == [None, None, "orders", None]
+    assert [is_about(event, "orders") for event in events(lines)] == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    "name", ["orders", "orders] x", "orders|task-0", "a] b", "[a", "a.*", "%s"]
+)
+def test_each_name_finds_its_own_lines(name: str) -> None:
+    (event,) = events([text_about(name, "RUNNING", "connect.progress")])
+    assert is_about(event, name)
+    assert not is_about(event, "other")
+    assert not is_about(event, f"{name}s")
 
 
 def test_what_was_logged_cannot_control_the_terminal(connect: Command) -> None:

@@ -29,7 +29,7 @@ from connect_runtime.storage.log import (
     WriteFailed,
     WriteRefused,
 )
-from connect_runtime.storage.snapshots import State, TaskId
+from connect_runtime.storage.snapshots import TaskId
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
@@ -101,19 +101,13 @@ class ConnectCluster:
     def runtime(self) -> Runtime:
         view = self._herder.view
         leading = self._herder.leading
-        waiting = tuple(
-            task
-            for task, status in sorted(view.status.tasks.items())
-            if status.state is State.UNASSIGNED
-            and not (task in view.runs and view.runs[task].active)
-        )
         return Runtime(
             leader=self._herder.url if leading else self._leader(),
             leading=leading,
             term=view.term,
             slots=view.slots or 0,
             running=sum(run.active for run in view.runs.values()),
-            waiting=waiting if leading else (),
+            waiting=reads.waiting(view, self._herder.now()) if leading else (),
             problem=self._problem() or self._offsets_problem(),
             paused_release=view.paused_release,
         )

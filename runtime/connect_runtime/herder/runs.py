@@ -79,6 +79,10 @@ class Run:
         """Whether the attempt may still be running."""
         return self.phase is not RunPhase.ENDED
 
+    def may_be_followed(self, now: float) -> bool:
+        """Whether it has ended, and the pause before the next attempt has passed."""
+        return not self.active and now >= self.deadline
+
 
 @dataclass(frozen=True, slots=True)
 class Fencing:

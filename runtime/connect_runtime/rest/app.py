@@ -30,7 +30,7 @@ from connect_runtime.rest.access import guarded
 from connect_runtime.rest.body_limit import HeldBytes, read_body
 from connect_runtime.rest.connectors import Connectors
 from connect_runtime.rest.exchange import Call, Reply, Resource, Text, error_reply
-from connect_runtime.rest.forwarding import Forwarding, NoForwarding
+from connect_runtime.rest.forwarding import AdminForwarding, Forwarding
 from connect_runtime.rest.lanes import Busy, Lane, Lanes
 from connect_runtime.rest.limits import most_connections
 from connect_runtime.rest.loggers import Loggers
@@ -121,9 +121,8 @@ def create_app(
     described = openapi.document([*resources, ("GET", openapi.PATH)], API_VERSION)
     resources["GET", openapi.PATH] = lambda call: Reply(200, described)
     is_regular = serves is not Served.ADMIN
-    forwarding: Forwarding | NoForwarding = NoForwarding()
-    if is_regular:
-        forwarding = Forwarding(settings.login_hosts, tls, settings.max_body_bytes)
+    forwards = Forwarding if is_regular else AdminForwarding
+    forwarding = forwards(settings.login_hosts, tls, settings.max_body_bytes)
     starlette = Starlette(
         routes=_routes(resources, settings.max_body_bytes, forwarding),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
@@ -143,9 +142,7 @@ def _health(verbs: Verbs | None) -> Reply:
     return Reply(200, {"status": "healthy", "message": _HEALTHY})
 
 
-def _routes(
-    resources: Routes, max_body_bytes: int, forwarding: Forwarding | NoForwarding
-) -> list[Route]:
+def _routes(resources: Routes, max_body_bytes: int, forwarding: Forwarding) -> list[Route]:
     """Returns one route per path, so that a wrong method differs from a wrong path."""
     lanes, held = Lanes(most_connections()), HeldBytes(max_body_bytes)
     by_path: dict[str, dict[str, _Laned]] = {}
@@ -168,7 +165,7 @@ def _endpoint(
     methods: Mapping[str, _Laned],
     max_body_bytes: int,
     held: HeldBytes,
-    forwarding: Forwarding | NoForwarding,
+    forwarding: Forwarding,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         if request.method == "OPTIONS":

@@ -166,19 +166,21 @@ class Forwarding:
             return bytes(found)
 
 
-class NoForwarding:
-    """Of listeners that serve admin resources only: the leader's advertised address, the only one
-    that other workers know, then lacks these."""
+class AdminForwarding(Forwarding):
+    """Of listeners that serve admin resources only. Where the leader has such listeners, too, its
+    advertised address, the only one that other workers know, lacks these resources."""
 
     async def send(self, call: Call, leader: str | None) -> Response:
-        """Raises RequestError 400, or 409 if there is no leader."""
-        if _leader_url(leader) is None:
-            raise RequestError(409, _NO_LEADER)
-        raise RequestError(
-            400,
-            f"Only the leader, {leader}, does this, and requests to admin.listeners are not "
-            "forwarded: send it to an admin listener of that worker",
-        )
+        """Raises RequestError 400 as well, if the leader's advertised address lacks the
+        resource."""
+        answer = await super().send(call, leader)
+        if answer.status_code == 404:
+            raise RequestError(
+                400,
+                f"Only the leader, {leader}, does this, and that address does not serve /admin: "
+                "send it to an admin listener of that worker",
+            )
+        return answer
 
 
 def _passed_back(answer: httpx.Response, content: bytes, base: str) -> Response:

@@ -19,7 +19,7 @@ from connect_runtime.herder.errors import RequestError, WouldWait
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.kinds import Kinds
 from connect_runtime.herder.offset_changes import ConnectorOffsets
-from connect_runtime.herder.runs import RunPhase
+from connect_runtime.herder.runs import Failure, RunPhase
 from connect_runtime.herder.view import View
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.rest.connectors import Connectors
@@ -223,3 +223,9 @@ def test_a_lost_task_that_finds_no_slot_is_one_that_waits() -> None:
     lost = replace(view.runs[task], phase=RunPhase.ENDED)
     runtime.herder.view = replace(view, status=unassigned, runs={task: lost})
     assert runtime.verbs.runtime().waiting == (task,)
+    soon = replace(lost, deadline=cluster.clock() + 1)
+    runtime.herder.view = replace(runtime.herder.view, runs={task: soon})
+    assert runtime.verbs.runtime().waiting == (), "it pauses, and then has a slot"
+    failed = Failure("boom", view.config.connectors["c"])
+    runtime.herder.view = replace(view, status=unassigned, runs={}, failures={"c": failed})
+    assert runtime.verbs.runtime().waiting == (), "it waits for its connector"

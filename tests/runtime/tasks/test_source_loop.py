@@ -249,7 +249,10 @@ class MovingWhileIdle(Empty):
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_a_task_that_waits_in_its_polls_is_polled_at_once(waits: bool) -> None:
+def test_a_task_that_waits_in_its_polls_is_polled_at_once(
+    waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("connect_runtime.tasks.idle_wait.wait_s", lambda *_: 3600.0)
     orders = Orders()
     _run(Empty(orders, waits=waits), orders, Chain(()))
     assert [wait_s > 0 for wait_s in orders.waits_s] == [False, *[not waits] * 3]

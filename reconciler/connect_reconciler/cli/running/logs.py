@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,6 @@ from connect_specs.diagnostics import Diagnostic, Failed
 LOG: Final = "runtime.log"
 _HEAD: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) ([A-Z]+) (.*)")
 _TRACE: Final = "Traceback (most recent call last)"
-_ABOUT: Final = re.compile(r"\[(.+?)(?:\|task-\d+)?\] ")
 _KEPT: Final = 3
 _CHECK_EVERY_S: Final = 5.0
 # A little less than a minute, for lines that are logged once a minute
@@ -39,11 +39,13 @@ _NUMBER: Final = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """`text` is as it was written, without the last newline; `at` in seconds since the epoch."""
+    """`text` is as it was written, without the last newline; `at` in seconds since the epoch.
+    `connector` is what a line of JSON names, `message` what a line of text says after its level."""
 
     at: float
     text: str
     connector: str | None = None
+    message: str = ""
 
 
 def events(lines: Iterable[str], last: LogEvent | None = None) -> Iterator[LogEvent]:
@@ -84,13 +86,20 @@ def _text_event(line: str) -> LogEvent | None:
         at = datetime.fromisoformat(f"{found[1]}.{found[2]}").astimezone().timestamp()
     except (ValueError, OverflowError):
         return None
-    about = _ABOUT.match(found[4])
-    return LogEvent(at, line, about[1] if about else None)
+    return LogEvent(at, line, message=found[4])
 
 
 def is_about(event: LogEvent, name: str | None) -> bool:
-    """Whether the event is about the connector; without a name, all are wanted."""
-    return name is None or event.connector == name
+    """Whether the event is about the connector; without a name, all are wanted. A line of text may
+    be about several, if a name has brackets."""
+    if name is None or event.connector is not None:
+        return name in (None, event.connector)
+    return _about(name).match(event.message) is not None
+
+
+@cache
+def _about(name: str) -> re.Pattern[str]:
+    return re.compile(rf"\[{re.escape(name)}(\|task-\d+)?\] ")
 
 
 class LogFiles:
