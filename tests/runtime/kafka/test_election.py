@@ -201,7 +201,7 @@ def test_an_owner_that_is_busy_keeps_leading(stand: Stand, monkeypatch: pytest.M
 def test_an_owner_that_is_stuck_stops_leading_and_is_replaced(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where its thread gets little of a processor: it may poll a second later than it wants."""
+    """Also where its thread gets little of a processor, and polls a second later than it wants."""
     monkeypatch.setattr(election, "_OWNER_S", 1.0)
     monkeypatch.setattr(election, "_SLICE_S", 0.9)
     monkeypatch.setitem(election._SETTINGS, "max.poll.interval.ms", 6_000)
