@@ -1,8 +1,8 @@
 """Applies Jetty's rules for paths before a request is routed, as an Apache worker's server does.
 
 A path that can be understood in two ways is refused with Jetty's own page: an empty part, an
-encoded slash, encoded dots, a control character. Parameters of a part (`;x=1`) and a trailing slash
-are ignored. Exception: a connector whose name holds a slash, which Apache's workers create and
+encoded slash, encoded dots, dots with parameters, a control character; and one that leads out of the
+root. Parameters of a part (`;x=1`), a trailing slash and a fragment (`#x`) are ignored. Exception: a connector whose name holds a slash, which Apache's workers create and
 cannot delete, is addressed with an encoded one. Paths stay encoded until they are routed, so such a
 name is one part of its path.
 """
@@ -27,6 +27,7 @@ _UTF_16 = re.compile(r"%[uU][0-9A-Fa-f]{4}")
 _ILLEGAL = re.compile(r'[\x00-\x20"<>\\^`{|}\[\]\x7f]')
 _CONTROL = re.compile(r"[\x01-\x1f\x7f]")
 _DOTS: Final = (".", "..")
+_DOTS_WITH_PARAMETERS = re.compile(r"/\.\.?;")
 
 SEPARATOR: Final = "Ambiguous URI path separator"
 
@@ -41,8 +42,8 @@ class Jetty:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             raw = scope.get("raw_path") or quote(scope["path"]).encode()
-            path = without_parameters(raw.decode("latin-1"))
-            why = refusal(path)
+            sent = raw.decode("latin-1")
+            path, why = bare(sent), refusal(sent)
             if why == SEPARATOR and self._is_connector(path):
                 why = None
             if why is not None:
@@ -57,8 +58,9 @@ class Jetty:
         return not elsewhere and parts[1] == "connectors" and self._exists(parts[_NAME_AT])
 
 
-def without_parameters(path: str) -> str:
-    """Returns an encoded path without the parameters of its parts."""
+def bare(path: str) -> str:
+    """Returns an encoded path without its fragment and the parameters of its parts."""
+    path = path.partition("#")[0]
     return "/".join(part.partition(";")[0] for part in path.split("/")) if ";" in path else path
 
 
@@ -66,9 +68,10 @@ def refusal(path: str) -> str | None:
     """Returns the title of the page that refuses an encoded path; None if it is routed."""
     if _PLAIN.fullmatch(path):
         return None
+    with_parameters, path = path, bare(path)
     if _UTF_16.search(path):
         return "UTF-16 encoding"
-    if _BAD_ESCAPE.search(path) or "%00" in path:
+    if _BAD_ESCAPE.search(path) or "%00" in path or _leaves_root(path):
         return "Bad Request"
     if _ILLEGAL.search(path):
         return "Illegal Path Character"
@@ -81,9 +84,20 @@ def refusal(path: str) -> str | None:
         return "Ambiguous URI empty segment"
     if any(part in _DOTS and part != sent for part, sent in zip(parts, encoded, strict=True)):
         return "Ambiguous URI path segment"
+    if _DOTS_WITH_PARAMETERS.search(with_parameters):
+        return "Ambiguous URI path parameter"
     if any(_CONTROL.search(part) for part in parts):
         return "Suspicious Path Character"
     return SEPARATOR if any("/" in part for part in parts) else None
+
+
+def _leaves_root(path: str) -> bool:
+    depth = 0
+    for part in path.split("/")[1:]:
+        depth += -1 if part == ".." else part != "."
+        if depth < 0:
+            return True
+    return False
 
 
 def page(title: str) -> HTMLResponse:

@@ -249,8 +249,15 @@ def test_clients_that_take_no_json_get_a_406(client: Client, accept: str, status
         ("/connectors/src%u0041", "UTF-16 encoding"),
         ("/connectors/a|b", "Illegal Path Character"),
         ("/connectors/{a}", "Illegal Path Character"),
+        ("/..", "Bad Request"),
+        ("/connectors/../../admin", "Bad Request"),
+        ("/..;/connectors", "Bad Request"),
+        ("/connectors/..;/fs", "Ambiguous URI path parameter"),
+        ("/connectors/fs/.;a", "Ambiguous URI path parameter"),
         ("/connectors/.", None),
+        ("/connectors/..", None),
         ("/connectors/src/../fs", None),
+        ("/connectors/..a;b/...;", None),
         ("/connectors/a%2Eb%20c%C3%BC%25%3B", None),
     ],
 )
@@ -261,6 +268,11 @@ def test_paths_are_refused_as_jetty_refuses_them(path: str, title: str | None) -
 @pytest.mark.parametrize("path", ["/connectors/fs;x=1", "/connectors;x/fs/;y", "/connectors/f%73"])
 def test_parameters_of_a_path_are_ignored(client: Client, path: str) -> None:
     assert client("GET", path).json()["name"] == "fs"
+
+
+def test_a_fragment_is_ignored() -> None:
+    assert jetty.bare("/connectors;x/fs;y#/z;") == "/connectors/fs"
+    assert jetty.refusal("/connectors/fs#//") is None
 
 
 SIGNED = {"X-Connect-Authorization": "eA==", "X-Connect-Request-Signature-Algorithm": "HmacSHA256"}
