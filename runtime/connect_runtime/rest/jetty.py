@@ -1,10 +1,11 @@
 """Applies Jetty's rules for paths before a request is routed, as an Apache worker's server does.
 
 A path that can be understood in two ways is refused with Jetty's own page: an empty part, an
-encoded slash, encoded dots, dots with parameters, a control character; and one that leads out of the
-root. Parameters of a part (`;x=1`), a trailing slash and a fragment (`#x`) are ignored. Exception: a connector whose name holds a slash, which Apache's workers create and
-cannot delete, is addressed with an encoded one. Paths stay encoded until they are routed, so such a
-name is one part of its path.
+encoded slash, encoded dots, dots with parameters, a control character. So is one that leads out of
+the root. Parameters of a part (`;x=1`), a trailing slash and a fragment (`#x`) are ignored.
+Exception: a connector whose name holds a slash, which Apache's workers create and cannot delete, is
+addressed with an encoded one. Paths stay encoded until they are routed, so such a name is one part
+of its path.
 """
 
 from __future__ import annotations
