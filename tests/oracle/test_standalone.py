@@ -26,6 +26,10 @@ from support.wait import wait_until
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
 STOPPED = {"initial_state": "stopped"}
+CONSOLE = {
+    "console-source": "name=typed\nconnector.class=FileStreamSource\ntopic={topic}\n",
+    "console-sink": "name=shown\nconnector.class=FileStreamSink\ntopics={topic}\n",
+}
 # Spark starts meanwhile
 _START_S = 120
 _WORKER = """\
@@ -140,22 +144,39 @@ def standalone(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[S
     assert rig.end() == []
 
 
-def start(standalone: Standalone, log: BinaryIO) -> subprocess.Popen[bytes]:
+def start(
+    standalone: Standalone, log: BinaryIO, *more: str, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
     names = (each.name for each in (standalone.worker_file, *standalone.connector_files))
-    return standalone.rig.start_logging(log, "standalone", *names)
+    return standalone.rig.start_logging(log, "standalone", *names, *more, stdin=stdin)
 
 
 @contextmanager
-def ours(standalone: Standalone) -> Iterator[subprocess.Popen[bytes]]:
+def ours(standalone: Standalone, *more: str) -> Iterator[subprocess.Popen[bytes]]:
     """`connect standalone` with these files, until a SIGTERM ends it in order."""
     with (standalone.folder / "ours.log").open("ab") as log:
-        started = start(standalone, log)
-    try:
-        yield started
-    finally:
-        started.send_signal(signal.SIGTERM)
-        code = started.wait(60)
+        started = start(standalone, log, *more, stdin=subprocess.PIPE)
+    assert started.stdin is not None
+    with started.stdin:
+        try:
+            yield started
+        finally:
+            started.send_signal(signal.SIGTERM)
+            code = started.wait(60)
     assert code == 0, (standalone.folder / "ours.log").read_text()
+
+
+def assert_console(standalone: Standalone, started: subprocess.Popen[bytes]) -> None:
+    """What Apache's connect-console-source.properties and connect-console-sink.properties are
+    for."""
+    assert started.stdin is not None
+    started.stdin.write(b"from the console\n")
+    started.stdin.flush()
+    wait_until(
+        lambda: "\nfrom the console\n" in (standalone.folder / "ours.log").read_text(),
+        what="the line to be on the console again",
+        timeout_s=_START_S,
+    )
 
 
 @contextmanager
@@ -186,8 +207,11 @@ def assert_refused(standalone: Standalone, first: subprocess.Popen[bytes]) -> No
 
 def test_apaches_worker_continues_from_our_file(standalone: Standalone) -> None:
     standalone.add("a", "b")
-    with ours(standalone) as first:
+    for name, lines in CONSOLE.items():
+        (standalone.folder / name).write_text(lines.format(topic=f"{standalone.topic}-console"))
+    with ours(standalone, *CONSOLE) as first:
         standalone.wait_for("a", "b")
+        assert_console(standalone, first)
         offsets = standalone.rest("GET", "/connectors/source/offsets").json()
         assert standalone.rest("GET", "/health").json()["status"] == "healthy"
         standalone.wait_for_stopped()

@@ -119,13 +119,15 @@ class Rig:
         """The command as a process of the test's, with its outputs piped."""
         return self._start(*CONNECT, *words)
 
-    def start_logging(self, log: BinaryIO, *words: str) -> subprocess.Popen[bytes]:
+    def start_logging(
+        self, log: BinaryIO, *words: str, stdin: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
         """The command as a process of the test's, which writes all it says to `log`."""
         return subprocess.Popen(
             [*CONNECT, *words],
             cwd=self.folder,
             env=self.environment,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=log,
             stderr=log,
             start_new_session=True,

@@ -28,6 +28,7 @@ from connect_runtime.api.java_text import java_text
 from connect_runtime.api.java_text_columns import java_texts
 from connect_runtime.api.java_utf8 import Utf8Column
 from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.connectors.console import standard_output
 
 CONFIG = ConfigDef().define(
     "file",
@@ -88,6 +89,7 @@ class FileStreamSinkTask(SinkTask):
     def start(self, props: Mapping[str, str]) -> None:
         name = props.get("file")
         if not name:
+            self._file = standard_output()
             return
         try:
             self._file = Path(name).open("ab+", buffering=0)  # noqa: SIM115 -- closed by stop

@@ -17,7 +17,6 @@ import logging
 import os
 import re
 import stat
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO, Final
@@ -38,6 +37,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.java_utf8 import java_utf8
 from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.connectors.console import standard_input
 
 CONFIG = (
     ConfigDef()
@@ -166,7 +166,7 @@ class FileStreamSourceTask(SourceTask):
         self._batch_size = max(1, config["batch.size"])  # Connect's also returns one line at least
         self._line_bytes = max(_LINE_BYTES, _number(props.get(_MAX_REQUEST)))
         if self._name is None:
-            self._file = sys.stdin.buffer
+            self._file = standard_input()
             return
         offset = self.context.offset_storage_reader.offset({"filename": self._name})
         self._lines = Lines(_position(offset))
@@ -265,7 +265,7 @@ class FileStreamSourceTask(SourceTask):
             )
 
     def stop(self) -> None:
-        if self._file is not None and self._name is not None:
+        if self._file is not None:
             self._file.close()
         self._file = None
 

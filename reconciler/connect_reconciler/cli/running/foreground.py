@@ -49,13 +49,15 @@ def run_until_stopped(
     secrets: SpecSecrets = _NO_SECRETS,
     connectors: Sequence[FirstConnector] = (),
     as_json: bool,
+    table: bool = True,
 ) -> None:
     """Starts the runtime with these connectors, calls `on_url` once REST listens, and stops it on a
-    signal. Statuses are shown without `secrets`. Raises Failed if the runtime stops by itself.
+    signal. Statuses are shown without `secrets`, on a terminal as a `table`. Raises Failed if the
+    runtime stops by itself.
     """
     may_change()
     make_private_folder(config.data_folder)
-    on_terminal = sys.stdout.isatty() and not as_json
+    on_terminal = sys.stdout.isatty() and not as_json and table
     log = config.data_folder / LOG
     # log lines must not overwrite the table on a terminal
     log_to(log if on_terminal else None)

@@ -252,6 +252,7 @@ def standalone(
     with given.placed():
         config, warnings = _settings(call, given, slots, standalone=True)
         from connect_reconciler.cli.running.foreground import run_until_stopped
+        from connect_runtime.connectors.console import console_for, uses_console
         from connect_runtime.plugins.modules import allow_modules
         from connect_runtime.standalone.connectors import check_connectors
         from connect_specs.connector_files import read_connector_files
@@ -261,13 +262,17 @@ def standalone(
         wanted = read_connector_files(map(call.path, connectors or ()), call.folder)
         allow_modules(config.properties)
         check_connectors(wanted, config)
-        run_until_stopped(
-            config,
-            warnings,
-            on_url=lambda _: _say_slots(config),
-            connectors=wanted,
-            as_json=as_json,
-        )
+        configs = [each.config for each in wanted]
+        with console_for(configs, config.data_folder):
+            run_until_stopped(
+                config,
+                warnings,
+                on_url=lambda _: _say_slots(config),
+                connectors=wanted,
+                as_json=as_json,
+                # the console is the connectors'
+                table=not uses_console(configs),
+            )
 
 
 def _worker_file(call: Invocation, file: Path) -> WorkerFile:

@@ -1,0 +1,101 @@
+"""The console of a standalone worker: what the worker passes on to tasks, and what tasks get."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_runtime.connectors.console import (
+    console_for,
+    standard_input,
+    standard_output,
+    uses_console,
+)
+
+SOURCE = {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
+SINK = {"connector.class": "FileStreamSink"}
+# A worker whose only task returns what it reads, in capitals; the task starts again after a line.
+_ECHO = """
+import sys, time
+from pathlib import Path
+from connect_runtime.connectors.console import console_for, standard_input, standard_output
+from connect_runtime.connectors.file_source import FileStreamSourceTask
+
+def line(task):
+    while not (found := task.poll()):
+        time.sleep(0.01)
+    return found.values
+
+with console_for([{source}, {sink}], Path(sys.argv[1])):
+    out = standard_output()
+    for size in (1, 2):
+        task = FileStreamSourceTask()
+        task.start({{"topic": "t", "batch.size": str(size)}})
+        print("asks", flush=True)
+        for each in line(task):
+            out.write(each.upper().encode() + b"\\n")
+        task.stop()
+    out.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("configs", "used"),
+    [
+        ([SOURCE], True),
+        ([SINK], True),
+        ([{**SOURCE, "file": ""}], True),
+        ([{**SOURCE, "file": "f"}, {**SINK, "file": "f"}], False),
+        ([{"connector.class": "Other"}, {}], False),
+    ],
+)
+def test_who_uses_the_console(
+    configs: list[dict[str, str]], used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "read", lambda *_: b"")  # whoever runs the tests types nothing
+    assert uses_console(configs) == used
+    with console_for(configs, tmp_path):
+        there = {each.name for each in tmp_path.iterdir()}
+    names = {"FileStreamSource": "console.in", "FileStreamSink": "console.out"}
+    wanted = {
+        name
+        for config in configs
+        for of, name in names.items()
+        if of in config.get("connector.class", "") and not config.get("file")
+    }
+    assert there == wanted
+    assert not [*tmp_path.iterdir()]
+
+
+def test_lines_pass_both_ways_and_a_task_that_starts_again_gets_the_next(tmp_path: Path) -> None:
+    script = _ECHO.format(source=SOURCE, sink=SINK)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert worker.stdin is not None and worker.stdout is not None
+    for line in ("one", "two"):
+        assert worker.stdout.readline() == "asks\n"
+        worker.stdin.write(f"{line}\n")
+        worker.stdin.flush()
+        assert worker.stdout.readline() == f"{line.upper()}\n"
+    # what is in the pipe when the worker ends has been shown; its standard input stays open
+    assert worker.wait(30) == 0
+    worker.stdin.close()
+    assert worker.stdout.read() == ""
+    worker.stdout.close()
+
+
+def test_without_a_console_input_is_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CONNECT_CONSOLE", raising=False)
+    with standard_input() as nothing:
+        found: Any = nothing.read(10)
+    assert found == b""
+    assert standard_output() is None
