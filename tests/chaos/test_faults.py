@@ -22,8 +22,7 @@ pytestmark = pytest.mark.long
 
 SILENT = 0  # no answer of GET /health in time
 HEALTHY = frozenset({200})
-KAFKA_AWAY = HEALTHY | {503}
-SPARK_AWAY = HEALTHY | {500}
+UNHEALTHY = HEALTHY | {500}
 GONE = frozenset({SILENT})
 STATES_S = 60
 
@@ -91,8 +90,8 @@ FAILED = {
 }
 FAULTS = (
     # Spark and its processes
-    Fault("jvm-killed", faults.jvm_killed, health=SPARK_AWAY, bystander=False),
-    Fault("jvm-frozen", faults.jvm_frozen, 20, health=SPARK_AWAY),
+    Fault("jvm-killed", faults.jvm_killed, health=UNHEALTHY, bystander=False),
+    Fault("jvm-frozen", faults.jvm_frozen, 20, health=UNHEALTHY),
     Fault("daemon-killed", faults.spark_daemon_killed, bystander=False),
     Fault("node-server-killed", faults.node_server_killed),
     Fault("node-server-frozen", faults.node_server_frozen),
@@ -101,18 +100,18 @@ FAULTS = (
     Fault("source-frozen-in-a-transaction", faults.source_frozen_in_a_transaction),
     Fault("sink-frozen", faults.sink_frozen),
     # Kafka
-    Fault("broker-frozen-15-s", faults.broker_frozen, 15, health=KAFKA_AWAY, bystander=False),
-    Fault("broker-frozen-70-s", faults.broker_frozen, 70, health=KAFKA_AWAY, bystander=False),
-    Fault("broker-killed-10-s", faults.broker_killed, 10, health=KAFKA_AWAY, bystander=False),
-    Fault("broker-killed-90-s", faults.broker_killed, 90, health=KAFKA_AWAY, bystander=False),
-    Fault("coordinators-away", faults.coordinators_away, 30, health=KAFKA_AWAY, bystander=False),
+    Fault("broker-frozen-15-s", faults.broker_frozen, 15, health=UNHEALTHY, bystander=False),
+    Fault("broker-frozen-70-s", faults.broker_frozen, 70, health=UNHEALTHY, bystander=False),
+    Fault("broker-killed-10-s", faults.broker_killed, 10, health=UNHEALTHY, bystander=False),
+    Fault("broker-killed-90-s", faults.broker_killed, 90, health=UNHEALTHY, bystander=False),
+    Fault("coordinators-away", faults.coordinators_away, 30, health=UNHEALTHY, bystander=False),
     Fault("other-cluster-frozen", faults.other_cluster_frozen, 70),
     Fault("rebalance-during-a-retry", faults.rebalance_during_a_retry, 5),
     # the leader, with a standby
     Fault("leader-killed", faults.leader_killed, health=GONE),
     Fault("leader-frozen", faults.leader_frozen, 20, health=GONE),
     Fault("leader-and-tasks-frozen", faults.leader_all_frozen, 75, health=GONE),
-    Fault("leader-cut-off", faults.leader_cut_off, 30, health=KAFKA_AWAY),
+    Fault("leader-cut-off", faults.leader_cut_off, 30, health=UNHEALTHY),
     # disks
     Fault("sinks-disk-full", faults.sinks_disk_full, states={"out": "RUNNING/FAILED"}),
     Fault("leaders-disk-full", faults.leaders_disk_full, 15, mounts=True),
@@ -120,7 +119,7 @@ FAULTS = (
         "jvm-killed-on-a-full-disk",
         faults.jvm_killed_on_a_full_disk,
         15,
-        health=SPARK_AWAY,
+        health=UNHEALTHY,
         bystander=False,
         mounts=True,
     ),

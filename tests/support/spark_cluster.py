@@ -72,8 +72,8 @@ class SparkCluster:
 
     def start_master(self) -> None:
         """Returns when the master answers."""
-        words = ["--host", self.host, "--port", str(self.port), "--webui-port", str(self.web_port)]
-        self.master = self._start("master", f"{_DEPLOY}.master.Master", words)
+        words = ["--port", str(self.port), "--webui-port", str(self.web_port)]
+        self.master = self._start("master", f"{_DEPLOY}.master.Master", self.host, words)
         wait_until(
             lambda: self.state() is not None, what="the master to answer", timeout_s=_START_S
         )
@@ -88,9 +88,10 @@ class SparkCluster:
         environment is that of this one, and `starter` a command that starts it elsewhere."""
         before = self._alive_workers()
         name = f"worker-{len(self.workers)}"
-        words = ["--host", host or self.host, "--cores", str(self.cores), "--memory", "1g"]
+        words = ["--cores", str(self.cores), "--memory", "1g"]
         words += ["--work-dir", str(self.folder / name), "--webui-port", "0", self.url]
-        worker = self._start(name, f"{_DEPLOY}.worker.Worker", words, environment, starter)
+        main_class = f"{_DEPLOY}.worker.Worker"
+        worker = self._start(name, main_class, host or self.host, words, environment, starter)
         self.workers.append(worker)
         wait_until(
             lambda: self._alive_workers() > before,
@@ -154,6 +155,7 @@ class SparkCluster:
         self,
         name: str,
         main_class: str,
+        host: str,
         words: Sequence[str],
         environment: Mapping[str, str] = {},
         starter: Sequence[str] = (),
@@ -165,7 +167,7 @@ class SparkCluster:
         secured = _SECURED.format(secret=self.secret) if self.secret else ""
         properties.write_text(_PROPERTIES + secured)
         properties.chmod(0o600)
-        words = ["--properties-file", str(properties), *words]
+        words = ["--properties-file", str(properties), "--host", host, *words]
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 [*starter, home / "bin" / "spark-class", main_class, *words],
@@ -175,6 +177,8 @@ class SparkCluster:
                     "SPARK_DAEMON_MEMORY": "256m",
                     "SPARK_DAEMON_JAVA_OPTS": _java_options(),
                     "PYSPARK_PYTHON": sys.executable,
+                    # Spark in this process may have set it, and its page would listen there
+                    "SPARK_LOCAL_IP": host,
                 }
                 | self.environment
                 | dict(environment),
