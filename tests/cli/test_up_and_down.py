@@ -138,6 +138,9 @@ def test_paused_tasks_release_their_slots_where_the_worker_is_set_so(project: Co
         with file.open("a") as appended:
             appended.write(f"{lines[-1]}\n")
         assert _wait_for_lines(kafka, runs, len(lines)) == lines
+    spec = project.folder / "connectors" / "b.yaml"
+    spec.write_text(spec.read_text().replace("state: paused", "state: running"))
+    assert "up to 2 tasks may run, and the runtime has 1 slots" in project("plan").stdout
 
 
 def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: Command) -> None:

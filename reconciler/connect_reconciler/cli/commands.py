@@ -54,7 +54,7 @@ VERBS: Mapping[str, Verb] = {
     "status": Verb("status", "Show connectors, their tasks and why they failed."),
     "offsets": Verb("connector", "List, alter or reset a connector's offsets."),
     "stop": Verb("connector", "Stop a connector: its tasks end; offsets can then be altered."),
-    "pause": Verb("connector", "Pause a connector: its tasks stay but process nothing."),
+    "pause": Verb("connector", "Pause a connector: its tasks process nothing."),
     "resume": Verb("connector", "Resume a paused or stopped connector."),
     "restart": Verb("restart", "Restart a connector, or everything that failed."),
     "delete": Verb("connector", "Delete a connector from the cluster."),

@@ -64,7 +64,7 @@ SENTENCES: Mapping[EffectCode, str] = {
     "adopted": "managed by this project from now on: removing its spec will delete it",
     "tasks-end": "its tasks end; nothing is read or written",
     "stays-stopped": "it stays stopped",
-    "tasks-idle": "its tasks stay, and read and write nothing",
+    "tasks-idle": "its tasks read and write nothing",
     "no-tasks": "no tasks until it resumes",
     "goes-on": "goes on where its offsets are",
     "tasks-start": "its tasks start where its offsets are",

@@ -144,10 +144,11 @@ def _place(project: Project, key: str) -> Location:
 
 
 def checked(live: Live, desired: Desired, backend: Backend) -> Live:
-    """`live` with what there is to say about the configs that are to be written."""
+    """`live` with what there is to say about the configs that are to be written, and about slots
+    for what is to run."""
     live = replace(live, errors=(*live.errors, *_refused_pins(desired, live)))
     written = tuple(_to_be_written(desired, live))
-    if not written:
+    if not written and not (backend.project.uses_runtime and _to_be_run(desired, live)):
         return live
     answers, slots = _ask(backend, written)
     with backend.plugins() as plugins:
@@ -216,6 +217,15 @@ def _to_be_written(desired: Desired, live: Live) -> Iterator[Written]:
             yield Written.of(spec, config, live.password_keys.get(name, frozenset()))
 
 
+def _to_be_run(desired: Desired, live: Live) -> bool:
+    """Whether a connector that is there is to go to another state, and takes slots there."""
+    return any(
+        there.target is not spec.state and spec.state not in (None, TargetState.STOPPED)
+        for name, spec in desired.connectors.items()
+        if (there := live.connectors.get(name)) is not None
+    )
+
+
 def _ask(backend: Backend, written: Iterable[Written]) -> tuple[ClusterAnswers, Slots | None]:
     """What the cluster says of the configs, and how many tasks our runtime can run at once."""
     configs = {each.spec.name: each.config for each in written}
@@ -228,7 +238,7 @@ def _ask(backend: Backend, written: Iterable[Written]) -> tuple[ClusterAnswers, 
         return ClusterAnswers(), None
     try:
         slots = _slots(rest) if backend.project.uses_runtime else None
-        return ask_cluster(RestPlugins(rest), configs), slots
+        return ask_cluster(RestPlugins(rest), configs) if configs else ClusterAnswers(), slots
     finally:
         rest.close()
 

@@ -116,7 +116,7 @@ class ConnectCluster:
         return self._herder.changes
 
     def ready(self) -> bool:
-        self._started = self._started or self._has_leader()
+        self._started = self._started or self._herder.has_led or self._has_leader()
         return self._started
 
     def problem(self) -> str | None:

@@ -45,8 +45,7 @@ def tasks_of(
         if task.task >= count:
             yield from _superfluous(view, state, task, now)
     if state.target is TargetState.PAUSED and view.paused_release:
-        for number in range(count):
-            yield from _released(view, state, TaskId(state.name, number), now)
+        yield from _released(view, state, count, now)
         return
     blocked = False
     wanted: list[Effect] = []
@@ -180,8 +179,19 @@ def _superfluous(view: View, state: ConnectorState, task: TaskId, now: float) ->
         yield TaskStatusIs(task, None)
 
 
-def _released(view: View, state: ConnectorState, task: TaskId, now: float) -> Iterator[Effect]:
-    """Ends what runs of a paused task, which then is PAUSED, or stays FAILED, without a slot."""
+def _released(view: View, state: ConnectorState, count: int, now: float) -> Iterator[Effect]:
+    """Ends what runs of a paused connector; its tasks then are PAUSED, or stay FAILED, without
+    slots."""
+    tasks = [TaskId(state.name, number) for number in range(count)]
+    for task in tasks:
+        yield from _released_task(view, state, task, now)
+    ended = [task for task in tasks if task not in view.runs or not view.runs[task].active]
+    why = still_writing(view, state, ended)
+    if why is not None:
+        yield Fail(state.name, why, _RECHECK_S)
+
+
+def _released_task(view: View, state: ConnectorState, task: TaskId, now: float) -> Iterator[Effect]:
     run = view.runs.get(task)
     if run is not None and run.active:
         yield from end(run, now)
@@ -198,7 +208,8 @@ def _released(view: View, state: ConnectorState, task: TaskId, now: float) -> It
     else:
         said = view.status.tasks.get(task)
         if said is None or (said.state, said.worker_id) != (State.PAUSED, view.worker_id):
-            version = None if said is None else said.version
+            # what waited, or was shut down, has none in its status
+            version = (said and said.version) or view.versions.get(class_of(state))
             paused = Status(State.PAUSED, view.worker_id, view.term, version=version)
             yield TaskStatusIs(task, paused)
 

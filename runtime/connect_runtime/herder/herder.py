@@ -154,6 +154,11 @@ class Herder:
         return self._leading and self._election.leading
 
     @property
+    def has_led(self) -> bool:
+        """Whether this runtime leads, or did."""
+        return self._won is not None
+
+    @property
     def opened(self) -> bool:
         """Whether the topics were read to their end at least once."""
         return self._opened

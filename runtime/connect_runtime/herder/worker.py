@@ -176,8 +176,12 @@ class Worker:
                     reload_at=_reload_at(instance, event, now),
                 )
         self.instances = changed
+        class_name = instance.config.get("connector.class") or ""
         if isinstance(event, InstanceStarted | InstanceFailed):
-            self._remember_version(instance.config.get("connector.class") or "", event.version)
+            self._remember_version(class_name, event.version)
+        # known also when the instance is gone, and an attempt of its tasks is not
+        if isinstance(event, InstanceStarted) and self.kinds.get(class_name) != event.kind:
+            self.kinds = {**self.kinds, class_name: event.kind}
 
     def identified(self, event: Identified) -> None:
         """Remembers the kind and the version of a connector class."""

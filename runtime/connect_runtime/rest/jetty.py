@@ -28,7 +28,8 @@ _UTF_16 = re.compile(r"%[uU][0-9A-Fa-f]{4}")
 _ILLEGAL = re.compile(r'[\x00-\x20"<>\\^`{|}\[\]\x7f]')
 _CONTROL = re.compile(r"[\x01-\x1f\x7f]")
 _DOTS: Final = (".", "..")
-_DOTS_WITH_PARAMETERS = re.compile(r"/\.\.?;")
+_ENCODED_DOT = re.compile("%2[eE]")
+_DOTS_WITH_PARAMETERS = re.compile(r"/(\.|%2[eE]){1,2};")
 
 SEPARATOR: Final = "Ambiguous URI path separator"
 
@@ -70,9 +71,11 @@ def refusal(path: str) -> str | None:
     if _PLAIN.fullmatch(path):
         return None
     with_parameters, path = path, bare(path)
+    if _leaves_root(path):
+        return "Bad Request"
     if _UTF_16.search(path):
         return "UTF-16 encoding"
-    if _BAD_ESCAPE.search(path) or "%00" in path or _leaves_root(path):
+    if _BAD_ESCAPE.search(path) or "%00" in path:
         return "Bad Request"
     if _ILLEGAL.search(path):
         return "Illegal Path Character"
@@ -83,10 +86,13 @@ def refusal(path: str) -> str | None:
         return "Bad UTF-8 encoding"
     if "" in parts[1:-1]:
         return "Ambiguous URI empty segment"
+    ambiguous = []
     if any(part in _DOTS and part != sent for part, sent in zip(parts, encoded, strict=True)):
-        return "Ambiguous URI path segment"
+        ambiguous.append("Ambiguous URI path segment")
     if _DOTS_WITH_PARAMETERS.search(with_parameters):
-        return "Ambiguous URI path parameter"
+        ambiguous.append("Ambiguous URI path parameter")
+    if ambiguous:
+        return ", ".join(ambiguous)
     if any(_CONTROL.search(part) for part in parts):
         return "Suspicious Path Character"
     return SEPARATOR if any("/" in part for part in parts) else None
@@ -94,7 +100,7 @@ def refusal(path: str) -> str | None:
 
 def _leaves_root(path: str) -> bool:
     depth = 0
-    for part in path.split("/")[1:]:
+    for part in _ENCODED_DOT.sub(".", path).split("/")[1:]:
         depth += -1 if part == ".." else part != "."
         if depth < 0:
             return True

@@ -140,6 +140,12 @@ FULL = (
     "Give the runtime more (`connect up --slots`; on a Spark cluster, more cores), or stop "
     "connectors."
 )
+LATE = (
+    "Attempt 7 of task c-0 may still write: it has not reported its end, and without exactly-once"
+    " support nothing can fence it. The task starts once the attempt is known to have ended. If you"
+    " know that its process is gone, restart the connector with its tasks: POST"
+    " /connectors/c/restart?includeTasks=true"
+)
 UP = status(State.RUNNING)
 HALTED = status(State.STOPPED, version=None)
 RESTING = status(State.PAUSED, version=None)
@@ -658,6 +664,32 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
             ),
         ),
         (Unassign(T0),),
+    ),
+    "one that nobody can fence is said to be": (
+        replace(
+            released(
+                view(
+                    PAUSED_C,
+                    connector_status=RESTING,
+                    tasks={T0: status(State.RUNNING)},
+                    assigned=(T0,),
+                    versions={"FileStreamSource": "1"},
+                ),
+            ),
+            exactly_once=False,
+        ),
+        (Unassign(T0), Fail("c", LATE, 5.0)),
+    ),
+    "its version is that of its class, where its status has none": (
+        released(
+            view(
+                PAUSED_C,
+                connector_status=replace(RESTING, version="1"),
+                tasks={T0: status(State.UNASSIGNED, version=None)},
+                versions={"FileStreamSource": "1"},
+            ),
+        ),
+        (TaskStatusIs(T0, status(State.PAUSED)),),
     ),
     "one that failed stays FAILED": (
         released(

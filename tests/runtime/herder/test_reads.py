@@ -66,6 +66,14 @@ def test_a_worker_that_lost_its_leader_is_unhealthy_and_not_starting() -> None:
     assert problem is not None and "No worker leads" in problem
 
 
+def test_a_worker_that_led_is_not_starting_though_nobody_asked() -> None:
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    cluster.ballot.elect(cluster.ballot.candidate())
+    runtime.tick()
+    assert runtime.verbs.ready()
+
+
 def view_of(connectors: int, tasks: int) -> View:
     names = [f"c{number:04}" for number in range(connectors)]
     found = CountedTasks(

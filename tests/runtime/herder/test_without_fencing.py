@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
-from support.connectors import SOURCE
+from support.connectors import SINK, SOURCE
 from support.launcher import SOURCE_PARTITION, MemoryAttempt
 from support.memory_cluster import MemoryCluster, MemoryRuntime
 
@@ -45,6 +46,30 @@ def hang_until_killed(runtime: MemoryRuntime, number: int = 0) -> None:
     """The kill is seen to have worked."""
     attempt = hang(runtime, number)
     attempt.kill = attempt.lose  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("verbs", [["stop"], ["pause", "stop"], ["pause"]])
+@pytest.mark.parametrize("release", ["false", "true"])
+def test_a_sink_whose_end_is_not_proven_holds_up_nothing(verbs: list[str], release: str) -> None:
+    """Its group fences it, also once its connector has no instance that says what it is."""
+    worker = {"exactly.once.source.support": "disabled", PAUSED_RELEASE: release}
+    cluster = MemoryCluster(worker=worker)
+    runtime = cluster.leader()
+    config = {"name": "c", "connector.class": SINK, "topics": "t", "tasks.max": "1"}
+    runtime.verbs.create("c", config, None)
+    cluster.settle()
+    attempt = hang(runtime)
+    for verb in verbs:
+        getattr(runtime.verbs, verb)("c")
+    runtime.verbs.restart("c")
+    pass_time(cluster)
+    attempt.hung = attempt.alive
+    pass_time(cluster)
+    found = runtime.verbs.status("c")
+    if "stop" in verbs:
+        assert (found.connector.state, found.tasks) == (State.STOPPED, {})
+    elif release == "true":
+        assert found.tasks[0].state is State.PAUSED
 
 
 # --- what is known to be dead holds up nothing ---

@@ -48,7 +48,7 @@ def stop(context: typer.Context, name: Name, force: Force = False, as_json: AsJs
 def pause(
     context: typer.Context, name: Name, force: Force = False, as_json: AsJson = False
 ) -> None:
-    """Pause a connector: its tasks stay but process nothing until it is resumed."""
+    """Pause a connector: its tasks process nothing until it is resumed."""
     _go_to(context, name, TargetState.PAUSED, force=force, as_json=as_json)
 
 
