@@ -14,9 +14,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
-
-from connect_runtime.private_files import make_private_folder
 
 # In the environment of tasks, the folder of the pipes
 _FOLDER: Final = "CONNECT_CONSOLE"
@@ -50,34 +49,30 @@ def _class_of(config: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def console_for(configs: Sequence[Mapping[str, str]], folder: Path) -> Iterator[None]:
+def console_for(configs: Sequence[Mapping[str, str]]) -> Iterator[None]:
     """Passes on what these connectors need of this process's console, to tasks of the Spark that
-    is started meanwhile. The pipes are in `folder`."""
+    is started meanwhile."""
     if not uses_console(configs):
         yield
         return
-    make_private_folder(folder)
     with ExitStack() as stack:
+        # not every folder of a project can hold pipes
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="connect-console-")))
         if _reads(configs):
-            pipe = stack.enter_context(_pipe(folder / _IN))
+            pipe = _pipe(folder / _IN)
             threading.Thread(target=_read, args=(pipe,), name="console-in", daemon=True).start()
         if _writes(configs):
-            stack.enter_context(_writing(stack.enter_context(_pipe(folder / _OUT))))
-        os.environ[_FOLDER] = str(folder.absolute())
+            stack.enter_context(_writing(_pipe(folder / _OUT)))
+        os.environ[_FOLDER] = str(folder)
         stack.callback(os.environ.pop, _FOLDER)
         yield
 
 
-@contextmanager
-def _pipe(file: Path) -> Iterator[int]:
+def _pipe(file: Path) -> int:
     """A new pipe, opened for both ends: nobody ever waits for the other one, or sees it close."""
-    file.unlink(missing_ok=True)
     os.mkfifo(file, 0o600)
-    try:
-        # left open for the thread, which may wait in it: the process is about to end
-        yield os.open(file, os.O_RDWR | os.O_CLOEXEC)
-    finally:
-        file.unlink(missing_ok=True)
+    # left open for the thread, which may wait in it: the process is about to end
+    return os.open(file, os.O_RDWR | os.O_CLOEXEC)
 
 
 def _read(pipe: int) -> None:

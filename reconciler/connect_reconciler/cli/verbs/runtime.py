@@ -263,7 +263,7 @@ def standalone(
         allow_modules(config.properties)
         check_connectors(wanted, config)
         configs = [each.config for each in wanted]
-        with console_for(configs, config.data_folder):
+        with console_for(configs):
             run_until_stopped(
                 config,
                 warnings,
