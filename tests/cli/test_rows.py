@@ -16,7 +16,7 @@ from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, s
 from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.running.foreground import _print_changes, looking
 from connect_reconciler.cli.running.live_table import Rates
-from connect_reconciler.cli.running.logs import events
+from connect_reconciler.cli.running.logs import events, is_about
 from connect_reconciler.cli.signals import StopRequest
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus, Runtime
 from connect_runtime.herder.verbs import Verbs
@@ -252,7 +252,8 @@ def test_changes_of_state_are_events_of_the_log(
     began = time.time() - 1
     _print_changes(stop, look, as_json=False)
     found = list(events(capsys.readouterr().out.splitlines()))
-    assert [each.connector for each in found] == ["a b", "c: d"]
+    assert [is_about(found[0], name) for name in ("a b", "c: d")] == [True, False]
+    assert [is_about(found[1], name) for name in ("a b", "c: d")] == [False, True]
     assert "INFO [c: d] c: d: RUNNING, tasks 1/1 running" in found[1].text
     assert all(began < each.at < time.time() + 1 for each in found)
 
