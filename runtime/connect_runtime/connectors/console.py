@@ -30,19 +30,14 @@ _SINK: Final = ("FileStreamSink", "FileStreamSinkConnector")
 
 def uses_console(configs: Sequence[Mapping[str, str]]) -> bool:
     """Whether one of these connectors reads standard input or writes standard output."""
-    return _reads(configs) or _writes(configs)
+    return _one_is(_SOURCE, configs) or _one_is(_SINK, configs)
 
 
-def _reads(configs: Sequence[Mapping[str, str]]) -> bool:
-    return any(not each.get("file") and _class_of(each) in _SOURCE for each in configs)
-
-
-def _writes(configs: Sequence[Mapping[str, str]]) -> bool:
-    return any(not each.get("file") and _class_of(each) in _SINK for each in configs)
-
-
-def _class_of(config: Mapping[str, str]) -> str:
-    return config.get("connector.class", "").rpartition(".")[2]
+def _one_is(classes: Sequence[str], configs: Sequence[Mapping[str, str]]) -> bool:
+    return any(
+        not each.get("file") and each.get("connector.class", "").rpartition(".")[2] in classes
+        for each in configs
+    )
 
 
 # --- the worker ---
@@ -58,10 +53,10 @@ def console_for(configs: Sequence[Mapping[str, str]]) -> Iterator[None]:
     with ExitStack() as stack:
         # not every folder of a project can hold pipes
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="connect-console-")))
-        if _reads(configs):
+        if _one_is(_SOURCE, configs):
             pipe = _pipe(folder / _IN)
             threading.Thread(target=_read, args=(pipe,), name="console-in", daemon=True).start()
-        if _writes(configs):
+        if _one_is(_SINK, configs):
             stack.enter_context(_writing(_pipe(folder / _OUT)))
         os.environ[_FOLDER] = str(folder)
         stack.callback(os.environ.pop, _FOLDER)

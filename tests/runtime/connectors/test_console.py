@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,9 @@ from connect_runtime.connectors.console import console_for, standard_input, stan
 from connect_runtime.connectors.file_source import FileStreamSourceTask
 
 def line(task):
+    until = time.monotonic() + 30
     while not (found := task.poll()):
+        assert time.monotonic() < until
         time.sleep(0.01)
     return found.values
 
@@ -39,6 +43,15 @@ with console_for([{source}, {sink}]):
             out.write(each.upper().encode() + b"\\n")
         task.stop()
     out.close()
+"""
+# More than the pipe to the reader holds, and less than with the pipe of the tasks
+_STUCK = """
+from connect_runtime.connectors import console
+
+console._END_S = 0.5
+with console.console_for([{sink}]):
+    with console.standard_output() as out:
+        out.write(b"x" * 150_000)
 """
 
 
@@ -73,23 +86,35 @@ def test_who_uses_the_console(
 
 
 def test_lines_pass_both_ways_and_a_task_that_starts_again_gets_the_next() -> None:
-    script = _ECHO.format(source=SOURCE, sink=SINK)
-    worker = subprocess.Popen(
+    with _process(_ECHO.format(source=SOURCE, sink=SINK)) as worker:
+        assert worker.stdin is not None and worker.stdout is not None
+        for line in ("one", "two"):
+            worker.stdin.write(f"{line}\n")
+            worker.stdin.flush()
+            assert worker.stdout.readline() == f"{line.upper()}\n"
+        # what is in the pipe when the worker ends has been shown; its standard input stays open
+        assert worker.wait(30) == 0
+        assert worker.stdout.read() == ""
+
+
+def test_a_worker_ends_though_nobody_takes_its_output() -> None:
+    """A terminal that was stopped: the pipes are full, and a write waits when the worker ends."""
+    with _process(_STUCK.format(sink=SINK)) as worker:
+        assert worker.wait(30) == 0
+
+
+@contextmanager
+def _process(script: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
         [sys.executable, "-c", script],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert worker.stdin is not None and worker.stdout is not None
-    for line in ("one", "two"):
-        worker.stdin.write(f"{line}\n")
-        worker.stdin.flush()
-        assert worker.stdout.readline() == f"{line.upper()}\n"
-    # what is in the pipe when the worker ends has been shown; its standard input stays open
-    assert worker.wait(30) == 0
-    worker.stdin.close()
-    assert worker.stdout.read() == ""
-    worker.stdout.close()
+    ) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
 
 
 def test_without_a_console_input_is_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
