@@ -12,18 +12,12 @@ from itertools import islice
 from typing import Any, Final
 
 from connect_runtime.herder.effects import Effect, Launch, connector_of
-from connect_runtime.herder.view import View
+from connect_runtime.herder.view import PLAIN, View
 
 # What may matter to any connector
 _OF_ALL: Final = ("kinds", "versions")
-_PLAIN_OF_ALL: Final = (
-    "exactly_once",
-    "paused_release",
-    "slots",
-    "obstacle",
-    "worker_id",
-    "term",
-)
+# a slot more is looked at by itself
+_PLAIN_OF_ALL: Final = tuple(name for name in PLAIN if name != "occupied")
 _BY_CONNECTOR: Final = ("instances", "fencings", "failures", "published")
 _BY_TASK: Final = ("runs", "dead")
 

@@ -72,11 +72,12 @@ def same(view: View, other: View) -> bool:
     """Whether two views are equal. Cheap: a view's values are replaced when they change, never
     changed in place."""
     return all(getattr(view, name) is getattr(other, name) for name in _REPLACED) and all(
-        getattr(view, name) == getattr(other, name) for name in _PLAIN
+        getattr(view, name) == getattr(other, name) for name in PLAIN
     )
 
 
-_PLAIN: Final = (
+# Compared by value; the others are replaced when they change
+PLAIN: Final = (
     "exactly_once",
     "paused_release",
     "slots",
@@ -85,4 +86,4 @@ _PLAIN: Final = (
     "worker_id",
     "term",
 )
-_REPLACED: Final = tuple(each.name for each in fields(View) if each.name not in _PLAIN)
+_REPLACED: Final = tuple(each.name for each in fields(View) if each.name not in PLAIN)

@@ -176,19 +176,19 @@ class Worker:
                     reload_at=_reload_at(instance, event, now),
                 )
         self.instances = changed
-        class_name = instance.config.get("connector.class") or ""
         if isinstance(event, InstanceStarted | InstanceFailed):
-            self._remember_version(class_name, event.version)
-        # known also when the instance is gone, and an attempt of its tasks is not
-        if isinstance(event, InstanceStarted) and self.kinds.get(class_name) != event.kind:
-            self.kinds = {**self.kinds, class_name: event.kind}
+            # known also when the instance is gone, and an attempt of its tasks is not
+            kind = event.kind if isinstance(event, InstanceStarted) else None
+            class_name = instance.config.get("connector.class") or ""
+            self._remember_class(class_name, kind, event.version)
 
     def identified(self, event: Identified) -> None:
         """Remembers the kind and the version of a connector class."""
-        self.kinds = {**self.kinds, event.class_name: event.kind}
-        self._remember_version(event.class_name, event.version)
+        self._remember_class(event.class_name, event.kind, event.version)
 
-    def _remember_version(self, class_name: str, version: str | None) -> None:
+    def _remember_class(self, class_name: str, kind: Kind | None, version: str | None) -> None:
+        if kind is not None and self.kinds.get(class_name) != kind:
+            self.kinds = {**self.kinds, class_name: kind}
         if version is not None and self.versions.get(class_name) != version:
             self.versions = {**self.versions, class_name: version}
 

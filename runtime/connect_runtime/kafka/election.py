@@ -89,7 +89,7 @@ class Election:
         self._group = group
         self._topic = topic
         self._owns = False
-        self._polled = self._polling = self._asked = time.monotonic()
+        self._polled = self._last_poll = self._asked = time.monotonic()
         self._answer: list[KafkaError | None] = []
         self._error: Exception | None = None
         self._changed = threading.Condition()
@@ -182,14 +182,14 @@ class Election:
             if still is None:
                 return  # does not lead until the coordinator has answered
             self._own(owns=still)
-        self._polled = self._polling
+        self._polled = self._last_poll
 
     def _poll(self, wait_s: float) -> Message | None:
         """Polls, and waits if there was nothing. Not in librdkafka, whose waits last for as long as
         the machine's clock is set back meanwhile, those between heartbeats included: the question
         for the assignment ends them."""
         # for Kafka's client, too, the poll counts and not the wait after it
-        self._polling = time.monotonic()
+        self._last_poll = time.monotonic()
         message: Message | None = self._consumer.poll(0)
         if message is None:
             self._consumer.assignment()
