@@ -7,8 +7,10 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import Consumer, IsolationLevel, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from connect_runtime.kafka.log_ends import ends_now
 
 _PATIENCE_S: Final = 300.0
 
@@ -54,8 +56,7 @@ def wait_for_records(bootstrap: str, topic: str, count: int) -> None:
     partition = TopicPartition(topic, 0)
     deadline = time.monotonic() + _PATIENCE_S
     while True:
-        ends = admin.list_offsets({partition: OffsetSpec.latest()})
-        end = int(ends[partition].result(30).offset)
+        end = ends_now(admin, [partition], IsolationLevel.READ_UNCOMMITTED)[topic, 0].offset
         if end >= count:
             return
         if time.monotonic() > deadline:

@@ -78,7 +78,7 @@ def on_terminal(folder: Path, words: list[str], typed: str) -> str:
     drawing = Thread(target=draw)
     drawing.start()
     if typed:
-        wait_until(lambda: b"[y/N]" in b"".join(drawn), what="the question", timeout_s=60)
+        wait_until(lambda: b"[y/N]: " in b"".join(drawn), what="the question", timeout_s=60)
         os.write(terminal, typed.encode())
     code = process.wait(180)
     drawing.join(30)

@@ -80,7 +80,8 @@ def produce(
 def read_to_end(
     bootstrap_servers: str, topic: str, *, read_committed: bool = True, timeout_s: float = 30
 ) -> list[Message]:
-    """Every record from each partition's start to where its end is now, by partition.
+    """Every record from each partition's start to where its end is now, by partition; none of a
+    topic that is not made yet.
 
     With read_committed, the end is the last stable offset: what is behind an open transaction is
     not waited for. Raises AssertionError when it takes longer than `timeout_s`.
@@ -99,6 +100,8 @@ def read_to_end(
     try:
         known = consumer.list_topics(topic, timeout=10).topics[topic]
         if known.error is not None:
+            if known.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return []
             raise KafkaException(known.error)
         consumer.assign([TopicPartition(topic, number, 0) for number in known.partitions])
         return _consume_until_ends(consumer, len(known.partitions), timeout_s)

@@ -28,6 +28,8 @@ from confluent_kafka.admin import OffsetSpec
 
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.embedded import BrokerRecord, find_broker
+from connect_runtime.kafka.errors import NO_SUCH_TOPIC
+from connect_runtime.kafka.log_ends import list_offsets
 from connect_runtime.kafka.process import end_process, is_alive
 from connect_specs.names import ClusterTopics
 from support import http, processes
@@ -283,19 +285,14 @@ class Ends:
 
     def _end(self, topic: str, partition: int, isolation: IsolationLevel) -> int:
         at = TopicPartition(topic, partition)
-        try:
-            found = self._admin.list_offsets(
-                {at: OffsetSpec.latest()}, isolation_level=isolation, request_timeout=10
-            )[at].result(15)
-        except KafkaException as error:
-            if error.args[0].code() in (
-                KafkaError.UNKNOWN_TOPIC_OR_PART,
-                KafkaError._UNKNOWN_TOPIC,
-                KafkaError._UNKNOWN_PARTITION,
-            ):
-                return 0
-            raise
-        return int(found.offset)
+        asked = {at: OffsetSpec.latest()}
+        (found,) = list_offsets(self._admin, [asked], isolation=isolation, timeout_s=10)
+        end = found[topic, partition]
+        if not isinstance(end, KafkaError):
+            return int(end.offset)
+        if end.code() in NO_SUCH_TOPIC:
+            return 0
+        raise KafkaException(end)
 
 
 class Tail:

@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.errors import COORDINATOR_BUSY, error_of
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 # The longest that librdkafka accepts
@@ -96,10 +97,10 @@ class Coordinators:
                 time.sleep(_RETRY_S)
 
 
-def settled(asked: Mapping[str, Future[T]], timeout_s: float) -> dict[str, T | KafkaError]:
+def settled(asked: Mapping[K, Future[T]], timeout_s: float) -> dict[K, T | KafkaError]:
     """Waits for answers, and returns each or its error."""
     deadline = time.monotonic() + timeout_s
-    found: dict[str, T | KafkaError] = {}
+    found: dict[K, T | KafkaError] = {}
     for name, answer in asked.items():
         try:
             found[name] = answer.result(max(0.0, deadline - time.monotonic()))

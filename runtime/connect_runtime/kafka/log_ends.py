@@ -1,6 +1,11 @@
 """Reads the ranges of topic logs, and the offsets that belong to times.
 
-Read-only. Answers omit what does not exist.
+Read-only. Answers omit what does not exist, has no leader now, or may not be seen by this login.
+
+librdkafka 2.16 ends the whole process with SIGSEGV if it learns of a leader at the moment when it
+is asked for offsets of a partition whose leader it does not know: two threads then use one request
+(`rd_kafka_topic_partition_list_query_leaders_async`). So `list_offsets` here is the only caller of
+the client's, and asks who leads first.
 """
 
 from __future__ import annotations
@@ -8,21 +13,34 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import TypeAlias
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.coordinators import settled
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, STALE_LEADER, as_failure, error_of
 
 Partition: TypeAlias = tuple[str, int]
+Answer: TypeAlias = ListOffsetsResultInfo | KafkaError
 
 _REQUEST_S = 15.0
 _LEADER_S = 10.0
 _RETRY_S = 0.1
+# For the client to say itself that Kafka has not answered
+_MARGIN_S = 5.0
+_ABSENT = NO_SUCH_TOPIC | {
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+}
 
 
 @logged("list topics of", "properties")
@@ -40,23 +58,19 @@ def topic_sizes(properties: Mapping[str, str]) -> dict[str, int]:
 def log_ranges(
     properties: Mapping[str, str], partitions: Iterable[Partition]
 ) -> dict[Partition, tuple[int, int]]:
-    """Returns each partition's first offset and the one after its last.
-
-    Omits partitions that do not exist or have no leader now.
-    """
+    """Returns each partition's first offset and the one after its last."""
     wanted = [TopicPartition(topic, number) for topic, number in partitions]
     if not wanted:
         return {}
-    client = admin(properties)
-    earliest, latest = (
-        client.list_offsets(dict.fromkeys(wanted, spec), request_timeout=_REQUEST_S)
-        for spec in (OffsetSpec.earliest(), OffsetSpec.latest())
+    earliest, latest = list_offsets(
+        admin(properties),
+        [dict.fromkeys(wanted, spec) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())],
     )
     found = {}
-    for at in wanted:
-        first, end = _offset(earliest[at], at), _offset(latest[at], at)
+    for at, answer in earliest.items():
+        first, end = _offset(answer, at), _offset(latest[at], at)
         if first is not None and end is not None:
-            found[at.topic, at.partition] = (first, end)
+            found[at] = (first, end)
     return found
 
 
@@ -68,28 +82,17 @@ def ends_now(
     # librdkafka passes its log on only when polled
     client.poll(0)
     deadline = time.monotonic() + _LEADER_S
-    topics = sorted({at.topic for at in partitions})
-    try:
-        while True:
-            try:
-                answers = client.list_offsets(
-                    dict.fromkeys(partitions, OffsetSpec.latest()),
-                    isolation_level=isolation,
-                    request_timeout=_LEADER_S,
-                )
-                return {(at.topic, at.partition): each.result() for at, each in answers.items()}
-            except KafkaException as error:
-                if error_of(error).code() not in STALE_LEADER or time.monotonic() > deadline:
-                    raise
-            # The client keeps asking the leader that it knows until it learns of another; and a
-            # broker that has just started may announce an epoch before it leads in it
-            asked = client.describe_topics(TopicCollection(topics), request_timeout=_LEADER_S)
-            for answer in asked.values():
-                answer.result()
-            time.sleep(_RETRY_S)
-    except KafkaException as error:
-        what = "The end of the topic cannot be read"
-        raise as_failure(error_of(error), what, ", ".join(topics)) from None
+    latest = dict.fromkeys(partitions, OffsetSpec.latest())
+    while True:
+        (answers,) = list_offsets(client, [latest], isolation=isolation, timeout_s=_LEADER_S)
+        refused = [each for each in answers.values() if isinstance(each, KafkaError)]
+        if not refused:
+            return answers
+        if refused[0].code() not in STALE_LEADER or time.monotonic() > deadline:
+            topics = ", ".join(sorted({at.topic for at in partitions}))
+            raise as_failure(refused[0], "The end of the topic cannot be read", topics)
+        # A broker that has just started may announce an epoch before it leads in it
+        time.sleep(_RETRY_S)
 
 
 @logged("get the offsets by time in", "wanted")
@@ -105,19 +108,16 @@ def offsets_for_times(
         by_time[at_ms].append(TopicPartition(topic, number))
     if not by_time:
         return {}
-    client = admin(properties)
-    answers = {
-        at_ms: client.list_offsets(
-            dict.fromkeys(partitions, OffsetSpec.for_timestamp(at_ms)), request_timeout=_REQUEST_S
-        )
+    asks = [
+        dict.fromkeys(partitions, OffsetSpec.for_timestamp(at_ms))
         for at_ms, partitions in by_time.items()
-    }
+    ]
     found = {}
-    for at_ms, answer in answers.items():
-        for at, future in answer.items():
-            offset = _offset(future, at)
+    for at_ms, answers in zip(by_time, list_offsets(admin(properties), asks), strict=True):
+        for at, answer in answers.items():
+            offset = _offset(answer, at)
             if offset is not None and offset >= 0:
-                found[at.topic, at.partition, at_ms] = offset
+                found[*at, at_ms] = offset
     return found
 
 
@@ -130,25 +130,63 @@ def newest_times(
     wanted = [TopicPartition(topic, number) for topic, number in partitions]
     if not wanted:
         return {}
-    client = admin(properties)
     newest = dict.fromkeys(wanted, OffsetSpec.max_timestamp())
-    answers = client.list_offsets(newest, request_timeout=_REQUEST_S)
-    found = {}
-    for at, future in answers.items():
-        try:
-            time_ms = int(future.result().timestamp)
-        except KafkaException:
-            continue
-        if time_ms >= 0:
-            found[at.topic, at.partition] = time_ms
+    (answers,) = list_offsets(admin(properties), [newest])
+    return {
+        at: int(answer.timestamp)
+        for at, answer in answers.items()
+        if not isinstance(answer, KafkaError) and answer.timestamp >= 0
+    }
+
+
+def list_offsets(
+    client: AdminClient,
+    asks: Sequence[Mapping[TopicPartition, OffsetSpec]],
+    *,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    timeout_s: float = _REQUEST_S,
+) -> list[dict[Partition, Answer]]:
+    """Returns the offsets that each of `asks` is for, or Kafka's errors, by partition."""
+    refused = _without_leader(client, {at for wanted in asks for at in wanted}, timeout_s)
+    asked = [
+        client.list_offsets(
+            {at: spec for at, spec in wanted.items() if at not in refused},
+            isolation_level=isolation,
+            request_timeout=timeout_s,
+        )
+        for wanted in asks
+    ]
+    found = []
+    for wanted, futures in zip(asks, asked, strict=True):
+        answers = refused | settled(futures, timeout_s + _MARGIN_S)
+        found.append({(at.topic, at.partition): answers[at] for at in wanted})
     return found
 
 
-def _offset(future: Future[ListOffsetsResultInfo], at: TopicPartition) -> int | None:
-    try:
-        return int(future.result().offset)
-    except KafkaException as exception:
-        if error_of(exception).code() in NO_SUCH_TOPIC:
-            return None
-        where = f"{at.topic}-{at.partition}"
-        raise as_failure(error_of(exception), "The log's offsets cannot be read", where) from None
+def _without_leader(
+    client: AdminClient, partitions: Iterable[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, Answer]:
+    """Returns why partitions have no leader; the client knows those of all others from then on."""
+    topics = TopicCollection(list({at.topic for at in partitions}))
+    asked = client.describe_topics(topics, request_timeout=timeout_s)
+    described = settled(asked, timeout_s + _MARGIN_S)
+    found: dict[TopicPartition, Answer] = {}
+    for at in partitions:
+        topic = described[at.topic]
+        if isinstance(topic, KafkaError):
+            found[at] = topic
+            continue
+        leaders = {each.id: each.leader for each in topic.partitions}
+        if at.partition not in leaders:
+            found[at] = KafkaError(KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001
+        elif leaders[at.partition] is None:
+            found[at] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
+    return found
+
+
+def _offset(answer: Answer, at: Partition) -> int | None:
+    if not isinstance(answer, KafkaError):
+        return int(answer.offset)
+    if answer.code() in _ABSENT:
+        return None
+    raise as_failure(answer, "The log's offsets cannot be read", f"{at[0]}-{at[1]}")

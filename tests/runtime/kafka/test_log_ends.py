@@ -1,9 +1,15 @@
 """Logs' ends and times on a real broker."""
 
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 from connect_runtime.kafka.log_ends import (
+    list_offsets,
     log_ranges,
     newest_times,
     offsets_for_times,
@@ -53,3 +59,58 @@ def test_offsets_for_times(kafka: dict[str, str], topic: str) -> None:
     asked_too = [(topic, 0), (topic, 1), (topic, 9), (f"no-{topic}", 0)]
     assert newest_times(kafka, asked_too) == {(topic, 1): 3000}
     assert newest_times(kafka, []) == {}
+
+
+class Client:
+    """Knows the leaders of topics once it was asked for them."""
+
+    def __init__(self, leaders: dict[str, list[str | None] | KafkaError]) -> None:
+        self._leaders = leaders
+        self._known: set[tuple[str, int]] = set()
+
+    def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
+        return {name: self._described(name) for name in topics.topic_names}
+
+    def _described(self, name: str) -> Future[Any]:
+        answer: Future[Any] = Future()
+        leaders = self._leaders[name]
+        if isinstance(leaders, KafkaError):
+            answer.set_exception(KafkaException(leaders))
+            return answer
+        partitions = [SimpleNamespace(id=n, leader=leader) for n, leader in enumerate(leaders)]
+        answer.set_result(SimpleNamespace(partitions=partitions))
+        self._known |= {(name, each.id) for each in partitions if each.leader}
+        return answer
+
+    def list_offsets(
+        self, wanted: dict[TopicPartition, OffsetSpec], **_: Any
+    ) -> dict[TopicPartition, Future[Any]]:
+        # with librdkafka 2.16 the process may end here
+        assert {(at.topic, at.partition) for at in wanted} <= self._known
+        found: dict[TopicPartition, Future[Any]] = {at: Future() for at in wanted}
+        for answer in found.values():
+            answer.set_result("an offset")
+        return found
+
+
+def test_offsets_are_asked_for_only_where_the_client_knows_the_leader() -> None:
+    refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    client: Any = Client({"t": ["b", None, "c"], "mine": refused, "u": [None]})
+    asks = [("t", 0), ("t", 1), ("t", 2), ("t", 3), ("mine", 0)], [("t", 2), ("u", 0)]
+    found = list_offsets(
+        client, [{TopicPartition(*at): OffsetSpec.latest() for at in each} for each in asks]
+    )
+    shown = [
+        {at: each.name() if isinstance(each, KafkaError) else each for at, each in answers.items()}
+        for answers in found
+    ]
+    assert shown == [
+        {
+            ("t", 0): "an offset",
+            ("t", 1): "LEADER_NOT_AVAILABLE",
+            ("t", 2): "an offset",
+            ("t", 3): "_UNKNOWN_PARTITION",
+            ("mine", 0): "TOPIC_AUTHORIZATION_FAILED",
+        },
+        {("t", 2): "an offset", ("u", 0): "LEADER_NOT_AVAILABLE"},
+    ]

@@ -23,8 +23,10 @@ class Admin:
 
     def poll(self, _: float) -> None: ...
 
-    def describe_topics(self, *_: Any, **__: Any) -> dict[str, Future[None]]:
-        return {}
+    def describe_topics(self, *_: Any, **__: Any) -> dict[str, Future[Any]]:
+        answer: Future[Any] = Future()
+        answer.set_result(SimpleNamespace(partitions=[SimpleNamespace(id=0, leader="b")]))
+        return {"t": answer}
 
     def list_offsets(self, *_: Any, **__: Any) -> dict[TopicPartition, Future[Any]]:
         answer: Future[Any] = Future()

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from rich.console import Console
 from rich.live import Live
@@ -22,6 +22,7 @@ from connect_reconciler.cli.connector_table import Row, draw
 from connect_reconciler.cli.output import colour
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.kafka.clients import admin
+from connect_runtime.kafka.log_ends import list_offsets
 
 if TYPE_CHECKING:
     from connect_reconciler.cli.signals import StopRequest
@@ -73,10 +74,11 @@ class LogEnds:
             }
             if not latest:
                 return None
-            asked = self._admin.list_offsets(latest, request_timeout=_ASK_S)
-            return sum(int(answer.result(_ASK_S).offset) for answer in asked.values())
-        except (KafkaException, TimeoutError):
+        except KafkaException:
             return None
+        (ends,) = list_offsets(self._admin, [latest], timeout_s=_ASK_S)
+        found = [end for end in ends.values() if not isinstance(end, KafkaError)]
+        return sum(int(end.offset) for end in found) if len(found) == len(ends) else None
 
 
 def _positions(rows: Mapping[str, Row], verbs: Verbs, ends: LogEnds) -> dict[str, int]:
