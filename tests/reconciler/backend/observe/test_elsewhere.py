@@ -70,8 +70,9 @@ class Site:
         assert code == 0, out + errors
         return out
 
-    def nothing_to_do(self) -> bool:
-        return self.run("plan", "--detailed-exitcode")[0] == 0
+    def has_nothing_to_do(self) -> None:
+        code, out, errors = self.run("plan", "--detailed-exitcode")
+        assert code == 0, out + errors
 
     def committed(self, name: str, broker: BrokerAddress) -> dict[tuple[str, int], int]:
         client = {"bootstrap.servers": broker.bootstrap_servers}
@@ -106,7 +107,7 @@ def test_the_pin_of_a_sink_is_resolved_and_applied_there(site: Site) -> None:
     site.apply()
     assert site.committed("out", site.there) == {(site.topic, 0): 7, (site.topic, 1): 0}
     assert site.committed("out", site.here) == {}
-    assert site.nothing_to_do()
+    site.has_nothing_to_do()
 
     # what somebody moves there is seen, and set back
     groups.alter_group_offsets(site.client, f"connect-{site.name('out')}", {(site.topic, 0): 2})
@@ -125,7 +126,7 @@ def test_a_sink_is_renamed_there(site: Site) -> None:
     assert f"{site.topic}-0 goes on at 7" in site.run("plan")[1]
     site.apply()
     assert site.committed("new", site.there) == {(site.topic, 0): 7, (site.topic, 1): 0}
-    assert site.nothing_to_do()
+    site.has_nothing_to_do()
 
 
 def test_a_source_goes_on_from_the_workers_topic_and_is_moved_there(site: Site) -> None:
@@ -145,7 +146,7 @@ def test_a_source_goes_on_from_the_workers_topic_and_is_moved_there(site: Site) 
     site.apply()
     (record,) = read_to_end(site.there.bootstrap_servers, offsets)
     assert (record.key(), record.value()) == (key, b'{"position":9}')
-    assert site.nothing_to_do()
+    site.has_nothing_to_do()
 
 
 def test_a_source_gets_a_topic_of_its_own(site: Site) -> None:
@@ -165,7 +166,7 @@ def test_a_source_gets_a_topic_of_its_own(site: Site) -> None:
     assert "position 5 → none" in site.run("plan")[1]
     site.apply()
     assert "no offsets" in "".join(map(str, site.run("offsets", "list", site.name("in"))))
-    assert site.nothing_to_do()
+    site.has_nothing_to_do()
 
 
 @pytest.mark.long
