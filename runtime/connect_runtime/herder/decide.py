@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from connect_runtime.herder.decide_tasks import end, tasks_of, tasks_of_failed, wait_for_slot
 from connect_runtime.herder.effects import (
+    AskTasks,
     ConnectorStatusIs,
     Effect,
     Fail,
@@ -64,7 +65,11 @@ def next_look(view: View, now: float) -> float:
     """Returns when to decide again if nothing changes, in seconds of the herder's clock. Whatever
     was due by `now` needed nothing."""
     runs = (run.deadline for run in view.runs.values() if run.phase in _TIMED)
-    instances = (at for each in view.instances.values() for at in (each.deadline, each.reload_at))
+    instances = (
+        at
+        for each in view.instances.values()
+        for at in (each.deadline, each.reload_at, each.ask_at)
+    )
     failures = (failure.retry_at for failure in view.failures.values())
     return min((at for at in (*runs, *instances, *failures) if at > now), default=math.inf)
 
@@ -224,23 +229,31 @@ def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]
     elif instance.phase is InstancePhase.STARTING:
         if now >= instance.deadline:
             yield FailInstance(state.name, "The connector did not start in time")
-    elif instance.phase is InstancePhase.STARTED and _unpublished(view, state, instance):
+    elif instance.phase is InstancePhase.STARTED and now >= instance.ask_at:
+        yield AskTasks(state.name)
+    elif (
+        instance.phase is InstancePhase.STARTED
+        and (answer := instance.task_configs) is not None
+        and _unpublished(view, state, instance, answer)
+    ):
         # nothing applied: the connector was deleted and created again
         read_back = state.inconsistent or state.applied_config is not None
         if instance.published == state.generation and read_back:
             what = "The task configs that the connector returned differ when they are read back"
             yield Fail(state.name, f"{what} written")
         else:
-            yield PublishTasks(state.name, instance.task_configs)
+            yield PublishTasks(state.name, answer)
 
 
-def _unpublished(view: View, state: ConnectorState, instance: Instance) -> bool:
+def _unpublished(
+    view: View, state: ConnectorState, instance: Instance, answer: tuple[Mapping[str, str], ...]
+) -> bool:
     return (
         state.inconsistent
         or view.published.get(state.name, instance.fingerprint) != instance.fingerprint
         or state.applied_config != state.config
-        or state.task_count != len(instance.task_configs)
-        or state.task_configs != instance.task_configs
+        or state.task_count != len(answer)
+        or state.task_configs != answer
     )
 
 

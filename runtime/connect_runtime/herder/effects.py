@@ -53,6 +53,13 @@ class FailInstance:
 
 
 @dataclass(frozen=True, slots=True)
+class AskTasks:
+    """Asks an instance for task configs again."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Identify:
     """Finds out whether the connector's class is a source or a sink, and its version."""
 
@@ -163,6 +170,7 @@ Effect: TypeAlias = (
     | StopInstance
     | ForgetInstance
     | FailInstance
+    | AskTasks
     | Identify
     | PublishTasks
     | Fence

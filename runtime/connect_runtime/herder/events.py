@@ -21,7 +21,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStarted:
-    """A connector instance answered with its task configs.
+    """A connector instance has started, and answered with its task configs; None if it threw when
+    it was asked for them.
 
     `fingerprint` tells whether its config resolves to the same as another instance's; after
     `reload_in_s` seconds a value from a config provider expires.
@@ -31,7 +32,7 @@ class InstanceStarted:
     serial: int
     kind: Literal["source", "sink"]
     version: str | None
-    task_configs: tuple[Mapping[str, str], ...]
+    task_configs: tuple[Mapping[str, str], ...] | None
     fingerprint: str = ""
     reload_in_s: float | None = None
 

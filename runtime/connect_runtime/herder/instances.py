@@ -10,7 +10,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, wait
 from dataclasses import dataclass
 from itertools import islice
@@ -120,7 +120,7 @@ class Instances:
                 self._sources.prepare(clients)
             connector = cast(SourceConnector | SinkConnector, plugin.cls())
             context = _Context(
-                reconfigure=lambda: self._reconfigure(name, serial),
+                reconfigure=lambda: self.ask(name, serial),
                 fail=lambda error: self._fail(name, serial, error, version, resolved),
                 reader=_Reader(clients, self._sources),
             )
@@ -150,9 +150,9 @@ class Instances:
         trace = trace_text(error, self._providers.redactor(config))
         self._report(InstanceFailed(name, serial, trace, version, config.reload_in_s))
 
-    def _reconfigure(self, name: str, serial: int) -> None:
+    def ask(self, name: str, serial: int) -> None:
         """Asks for task configs soon. However often a plugin requests it, one call is in the pool,
-        which all connectors share."""
+        which all connectors share. Reports InstanceStarted or InstanceFailed later."""
         live = self._to_ask(name, serial)
         if live is not None:
             self._pool.submit(self._ask_tasks, name, serial, live)
@@ -183,22 +183,39 @@ class Instances:
             time.sleep(pause_s)
             pause_s = _RETRY_S
             try:
-                configs = task_configs(name, live.connector, live.config)
+                answer = live.connector.task_configs(_most(live.config))
+            except BaseException as error:  # a plugin may also call sys.exit
+                trace = trace_text(error, self._providers.redactor(live.config))
+                text = "Connector %s threw when asked for task configs, and is asked again: %s"
+                _log.error(text, name, trace, extra={"connector": name})
+                self._report_started(name, serial, live, None)
+                continue
+            try:
+                configs = task_configs(name, live.connector, live.config, answer)
             except BaseException as error:
                 self._fail(name, serial, error, live.plugin.version, live.config)
-                continue
-            kind: Literal["sink", "source"] = "sink" if live.plugin.kind == "sink" else "source"
-            self._report(
-                InstanceStarted(
-                    name,
-                    serial,
-                    kind,
-                    live.plugin.version,
-                    configs,
-                    live.config.fingerprint(self._salt),
-                    live.config.reload_in_s,
-                )
+            else:
+                self._report_started(name, serial, live, configs)
+
+    def _report_started(
+        self,
+        name: str,
+        serial: int,
+        live: _Live,
+        configs: tuple[Mapping[str, str], ...] | None,
+    ) -> None:
+        kind: Literal["sink", "source"] = "sink" if live.plugin.kind == "sink" else "source"
+        self._report(
+            InstanceStarted(
+                name,
+                serial,
+                kind,
+                live.plugin.version,
+                configs,
+                live.config.fingerprint(self._salt),
+                live.config.reload_in_s,
             )
+        )
 
     def _stop(self, name: str, serial: int) -> None:
         with self._lock:
@@ -257,26 +274,38 @@ class _Reader:
         return [offsets_topic.offset_of(found, self._clients.name, each) for each in partitions]
 
 
-def task_configs(
-    name: str,
-    connector: SourceConnector | SinkConnector,
-    config: Resolved,
-) -> tuple[Mapping[str, str], ...]:
-    """Returns the connector's task configs as the config topic holds them: with `task.class`, a
-    sink's topics, and references in place of resolved values. Raises ValueError for more than
-    `tasks.max` configs, or for values that are not text."""
-    given = config.config
-    most = int(given.get("tasks.max", "1"))
-    # a generator may have no end
-    found = list(islice(connector.task_configs(most), max(most, _MOST_TASKS) + 1))
-    if len(found) > most and given.get("tasks.max.enforce", "true").lower() != "false":
-        raise ValueError(
-            f"The connector {name} has generated {len(found)} tasks, which is greater than {most}, "
+class TooManyTasks(ValueError):
+    """A connector has more tasks than its `tasks.max` allows."""
+
+
+def check_task_count(name: str, count: int, config: Mapping[str, str]) -> None:
+    """Raises TooManyTasks. A `tasks.max` that is a reference to a config provider is not looked
+    up."""
+    enforced = config.get("tasks.max.enforce", "true").lower() != "false"
+    most = config.get("tasks.max", "1").strip()
+    if enforced and most.isdecimal() and count > int(most):
+        raise TooManyTasks(
+            f"The connector {name} has generated {count} tasks, which is greater than {most}, "
             "the maximum number of tasks it is configured to create. This behaviour should be "
             "considered a bug and is disallowed. If necessary, it can be permitted by "
             "reconfiguring the connector with 'tasks.max.enforce' set to false; however, this "
             "option will be removed in a future release of Kafka Connect."
         )
+
+
+def task_configs(
+    name: str,
+    connector: SourceConnector | SinkConnector,
+    config: Resolved,
+    answer: Iterable[Mapping[str, str]],
+) -> tuple[Mapping[str, str], ...]:
+    """Returns the connector's answer as the config topic holds it: with `task.class`, a sink's
+    topics, and references in place of resolved values. Raises TooManyTasks for more than
+    `tasks.max` configs, ValueError for values that are not text."""
+    given, most = config.config, _most(config)
+    # a generator may have no end
+    found = list(islice(answer, max(most, _MOST_TASKS) + 1))
+    check_task_count(name, len(found), given)
     if len(found) > max(most, _MOST_TASKS):
         raise ValueError(f"The connector {name} has generated more than {_MOST_TASKS} tasks")
     added = {key: config.raw[key] for key in ("topics", "topics.regex") if key in config.raw}
@@ -285,6 +314,10 @@ def task_configs(
         {**config.task_config(_texts(number, task)), "task.class": task_class, **added}
         for number, task in enumerate(found)
     )
+
+
+def _most(config: Resolved) -> int:
+    return int(config.config.get("tasks.max", "1"))
 
 
 def _texts(number: int, config: Any) -> dict[str, str]:

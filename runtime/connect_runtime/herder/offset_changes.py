@@ -32,7 +32,7 @@ from connect_runtime.herder.kinds import Kinds
 from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source_offsets
 from connect_runtime.herder.reads import NOT_FOUND
 from connect_runtime.herder.source_offsets import SourceOffsets
-from connect_runtime.herder.succession import still_writing
+from connect_runtime.herder.succession import kind_of, still_writing
 from connect_runtime.herder.view import class_of
 from connect_runtime.kafka.groups import GroupActive
 from connect_runtime.plugins import registry
@@ -199,6 +199,10 @@ class ConnectorOffsets:
         view = self._herder.view
         tasks = {t for t in (*view.runs, *view.status.tasks) if t.connector == change.name}
         why = still_writing(view, state, sorted(tasks))
+        # Its consumer has left the group before the task has stopped
+        stopping = any(task in view.runs and view.runs[task].active for task in tasks)
+        if why is None and stopping and kind_of(view, state) == "sink":
+            why = _still_active(change)
         if why is not None:
             raise RequestError(500, why, Refusal.STILL_WRITING)
         return state

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, assert_never
 
 from connect_runtime.herder.effects import (
+    AskTasks,
     ConnectorStatusIs,
     Effect,
     Fail,
@@ -165,7 +166,9 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
             return (status_topic.task_record(topics.status, task, status, again=True),)
         case TaskStatusIs(task=task, status=status):
             return task_status_records(topics.status, task, status, view.status.tasks.get(task))
-        case StartInstance() | StopInstance() | ForgetInstance() | FailInstance() | Identify():
+        case StartInstance() | StopInstance() | ForgetInstance() | FailInstance():
+            return ()
+        case AskTasks() | Identify():
             return ()
         case Fence() | Fail() | ForgetFailure() | KillRun() | ForgetRun():
             return ()

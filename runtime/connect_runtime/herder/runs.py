@@ -31,22 +31,26 @@ class InstancePhase(Enum):
 @dataclass(frozen=True, slots=True)
 class Instance:
     """A connector's plugin object. `config` is what it was started with, `serial` tells two
-    instances of one name apart, `task_configs` is its answer once STARTED, and `published` the
-    generation under which that answer was published. `deadline` is when one that is STARTING or
-    STOPPING has taken too long, `reload_at` when a value that a config provider gave expires (both
-    in seconds of the herder's clock). `fingerprint` stands for what its config resolved to."""
+    instances of one name apart, `task_configs` is its newest answer, if there is one, and
+    `published` the generation under which that answer was published. `deadline` is when one that is
+    STARTING or STOPPING has taken too long, `reload_at` when a value that a config provider gave
+    expires. `thrown` counts how often in a row it threw when asked for task configs, `ask_at` is
+    when it is asked again (all three in seconds of the herder's clock). `fingerprint` stands for
+    what its config resolved to."""
 
     serial: int
     phase: InstancePhase
     config: Mapping[str, str]
     kind: Kind = "unknown"
     version: str | None = None
-    task_configs: tuple[Mapping[str, str], ...] = ()
+    task_configs: tuple[Mapping[str, str], ...] | None = None
     published: int | None = None
     trace: str | None = None
     fingerprint: str = ""
     deadline: float = math.inf
     reload_at: float = math.inf
+    thrown: int = 0
+    ask_at: float = math.inf
 
 
 class RunPhase(Enum):

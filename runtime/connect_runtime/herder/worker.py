@@ -18,6 +18,7 @@ from typing import assert_never
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.calls import Calls
 from connect_runtime.herder.effects import (
+    AskTasks,
     ConnectorStatusIs,
     Effect,
     Fail,
@@ -49,7 +50,7 @@ from connect_runtime.herder.events import (
     TaskEnded,
 )
 from connect_runtime.herder.failures import Failures
-from connect_runtime.herder.instances import Instances
+from connect_runtime.herder.instances import Instances, TooManyTasks, check_task_count
 from connect_runtime.herder.launcher import Launcher
 from connect_runtime.herder.runs import Fencing, Instance, InstancePhase, Kind, Run, RunPhase
 from connect_runtime.herder.source_offsets import SourceOffsets
@@ -57,7 +58,8 @@ from connect_runtime.herder.view import View
 from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.storage.status_topic import storable_trace
-from connect_runtime.tasks.launch import Outcome, TaskLaunch
+from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.traces import trace_text
 from connect_specs.redaction import Redactor, secrets_in
 
 _log = logging.getLogger(__name__)
@@ -68,6 +70,10 @@ _log = logging.getLogger(__name__)
 _BACKOFF_S = 1.0
 _BACKOFF_MAX_S = 60.0
 _SETTLED_S = 60.0
+# A connector that throws when asked for task configs is asked again after so long, then 0.5 s, 1,
+# ... as by Apache's workers: a database may be away while its tables are listed.
+_ASK_S = 0.25
+_ASK_MAX_S = 60.0
 # Plugins that take longer to start have failed; those that take longer to stop are abandoned, as in
 # Connect.
 _START_S = 300.0
@@ -153,19 +159,10 @@ class Worker:
             case InstanceStarted() if instance.phase is InstancePhase.FAILED:
                 return
             case InstanceStarted():
-                changed[event.name] = replace(
-                    instance,
-                    phase=InstancePhase.STARTED,
-                    kind=event.kind,
-                    version=event.version,
-                    task_configs=event.task_configs,
-                    published=None,
-                    deadline=math.inf,
-                    fingerprint=event.fingerprint,
-                    reload_at=_reload_at(instance, event, now),
-                )
-                # a leader's tasks start after their connector, with the values of that moment
-                self.published = {event.name: event.fingerprint, **self.published}
+                changed[event.name] = _started(instance, event, now)
+                if event.task_configs is not None:
+                    # a leader's tasks start after their connector, with the values of that moment
+                    self.published = {event.name: event.fingerprint, **self.published}
             case InstanceFailed():
                 changed[event.name] = replace(
                     instance,
@@ -292,6 +289,10 @@ class Worker:
             case FailInstance(name=name, trace=trace):
                 failed = InstanceFailed(name, self.instances[name].serial, trace)
                 self.instance_changed(failed, now)
+            case AskTasks(name=name):
+                asked = self.instances[name]
+                self.instances = {**self.instances, name: replace(asked, ask_at=math.inf)}
+                self._hosted.ask(name, asked.serial)
             case Identify(class_name=class_name):
                 self.kinds = {**self.kinds, class_name: None}
                 self._hosted.identify(class_name)
@@ -386,7 +387,13 @@ class Worker:
             worker=self.settings.properties,
             socket=self.settings.socket,
         )
-        self._launcher.launch(launch, self._ended)
+        try:
+            check_task_count(task.connector, len(state.task_configs), state.config)
+        except TooManyTasks as error:
+            trace = trace_text(error, Redactor())
+            self._report(TaskEnded(Outcome(task, attempt, Ended.FAILED, trace)))
+        else:
+            self._launcher.launch(launch, self._ended)
 
     def _ended(self, outcome: Outcome) -> None:
         self._report(TaskEnded(outcome))
@@ -396,6 +403,25 @@ class Worker:
 
     def _set(self, run: Run) -> None:
         self.runs = {**self.runs, run.id: run}
+
+
+def _started(instance: Instance, event: InstanceStarted, now: float) -> Instance:
+    """Returns the instance with its answer, or with the time when it is asked again."""
+    started = replace(
+        instance,
+        phase=InstancePhase.STARTED,
+        kind=event.kind,
+        version=event.version,
+        deadline=math.inf,
+        fingerprint=event.fingerprint,
+        reload_at=_reload_at(instance, event, now),
+    )
+    if event.task_configs is None:
+        pause_s = min(_ASK_S * 2**instance.thrown, _ASK_MAX_S)
+        return replace(started, thrown=instance.thrown + 1, ask_at=now + pause_s)
+    return replace(
+        started, task_configs=event.task_configs, published=None, thrown=0, ask_at=math.inf
+    )
 
 
 def _reload_at(instance: Instance, event: InstanceStarted | InstanceFailed, now: float) -> float:

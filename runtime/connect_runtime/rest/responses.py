@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
 import orjson
 from starlette.responses import Response
@@ -20,5 +21,13 @@ def response(reply: Reply, media_type: str | None = JSON) -> Response:
         return Response(reply.text.content, reply.status, headers)
     if reply.json is NOTHING:
         return Response(status_code=reply.status, headers=dict(reply.headers))
-    content = orjson.dumps(reply.json)
+    content = _encoded(reply.json)
     return Response(content, reply.status, dict(reply.headers), media_type=media_type)
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        # half of a surrogate pair, such as in a plugin's error: Java writes a question mark
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -6,7 +6,6 @@ clients, converters and Spark, or have no effect here; then a warning names the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from connect_runtime.rest import tls
 from connect_runtime.rest.settings import define_rest_keys
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS
 from connect_runtime.settings import topic_tracking
+from connect_runtime.settings.addresses import check_addresses
 from connect_runtime.settings.client_overrides import ALLOWLIST_KEY, POLICY_KEY, policy_of
 from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
@@ -79,9 +79,6 @@ WITHOUT_EFFECT: Final = frozenset(
 ) | {OFFSET_FILE}
 WITHOUT_EFFECT_PREFIXES: Final = ("metrics.context.",)
 
-# Apache's Utils.HOST_PORT_PATTERN, and its texts
-_ADDRESS: Final = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?[0-9a-zA-Z\-%._:]*\]?:([0-9]+)")
-_PORTS: Final = 65536
 _CLIENTS: Final = ("admin.", "consumer.", "producer.")
 # Topics that are always compacted, each with a fixed number of partitions
 _FIXED: Final = (
@@ -91,15 +88,7 @@ _FIXED: Final = (
 
 
 def _addresses(name: str, value: Any) -> None:
-    given = [each for each in value or () if each]
-    if not given:
-        raise ConfigError(f"No resolvable bootstrap urls given in {name}")
-    for each in given:
-        found = _ADDRESS.fullmatch(each)
-        if found is None:
-            raise ConfigError(f"Invalid url in {name}: {each}")
-        if len(found[1]) > 9 or int(found[1]) >= _PORTS:
-            raise ConfigError(f"Invalid port in {name}: {each}")
+    check_addresses(name, value or ())
 
 
 def _topic_name(name: str, value: Any) -> None:

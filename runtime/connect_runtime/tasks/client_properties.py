@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from connect_runtime.settings.client_overrides import Kind
+from connect_runtime.settings.addresses import check_known
+from connect_runtime.settings.client_overrides import CONSUMER, PRODUCER, Kind
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.tasks.launch import TaskLaunch
 
@@ -130,10 +131,12 @@ def sink_consumer(launch: TaskLaunch) -> dict[str, str]:
     Unlike Apache's, it reads only committed records unless configured otherwise: our sources write
     in transactions, and a sink that read aborted records would copy them. Its session is shorter
     than 45 s: until a killed task's session ends, its successor gets no records and offsets cannot
-    be moved. Raises ConfigError for an override that the worker forbids.
+    be moved. Raises ConfigError for an override that the worker forbids, or an address
+    that does not exist.
     """
     clients = clients_of(launch, "sink")
     clients.check()
+    _check_address(launch, CONSUMER)
     return (
         {
             "client.id": f"connector-consumer-{launch.id}",
@@ -164,10 +167,18 @@ def _source_defaults(launch: TaskLaunch) -> dict[str, str]:
 
 def _source_settings(launch: TaskLaunch) -> dict[str, str]:
     """Returns the source's producer settings. Raises ConfigError for an override that the worker
-    forbids."""
+    forbids, or an address that does not exist."""
     clients = clients_of(launch, "source")
     clients.check()
+    _check_address(launch, PRODUCER)
     return clients.producer()
+
+
+def _check_address(launch: TaskLaunch, prefix: str) -> None:
+    key = "bootstrap.servers"
+    given = launch.connector_config.get(f"{prefix}{key}")
+    if given is not None:
+        check_known(key, [each.strip() for each in given.split(",")])
 
 
 def _prefixed(config: Mapping[str, str], prefix: str) -> dict[str, str]:

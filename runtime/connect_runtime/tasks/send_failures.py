@@ -84,9 +84,9 @@ class SendFailures:
         telling, topic = found[0]
         if topic is not None and telling.code() in _MAY_BE_DELETED and _is_gone(topic, producer):
             return ConnectorError(
-                f"Topic {topic} was deleted while this task wrote to it: what was not committed"
-                " yet could not be delivered. Create the topic again and restart the task, or"
-                " change the connector's config; the task then goes on after its last commit."
+                f"Topic {topic} does not exist, or not any more: what was not committed yet could"
+                " not be delivered. Create the topic and restart the task, or change the"
+                " connector's config; the task then goes on after its last commit."
             )
         if self._refusal is not None:
             return ConnectorError(f"Kafka refuses the login: {reason(self._refusal)}")

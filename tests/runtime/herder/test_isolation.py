@@ -18,12 +18,13 @@ from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State
 from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
-from support.connectors import SINK, SOURCE
+from support.connectors import SINK, SOURCE, ObedientSource
 from support.examples import examples
 from support.memory_cluster import GROUP_ID, TOPICS, MemoryCluster, MemoryRuntime
 from support.misbehaving import (
     MISBEHAVING,
     TASK_CONFIGS,
+    MisbehavingSource,
     RefusingLogs,
     not_allowed,
     silent,
@@ -255,7 +256,6 @@ def test_large_configs_of_many_tasks_do_not_take_too_long_for_one_transaction() 
         ("half a surrogate", "its value is not valid Unicode"),
         ("too many", "has generated 9 tasks"),
         ("no end", "has generated 100001 tasks"),
-        ("exits", "SystemExit: 3"),
     ],
 )
 def test_task_configs_that_are_none_fail_the_connector_once(answer: str, what: str) -> None:
@@ -265,6 +265,55 @@ def test_task_configs_that_are_none_fail_the_connector_once(answer: str, what: s
     cluster.settle()
     assert what in trace_of(runtime)
     assert cluster.config.connectors["bad"].generation == -1
+
+
+@pytest.mark.parametrize("answer", ["throws", "exits"])
+def test_a_connector_that_throws_when_asked_for_task_configs_runs_and_is_asked_again(
+    answer: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = cluster_of(RefusingLogs())
+    runtime = cluster.leader()
+    runtime.verbs.create("bad", bad(answer=answer), None)
+    cluster.settle()
+    is_well(runtime, "bad", 0)
+    asked = caplog.text.count("Connector bad threw when asked for task configs")
+    # in more than a minute, after 0.25 s, 0.5, ... 32, 60
+    assert 7 <= asked <= 10
+    monkeypatch.setitem(TASK_CONFIGS, answer, TASK_CONFIGS["two"])
+    monkeypatch.setattr(MisbehavingSource, "_misbehave", lambda *_: None)
+    cluster.settle()
+    is_well(runtime, "bad", 2)
+
+    # the tasks that there are go on
+    monkeypatch.undo()
+    runtime.verbs.pause("bad")
+    ObedientSource.contexts["bad"].request_task_reconfiguration()
+    cluster.settle()
+    runtime.verbs.resume("bad")
+    cluster.settle()
+    is_well(runtime, "bad", 2)
+    assert caplog.text.count("Connector bad threw when asked for task configs") > asked
+
+
+def test_tasks_over_the_limit_run_on_and_are_not_started() -> None:
+    cluster = cluster_of(RefusingLogs())
+    runtime = cluster.leader()
+    runtime.verbs.create("bad", bad(answer="two"), None)
+    cluster.settle()
+    is_well(runtime, "bad", 2)
+
+    def states() -> list[State]:
+        return [task.state for task in runtime.verbs.status("bad").tasks.values()]
+
+    runtime.verbs.put_config("bad", {**bad(answer="two"), "tasks.max": "1"})
+    cluster.settle()
+    assert "has generated 2 tasks, which is greater than 1" in trace_of(runtime)
+    assert states() == [State.RUNNING] * 2
+    runtime.verbs.restart("bad", include_tasks=True)
+    cluster.settle()
+    assert states() == [State.FAILED] * 2
+    for task in runtime.verbs.status("bad").tasks.values():
+        assert "has generated 2 tasks, which is greater than 1" in (task.trace or "")
 
 
 def test_a_key_without_a_value_is_left_out_and_published_once() -> None:

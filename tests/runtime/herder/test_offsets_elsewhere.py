@@ -250,6 +250,18 @@ def test_a_sink_on_another_cluster(
         ours.close()
 
 
+@pytest.mark.parametrize("address", ["no-such-host.invalid:9092", "127.0.0.1"])
+def test_a_sink_whose_kafka_does_not_exist_fails(
+    cluster: ThreadCluster, name: str, address: str
+) -> None:
+    given = {"consumer.override.bootstrap.servers": address}
+    config = {"name": name, "connector.class": SINK, "topics": "t", **given}
+    cluster.verbs.create(name, config, None)
+    cluster.wait_for(name, State.RUNNING, State.FAILED)
+    (task,) = cluster.verbs.status(name).tasks.values()
+    assert "bootstrap.servers" in (task.trace or "")
+
+
 def _altered(cluster: ThreadCluster, name: str, entry: OffsetEntry) -> bool:
     try:
         cluster.verbs.alter_offsets(name, [entry])

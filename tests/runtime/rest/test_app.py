@@ -10,6 +10,8 @@ import pytest
 
 from connect_runtime.rest import jetty
 from connect_runtime.rest.app import create_app
+from connect_runtime.rest.exchange import error_reply
+from connect_runtime.rest.responses import response
 from connect_runtime.rest.settings import RestSettings
 from connect_runtime.settings.worker_config import from_properties
 from connect_specs.desired import OffsetEntry
@@ -92,6 +94,12 @@ def test_a_whole_surrogate_pair_is_a_character(client: Client, verbs: FakeVerbs)
     body = r'{"connector.class":"FileStreamSource","topic":"t","x":"\ud83d\ude00 \\ud800"}'
     assert client("PUT", "/connectors/new/config", body).status_code == 201
     assert verbs.config("new")["x"] == "\U0001f600 \\ud800"
+
+
+def test_half_of_a_surrogate_pair_in_an_answer_is_a_question_mark() -> None:
+    """As in Java; a plugin's error may hold it."""
+    found = response(error_reply(500, "half \ud800 of \U0001f600"))
+    assert found.body.decode() == '{"error_code":500,"message":"half ? of \U0001f600"}'
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
