@@ -34,6 +34,7 @@ Answer: TypeAlias = ListOffsetsResultInfo | KafkaError
 
 _REQUEST_S = 15.0
 _LEADER_S = 10.0
+_NEW_S = 3.0
 _RETRY_S = 0.1
 # For the client to say itself that Kafka has not answered
 _MARGIN_S = 5.0
@@ -78,17 +79,19 @@ def ends_now(
     client: AdminClient, partitions: Sequence[TopicPartition], isolation: IsolationLevel
 ) -> dict[Partition, ListOffsetsResultInfo]:
     """Returns where each partition ends for readers of this isolation. Waits while a partition has
-    no leader that knows. Raises ConnectError."""
+    no leader that knows, or is so new that a broker does not know it. Raises ConnectError."""
     # librdkafka passes its log on only when polled
     client.poll(0)
-    deadline = time.monotonic() + _LEADER_S
+    begun = time.monotonic()
     latest = dict.fromkeys(partitions, OffsetSpec.latest())
     while True:
         (answers,) = list_offsets(client, [latest], isolation=isolation, timeout_s=_LEADER_S)
         refused = [each for each in answers.values() if isinstance(each, KafkaError)]
         if not refused:
             return answers
-        if refused[0].code() not in STALE_LEADER or time.monotonic() > deadline:
+        code, waited_s = refused[0].code(), time.monotonic() - begun
+        limit_s = _LEADER_S if code in STALE_LEADER else _NEW_S if code in NO_SUCH_TOPIC else 0.0
+        if waited_s >= limit_s:
             topics = ", ".join(sorted({at.topic for at in partitions}))
             raise as_failure(refused[0], "The end of the topic cannot be read", topics)
         # A broker that has just started may announce an epoch before it leads in it

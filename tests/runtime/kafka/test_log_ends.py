@@ -1,20 +1,29 @@
 """Logs' ends and times on a real broker."""
 
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import OffsetSpec
 
+from connect_runtime.kafka import clients
 from connect_runtime.kafka.log_ends import (
+    ends_now,
     list_offsets,
     log_ranges,
     newest_times,
     offsets_for_times,
     topic_sizes,
 )
+from connect_specs.diagnostics import ConnectError
 from support.broker import BrokerAddress, create_topic, produce
 
 
@@ -35,6 +44,21 @@ def test_log_ranges(broker: BrokerAddress, kafka: dict[str, str], topic: str) ->
     assert log_ranges(kafka, asked) == {(topic, 0): (0, 0), (topic, 1): (0, 3)}
     assert log_ranges(kafka, [(f"no-{topic}", 0)]) == {}
     assert log_ranges(kafka, []) == {}
+
+
+def test_a_topic_that_was_just_made_is_waited_for(
+    broker: BrokerAddress, kafka: dict[str, str], unique: str
+) -> None:
+    def asked() -> Any:
+        at = TopicPartition(unique, 0)
+        return ends_now(clients.admin(kafka), [at], IsolationLevel.READ_COMMITTED)
+
+    with pytest.raises(ConnectError, match="The end of the topic cannot be read"):
+        asked()
+    with ThreadPoolExecutor() as pool:
+        ends = pool.submit(asked)
+        create_topic(broker.bootstrap_servers, unique)
+        assert ends.result(30)[unique, 0].offset == 0
 
 
 def test_topic_sizes(kafka: dict[str, str], topic: str) -> None:
