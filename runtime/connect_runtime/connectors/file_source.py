@@ -16,10 +16,12 @@ from __future__ import annotations
 import logging
 import os
 import re
+import select
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO, Final
+from io import FileIO
+from typing import Any, Final
 
 from connect_runtime.api import (
     STRING,
@@ -72,6 +74,10 @@ _REPLACED_S: Final = 0.2  # how long a replaced file is followed: it may still b
 _MAX_REQUEST: Final = "producer.override.max.request.size"
 # The longest allowed line, to bound memory; Kafka's default limit is 1 MiB.
 _LINE_BYTES: Final = 16 << 20
+# A pipe holds less than a long line: how long a poll waits for the next piece, and for all of them.
+# The runtime polls again at once after a poll that took so long.
+_PIECE_S: Final = 0.05
+_PIECES_S: Final = 0.45
 # By so many bytes before the position a file is known to be the one that was read.
 _KNOWN_BYTES: Final = 256
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a final \r may be half of \r\n
@@ -143,10 +149,11 @@ def _check_partition(partition: SourcePartition | None) -> None:
 
 
 class FileStreamSourceTask(SourceTask):
-    """Follows one file as it grows. Only complete lines become records. Polls never wait."""
+    """Follows one file as it grows. Only complete lines become records. Polls wait only for the
+    rest of a line that comes in pieces, through a pipe or from a terminal."""
 
     def __init__(self) -> None:
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         self._name: str | None = None
         self._topic = ""
         self._batch_size = 0
@@ -173,7 +180,8 @@ class FileStreamSourceTask(SourceTask):
 
     def poll(self) -> SourceBatch | None:
         lines = self._lines.take(self._batch_size)
-        while not lines and self._read():
+        until = time.monotonic() + _PIECES_S
+        while not lines and self._read(until):
             lines = self._lines.take(self._batch_size)
         if not lines:
             return None
@@ -186,8 +194,8 @@ class FileStreamSourceTask(SourceTask):
             read_at=int(time.time() * 1000),
         )
 
-    def _read(self) -> bool:
-        """Whether there is more."""
+    def _read(self, until: float) -> bool:
+        """Whether there is more. Waits for the rest of a line, but not longer than `until`."""
         file = self._open()
         if file is None:
             return False
@@ -199,6 +207,8 @@ class FileStreamSourceTask(SourceTask):
                 self._begin_again(file, "truncated")
                 return True
         block = file.read(_BLOCK_BYTES)
+        if block is None and self._lines.unfinished:
+            return time.monotonic() < until and _is_readable(file, _PIECE_S)
         self._at_end = not block
         if block:
             self._check_line()
@@ -215,12 +225,12 @@ class FileStreamSourceTask(SourceTask):
                 f" too large for Kafka; if it is not, set {_MAX_REQUEST} to its size"
             )
 
-    def _has_other_bytes(self, file: BinaryIO) -> bool:
+    def _has_other_bytes(self, file: FileIO) -> bool:
         """Whether the file, which has grown, has other bytes than were read from it."""
         begin = file.tell() - len(self._known)
         return os.pread(file.fileno(), len(self._known), begin) != self._known
 
-    def _was_rewritten(self, file: BinaryIO) -> bool:
+    def _was_rewritten(self, file: FileIO) -> bool:
         """Whether, at the end of the file, it was truncated or replaced, so that the next read
         starts at the beginning. A replaced file gets some time to be written to its end."""
         how = "" if self._name is None else _changed(file, self._name)
@@ -233,20 +243,20 @@ class FileStreamSourceTask(SourceTask):
             self._begin_again(file, how)
         return bool(how)
 
-    def _begin_again(self, file: BinaryIO, how: str) -> None:
+    def _begin_again(self, file: FileIO, how: str) -> None:
         _log.warning("%s was %s: it is read from its beginning", self._name, how)
         file.close()
         self._file, self._known = None, b""
         self._lines = self._lines.ended()
 
-    def _open(self) -> BinaryIO | None:
+    def _open(self) -> FileIO | None:
         if self._file is None and self._name is not None:
             try:
                 # a named pipe is not waited for, neither for who writes to it nor for its data
                 descriptor = os.open(self._name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             except FileNotFoundError:
                 return None
-            self._file = os.fdopen(descriptor, "rb", buffering=0)
+            self._file = FileIO(descriptor)
             self._check_position(self._file)
             if self._file.seekable():
                 position = self._file.seek(self._lines.position)
@@ -255,7 +265,7 @@ class FileStreamSourceTask(SourceTask):
                 self._known = os.pread(descriptor, known, position - known)
         return self._file
 
-    def _check_position(self, file: BinaryIO) -> None:
+    def _check_position(self, file: FileIO) -> None:
         size = _size(os.fstat(file.fileno()))
         if size is not None and size < self._lines.position:
             raise ConnectorError(
@@ -288,7 +298,14 @@ def _size(found: os.stat_result) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-def _changed(file: BinaryIO, name: str) -> str:
+def _is_readable(file: FileIO, wait_s: float) -> bool:
+    """Whether there is something to read within this time."""
+    waiting = select.poll()
+    waiting.register(file, select.POLLIN)
+    return bool(waiting.poll(wait_s * 1000))
+
+
+def _changed(file: FileIO, name: str) -> str:
     """Returns how a fully read open file changed: `truncated`, `replaced` or nothing."""
     ours = os.fstat(file.fileno())
     size = _size(ours)

@@ -2,6 +2,8 @@
 
 import os
 import re
+import select
+import threading
 import time
 import tracemalloc
 from collections.abc import Sequence
@@ -281,6 +283,25 @@ def test_a_named_pipe_is_read_without_waiting_for_who_writes_to_it(tmp_path: Pat
     pipe.write_text("three\n")
     assert until_lines(task, "three") == [14]
     task.stop()
+
+
+def test_a_line_that_is_longer_than_a_pipe_takes_few_polls(tmp_path: Path) -> None:
+    """The runtime waits after a poll that returned nothing."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    task = started(pipe)
+    assert task.poll() is None
+    line = "x" * (1 << 20)
+    writing = threading.Thread(target=pipe.write_text, args=(f"{line}\n",))
+    writing.start()
+    with pipe.open("rb", buffering=0) as begun:
+        assert select.select([begun], [], [], 30)[0]
+    # the pipe is full 16 times; a piece may be late where the machine is busy
+    found = next(filter(None, (task.poll() for _ in range(8))), None)
+    writing.join(30)
+    task.stop()
+    assert found is not None
+    assert found.values == [line]
 
 
 @pytest.mark.parametrize("resumed", [False, True])
