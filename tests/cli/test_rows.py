@@ -1,6 +1,7 @@
 """Rows and rates: what a person reads of a connector, and what stays unknown."""
 
 import json
+import logging
 import sys
 import time
 from dataclasses import replace
@@ -13,13 +14,14 @@ import pytest
 
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
 from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, short_of_slots
-from connect_reconciler.cli.output import progress
+from connect_reconciler.cli.output import PROGRESS, progress
 from connect_reconciler.cli.running.foreground import _print_changes, looking
 from connect_reconciler.cli.running.live_table import Rates
 from connect_reconciler.cli.running.logs import events, is_about
 from connect_reconciler.cli.signals import StopRequest
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus, Runtime
 from connect_runtime.herder.verbs import Verbs
+from connect_runtime.logs.log_format import VARIABLE
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.printable import width_of
 from support.connectors import SOURCE
@@ -256,6 +258,36 @@ def test_changes_of_state_are_events_of_the_log(
     assert [is_about(found[1], name) for name in ("a b", "c: d")] == [False, True]
     assert "INFO [c: d] c: d: RUNNING, tasks 1/1 running" in found[1].text
     assert all(began < each.at < time.time() + 1 for each in found)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize("as_json", [True, False])
+def test_changes_of_state_leave_stdout_to_connectors_that_write_there(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    log_format: str,
+    as_json: bool,
+) -> None:
+    monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
+    monkeypatch.setenv(VARIABLE, log_format)
+    stop = StopRequest()
+
+    def look() -> dict[str, Row]:
+        stop.set()
+        return {"c": row_of(status(State.RUNNING), waiting=())}
+
+    with caplog.at_level(logging.INFO if log_format == "json" else logging.WARNING, PROGRESS):
+        _print_changes(stop, look, as_json=as_json, to_stderr=True)
+    shown, told = capsys.readouterr()
+    assert shown == ""
+    line = "c: RUNNING, tasks 1/1 running"
+    if log_format == "json":
+        assert [(each.message, vars(each)["connector"]) for each in caplog.records] == [(line, "c")]
+    elif as_json:
+        assert json.loads(told) == {"event": line}
+    else:
+        assert f"INFO [c] {line}" in told
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -122,15 +122,20 @@ class Rig:
         return self._start(*CONNECT, *words)
 
     def start_logging(
-        self, log: BinaryIO, *words: str, stdin: int = subprocess.DEVNULL
+        self,
+        log: BinaryIO,
+        *words: str,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """The command as a process of the test's, which writes all it says to `log`."""
+        """The command as a process of the test's, which writes all it says to `log`, but its
+        results to `stdout` if that is given."""
         return subprocess.Popen(
             [*CONNECT, *words],
             cwd=self.folder,
             env=self.environment,
             stdin=stdin,
-            stdout=log,
+            stdout=log if stdout is None else stdout,
             stderr=log,
             start_new_session=True,
         )

@@ -1,29 +1,38 @@
 """The console of a standalone worker, for its file connectors that name no file.
 
-Each task is a process of its own, and of those only the one that a terminal has started may read
-from it. So the worker passes on what it reads and what tasks write, through named pipes, of which
-it keeps both ends: a task that starts again finds what the one before it has not read.
+Each task is a process of its own. Tasks write to the worker's standard output themselves, so that
+nothing which a task has counted as written can be lost with the worker. Of the processes that a
+terminal has started, only the worker may read from it. So it passes on what it reads through a
+pipe, of which it keeps both ends: a task that starts again finds what the one before it has not
+read.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import logging
 import os
+import secrets
 import select
-import sys
+import socket
+import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import BinaryIO, Final
+from io import FileIO
+from typing import Final
 
-# In the environment of tasks, the folder of the pipes
-_FOLDER: Final = "CONNECT_CONSOLE"
-_IN: Final = "console.in"
-_OUT: Final = "console.out"
+_log = logging.getLogger(__name__)
+
+# In the environment of tasks, the addresses where the worker hands out its console
+_IN: Final = "CONNECT_CONSOLE_IN"
+_OUT: Final = "CONNECT_CONSOLE_OUT"
+_STDIN: Final = 0
+_STDOUT: Final = 1
 _BYTES: Final = 1 << 16
-_TICK_S: Final = 0.1
-_END_S: Final = 5.0
+_ANSWER_S: Final = 10.0
+_CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
 _SOURCE: Final = ("FileStreamSource", "FileStreamSourceConnector")
 _SINK: Final = ("FileStreamSink", "FileStreamSinkConnector")
 
@@ -45,87 +54,150 @@ def _one_is(classes: Sequence[str], configs: Sequence[Mapping[str, str]]) -> boo
 
 @contextmanager
 def console_for(configs: Sequence[Mapping[str, str]]) -> Iterator[None]:
-    """Passes on what these connectors need of this process's console, to tasks of the Spark that
+    """Hands out what these connectors need of this process's console, to tasks of the Spark that
     is started meanwhile."""
-    if not uses_console(configs):
-        yield
-        return
     with ExitStack() as stack:
-        # not every folder of a project can hold pipes
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="connect-console-")))
         if _one_is(_SOURCE, configs):
-            pipe = _pipe(folder / _IN)
-            threading.Thread(target=_read, args=(pipe,), name="console-in", daemon=True).start()
+            stack.enter_context(_handed_out(_IN, [_input_to_read()]))
         if _one_is(_SINK, configs):
-            stack.enter_context(_writing(_pipe(folder / _OUT)))
-        os.environ[_FOLDER] = str(folder)
-        stack.callback(os.environ.pop, _FOLDER)
+            lock = os.memfd_create("connect-console")
+            stack.callback(os.close, lock)
+            stack.enter_context(_handed_out(_OUT, [_STDOUT, lock]))
         yield
-
-
-def _pipe(file: Path) -> int:
-    """A new pipe, opened for both ends: nobody ever waits for the other one, or sees it close."""
-    os.mkfifo(file, 0o600)
-    # left open for the thread, which may wait in it: the process is about to end
-    return os.open(file, os.O_RDWR | os.O_CLOEXEC)
-
-
-def _read(pipe: int) -> None:
-    with suppress(OSError):
-        while data := os.read(0, _BYTES):
-            _write_all(pipe, data)
 
 
 @contextmanager
-def _writing(pipe: int) -> Iterator[None]:
-    over = threading.Event()
-    writer = threading.Thread(target=_write, args=(pipe, over), name="console-out", daemon=True)
-    writer.start()
-    try:
-        yield
-    finally:
-        over.set()
-        writer.join(_END_S)
+def _handed_out(variable: str, descriptors: Sequence[int]) -> Iterator[None]:
+    """Gives duplicates to whoever of this user asks, at an address that is no file: nothing is left
+    of it, however this process ends."""
+    address = f"connect-console-{secrets.token_hex(8)}"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{address}")
+        listener.listen()
+        thread = threading.Thread(
+            target=_hand_out, args=(listener, descriptors), name=variable, daemon=True
+        )
+        thread.start()
+        os.environ[variable] = address
+        try:
+            yield
+        finally:
+            del os.environ[variable]
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
-def _write(pipe: int, over: threading.Event) -> None:
-    """Returns once it is `over` and nothing is left."""
+def _hand_out(listener: socket.socket, descriptors: Sequence[int]) -> None:
     while True:
-        ready, _, _ = select.select([pipe], [], [], _TICK_S)
-        if ready:
-            data = os.read(pipe, _BYTES)
-            # what has closed its end takes no more, and is no reason to stop a task
-            with suppress(OSError, ValueError):
-                sys.stdout.buffer.write(data)
-                sys.stdout.buffer.flush()
-        elif over.is_set():
+        try:
+            asking, _ = listener.accept()
+        except OSError as error:
+            if error.errno == errno.EINVAL:  # it was shut down
+                return
+            raise
+        with asking, suppress(OSError):  # whoever asked may be gone
+            if _is_ours(asking):
+                socket.send_fds(asking, [b"."], descriptors)
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    """Whether a process of the same user is at the other end: an address is open to all."""
+    given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(given)[1] == os.geteuid())
+
+
+def _input_to_read() -> int:
+    """Starts to pass on standard input; returns where it is read, without waiting."""
+    # both ends stay open for the thread, which may wait in them until the process ends
+    end, pipe = os.pipe()
+    os.set_blocking(end, False)
+    threading.Thread(target=_pass_on, args=(pipe,), name="console-in", daemon=True).start()
+    return end
+
+
+def _pass_on(pipe: int) -> None:
+    while True:
+        try:
+            data = os.read(_STDIN, _BYTES)
+        except BlockingIOError:  # as other processes may have set it
+            select.select([_STDIN], [], [])
+            continue
+        except OSError as error:
+            _log.warning("Standard input can be read no longer: %s", error)
+            return
+        if data:
+            _write_all(pipe, data)
+        elif not os.isatty(_STDIN):  # after Ctrl-D, people go on typing
             return
 
 
-def _write_all(pipe: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(pipe, data) :]
+def _write_all(descriptor: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:  # as other processes may have set it
+            waiting = select.poll()
+            waiting.register(descriptor, select.POLLOUT)
+            waiting.poll()
 
 
 # --- tasks ---
 
 
-def standard_input() -> BinaryIO:
+def standard_input() -> FileIO:
     """The console's, else one that is at its end. Its `read` returns None while there is
     nothing."""
-    pipe = _file(_IN) or Path(os.devnull)
-    return os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0)
+    handed = _handed(_IN)
+    found = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if handed is None else handed[0]
+    return FileIO(found)
 
 
-def standard_output() -> BinaryIO | None:
+def standard_output() -> Output | None:
     """The console's; None if this process has none but its own."""
-    pipe = _file(_OUT)
-    return None if pipe is None else pipe.open("wb", buffering=0)
+    handed = _handed(_OUT)
+    return None if handed is None else Output(*handed)
 
 
-def _file(name: str) -> Path | None:
-    folder = os.environ.get(_FOLDER)
-    if folder is None:
+def _handed(variable: str) -> list[int] | None:
+    """Returns what the worker hands out there; None if it does not. Raises OSError."""
+    address = os.environ.get(variable)
+    if address is None:
         return None
-    pipe = Path(folder) / name
-    return pipe if pipe.is_fifo() else None
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(_ANSWER_S)
+        asking.connect(f"\0{address}")
+        found: list[int] = []
+        if _is_ours(asking):
+            _, found, _, _ = socket.recv_fds(asking, 1, 2, socket.MSG_CMSG_CLOEXEC)
+    if not found:
+        raise ConnectionError("The worker does not hand out its console")
+    return found
+
+
+class Output:
+    """The worker's standard output, for one task of several."""
+
+    def __init__(self, descriptor: int, lock: int) -> None:
+        self._descriptor = descriptor
+        # duplicates would share one lock, and each task needs one that the others wait for
+        self._lock = os.open(f"/proc/self/fd/{lock}", os.O_RDWR | os.O_CLOEXEC)
+        os.close(lock)
+
+    def write(self, lines: bytes) -> int:
+        """Writes whole lines, between those of other tasks. The lock ends with this process."""
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        try:
+            # a byte in it says that a write began; whoever was killed meanwhile left half a line
+            torn = os.fstat(self._lock).st_size > 0
+            os.ftruncate(self._lock, 1)
+            _write_all(self._descriptor, b"\n" + lines if torn else lines)
+            os.ftruncate(self._lock, 0)
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+        return len(lines)
+
+    def close(self) -> None:
+        """Leaves it open for the others."""
+        os.close(self._descriptor)
+        os.close(self._lock)

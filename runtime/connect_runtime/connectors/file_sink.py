@@ -28,7 +28,7 @@ from connect_runtime.api.java_text import java_text
 from connect_runtime.api.java_text_columns import java_texts
 from connect_runtime.api.java_utf8 import Utf8Column
 from connect_runtime.connectors.built_in import VERSION
-from connect_runtime.connectors.console import standard_output
+from connect_runtime.connectors.console import Output, standard_output
 
 CONFIG = ConfigDef().define(
     "file",
@@ -81,7 +81,7 @@ class FileStreamSinkTask(SinkTask):
     """
 
     def __init__(self) -> None:
-        self._file: BinaryIO | None = None
+        self._file: BinaryIO | Output | None = None
 
     def version(self) -> str:
         return VERSION
@@ -92,8 +92,9 @@ class FileStreamSinkTask(SinkTask):
             self._file = standard_output()
             return
         try:
-            self._file = Path(name).open("ab+", buffering=0)  # noqa: SIM115 -- closed by stop
-            _end_torn_line(self._file)
+            file = Path(name).open("ab+", buffering=0)  # noqa: SIM115 -- closed by stop
+            self._file = file
+            _end_torn_line(file)
         except OSError as error:
             text = f"Couldn't find or create file '{name}' for FileStreamSinkTask"
             raise ConnectorError(text) from error

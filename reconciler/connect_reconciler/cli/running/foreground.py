@@ -49,15 +49,15 @@ def run_until_stopped(
     secrets: SpecSecrets = _NO_SECRETS,
     connectors: Sequence[FirstConnector] = (),
     as_json: bool,
-    table: bool = True,
+    to_stderr: bool = False,
 ) -> None:
     """Starts the runtime with these connectors, calls `on_url` once REST listens, and stops it on a
-    signal. Statuses are shown without `secrets`, on a terminal as a `table`. Raises Failed if the
-    runtime stops by itself.
+    signal. Statuses are shown without `secrets`, on a terminal as a table; `to_stderr` leaves
+    stdout to the connectors. Raises Failed if the runtime stops by itself.
     """
     may_change()
     make_private_folder(config.data_folder)
-    on_terminal = sys.stdout.isatty() and not as_json and table
+    on_terminal = sys.stdout.isatty() and not as_json and not to_stderr
     log = config.data_folder / LOG
     # log lines must not overwrite the table on a terminal
     log_to(log if on_terminal else None)
@@ -75,7 +75,8 @@ def run_until_stopped(
 
                 show_until(stop, looking(runtime.verbs, secrets), runtime.verbs, config.client)
             else:
-                _print_changes(stop, looking(runtime.verbs, secrets), as_json=as_json)
+                look = looking(runtime.verbs, secrets)
+                _print_changes(stop, look, as_json=as_json, to_stderr=to_stderr)
         finally:
             progress("stopping: tasks flush and commit, then Spark stops")
             runtime.stop()
@@ -116,11 +117,22 @@ def _rows(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
 
 
 def _print_changes(
-    stop: StopRequest, look: Callable[[], Mapping[str, Row]], *, as_json: bool
+    stop: StopRequest,
+    look: Callable[[], Mapping[str, Row]],
+    *,
+    as_json: bool,
+    to_stderr: bool = False,
 ) -> None:
-    say: Callable[[str, str], None] = _say_as_json
-    if not as_json:
-        say = progress_of if chosen() is LogFormat.JSON else _say
+    def say(name: str, line: str) -> None:
+        show = progress if to_stderr else _show
+        if chosen() is LogFormat.JSON and (to_stderr or not as_json):
+            progress_of(name, line)
+        elif as_json:
+            show(json.dumps({"event": line}))
+        else:
+            # as in a log, which it is for `up --detach`
+            show(text_about(name, line, PROGRESS))
+
     before: Mapping[str, Row] = {}
     while not stop.wait(_CHECK_EVERY_S):
         after = look()
@@ -130,15 +142,6 @@ def _print_changes(
             for line in changes(_only(name, before), _only(name, after)):
                 say(name, line)
         before = after
-
-
-def _say_as_json(_: str, line: str) -> None:
-    _show(json.dumps({"event": line}))
-
-
-def _say(name: str, line: str) -> None:
-    """As in a log, which it is for `up --detach`."""
-    _show(text_about(name, line, PROGRESS))
 
 
 def _show(line: str) -> None:

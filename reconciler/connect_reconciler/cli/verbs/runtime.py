@@ -271,7 +271,7 @@ def standalone(
                 connectors=wanted,
                 as_json=as_json,
                 # the console is the connectors'
-                table=not uses_console(configs),
+                to_stderr=uses_console(configs),
             )
 
 
