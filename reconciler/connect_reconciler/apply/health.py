@@ -108,7 +108,9 @@ def _parts(
 def _tasks(look: Observation, status: ConnectorStatus, wanted: Wanted) -> Judged:
     """Judges the tasks of a running connector, all of whose reported statuses are as planned."""
     if not look.tasks_current:
-        return Judged(Verdict.UNSETTLED, "its tasks are not made from its new config yet")
+        # it may have thrown, and be asked for them again and again
+        why = "its tasks are not made from its new config yet; if they cannot be, the log says why"
+        return Judged(Verdict.UNSETTLED, why)
     silent = [number for number in range(look.tasks) if number not in status.tasks]
     if silent:
         return Judged(Verdict.UNSETTLED, f"task {silent[0]} has no status yet")

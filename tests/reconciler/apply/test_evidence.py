@@ -99,7 +99,7 @@ LOOKS: Mapping[str, tuple[Observation, Wanted, Verdict, str]] = {
         seen(RUNNING, FAILED, tasks_current=False),
         TO_RUN,
         NOT_YET,
-        "its tasks are not made from its new config yet",
+        "its tasks are not made from its new config yet; if they cannot be, the log says why",
     ),
     "a task has not begun": (
         seen(RUNNING, RUNNING, count=2),
@@ -114,7 +114,7 @@ LOOKS: Mapping[str, tuple[Observation, Wanted, Verdict, str]] = {
         seen(RUNNING, tasks_current=False),
         MAY_IDLE,
         NOT_YET,
-        "its tasks are not made from its new config yet",
+        "its tasks are not made from its new config yet; if they cannot be, the log says why",
     ),
     "paused": (seen(PAUSED, PAUSED), TO_PAUSE, WELL, ""),
     "paused without tasks": (seen(PAUSED, tasks_current=False), TO_PAUSE, WELL, ""),

@@ -138,16 +138,23 @@ def test_what_ran_before_is_no_health(
     gate.unlink()
     code, health, detail = ours.apply(spec(**slow, **{"batch.size": "7"}), NEVER_WELL)
     assert (code, health) == (ExitCode.FAILED, Health.TIMED_OUT)
-    assert detail == "its tasks are not made from its new config yet"
+    assert (
+        detail
+        == "its tasks are not made from its new config yet; if they cannot be, the log says why"
+    )
     gate.touch()
     assert ours.apply(spec(**slow, **{"batch.size": "8"}))[0] is ExitCode.OK
 
 
 def test_a_config_that_cannot_work_fails(ours: Ours, spec: Callable[..., DesiredConnector]) -> None:
     assert ours.apply(spec())[0] is ExitCode.OK
-    code, health, detail = ours.apply(spec(fail="task_configs"))
+    code, health, detail = ours.apply(spec(fail="start"))
     assert (code, health) == (ExitCode.FAILED, Health.FAILED)
-    assert "task_configs throws" in detail
+    assert "start throws" in detail
+    # asked again and again, as in Connect
+    code, health, detail = ours.apply(spec(fail="task_configs"), NEVER_WELL)
+    assert (code, health) == (ExitCode.FAILED, Health.TIMED_OUT)
+    assert "if they cannot be, the log says why" in detail
 
 
 def test_a_runtime_that_is_named_as_the_target(
