@@ -125,7 +125,8 @@ FAULTS = (
     ),
     # plugins, and many of them
     Fault("plugins-hang", HANGS, 15, states=HANGING),
-    Fault("plugins-throw", THROWS, 5, states=FAILED),
+    # who throws when asked for task configs is asked again and again
+    Fault("plugins-throw", THROWS, 5, states=FAILED | {"configs": "RUNNING"}),
     Fault("plugins-answer-nonsense", WRONG, states={k: FAILED[k] for k in ("configs", "poll")}),
     Fault("300-connectors", faults.many_connectors(300), logs_kb=500),
 )
