@@ -170,20 +170,21 @@ def _without_leader(
     client: AdminClient, partitions: Iterable[TopicPartition], timeout_s: float
 ) -> dict[TopicPartition, Answer]:
     """Returns why partitions have no leader; the client knows those of all others from then on."""
-    topics = TopicCollection(list({at.topic for at in partitions}))
-    asked = client.describe_topics(topics, request_timeout=timeout_s)
-    described = settled(asked, timeout_s + _MARGIN_S)
-    found: dict[TopicPartition, Answer] = {}
+    wanted: dict[str, list[TopicPartition]] = defaultdict(list)
     for at in partitions:
-        topic = described[at.topic]
+        wanted[at.topic].append(at)
+    asked = client.describe_topics(TopicCollection(list(wanted)), request_timeout=timeout_s)
+    found: dict[TopicPartition, Answer] = {}
+    for name, topic in settled(asked, timeout_s + _MARGIN_S).items():
         if isinstance(topic, KafkaError):
-            found[at] = topic
+            found |= dict.fromkeys(wanted[name], topic)
             continue
         leaders = {each.id: each.leader for each in topic.partitions}
-        if at.partition not in leaders:
-            found[at] = KafkaError(KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001
-        elif leaders[at.partition] is None:
-            found[at] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
+        for at in wanted[name]:
+            if at.partition not in leaders:
+                found[at] = KafkaError(KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001
+            elif leaders[at.partition] is None:
+                found[at] = KafkaError(KafkaError.LEADER_NOT_AVAILABLE)
     return found
 
 

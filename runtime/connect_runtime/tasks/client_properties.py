@@ -131,8 +131,8 @@ def sink_consumer(launch: TaskLaunch) -> dict[str, str]:
     Unlike Apache's, it reads only committed records unless configured otherwise: our sources write
     in transactions, and a sink that read aborted records would copy them. Its session is shorter
     than 45 s: until a killed task's session ends, its successor gets no records and offsets cannot
-    be moved. Raises ConfigError for an override that the worker forbids, or an address
-    that does not exist.
+    be moved. Raises ConfigError for an override that the worker forbids, or an address that does
+    not exist.
     """
     clients = clients_of(launch, "sink")
     clients.check()
