@@ -152,10 +152,13 @@ class SourceTask(ABC):
         """
 
     def commit(self) -> None:  # noqa: B027 -- most tasks need neither hook
-        """Called when everything returned by `poll` so far is in Kafka, with its offset."""
+        """Called when the offsets after everything returned by `poll` so far are in Kafka, and its
+        records, but those of transactions that the task aborted."""
 
     def commit_record(self, record: SourceRecord) -> None:  # noqa: B027
-        """Called when `record` is in Kafka. Overriding this costs one object per record."""
+        """Called when `record` is in Kafka, or when the offset after it is because a transformation
+        dropped it or `errors.tolerance` let it pass. Not called for records of a transaction that
+        the task aborted. Overriding this costs one object per record."""
 
     def update_offsets(
         self, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]

@@ -265,6 +265,7 @@ class _Loop:
     def _stop_task(self) -> None:
         if not self._started:
             return
+        self._uncommitted.tell()  # what a commit meanwhile wrote before a failure
         try:
             self._task.stop()
         except Exception as error:  # committed records stay, whatever stop raises
@@ -371,6 +372,7 @@ class _Loop:
         if ending is Ending.ABORT:
             # Their offsets are committed: aborted records are skipped, not polled again.
             self._writer.abort()
+            self._uncommitted.aborted()
             self._metrics.aborted()
         if ending is not None:
             self._commit()

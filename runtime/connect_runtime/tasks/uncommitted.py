@@ -58,6 +58,12 @@ class Uncommitted:
             # copies: a commit may come when the task has changed its own maps in its next poll
             self._moved[self._offsets.key(partition)] = (_copy(partition), _copy(offset))
 
+    def aborted(self) -> None:
+        """Drops the records of an aborted transaction, of which the task is not told; the offsets
+        after them stay."""
+        self._sent.clear()
+        self.topics.clear()
+
     def offsets(self, *, asked: bool) -> list[NewRecord]:
         """Returns the offsets to commit. With `asked` the task may change them first (KIP-910):
         offsets that it returns replace ours, and those that it omits stay. Raises what the task

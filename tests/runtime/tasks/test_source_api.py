@@ -165,6 +165,7 @@ def test_the_task_sets_boundaries(cluster: Any, topic: Any, install: Any) -> Non
 
     assert offsets(cluster) == {'["src",{"p":1}]': {"n": 5}}
     assert stopped(cluster, running) is Ended.STOPPED
+    assert task.events == ["r0", "r1", "commit", "commit", "r4", "r5", "commit", "stop"]
 
 
 @pytest.mark.parametrize("asked", ["commit_transaction", "abort_transaction"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.api import RetriableError, SourceRecord, SourceTask
+from connect_runtime.api import RetriableError, SourceBatch, SourceRecord, SourceTask
 from connect_runtime.data.converters import Converters
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
 from connect_runtime.data.string_converter import StringConverter
@@ -140,6 +140,76 @@ def test_a_stop_while_a_record_is_tried_again_splits_no_transaction_of_the_task(
     assert _run(InTwoPolls(), orders, _stopping_at("2", orders), **boundary).committed == []
 
 
+class AbortingBatches(SourceTask):
+    """Aborts the first of its batches and commits the second; `told` of the records of both."""
+
+    def __init__(self, orders: Orders, *, columns: bool) -> None:
+        self.orders, self.columns, self.told = orders, columns, list[Any]()
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.left = [["1", "2", "skip"], ["3", "skip"]]
+
+    def poll(self) -> Any:
+        values = self.left.pop(0)
+        transactions = self.context.transaction_context
+        assert transactions is not None
+        if self.left:
+            transactions.abort_transaction()
+        else:
+            transactions.commit_transaction()
+            self.orders.wanted_now = Wanted.STOP
+        if self.columns:
+            return SourceBatch("t", {"p": 0}, values, source_offset={"n": values[0]})
+        return [SourceRecord({"p": 0}, {"n": value}, "t", value) for value in values]
+
+    def commit_record(self, record: SourceRecord) -> None:
+        self.told.append(record.value)
+
+    def stop(self) -> None: ...
+
+
+@pytest.mark.parametrize("columns", [True, False])
+def test_a_task_is_told_of_no_record_that_it_aborted(columns: bool) -> None:
+    """It might acknowledge at its source what is not in Kafka. Records that a transformation drops,
+    or whose errors are tolerated, count as done; but not within an aborted transaction."""
+    orders = Orders()
+    task = AbortingBatches(orders, columns=columns)
+    boundary = {"transaction.boundary": "connector"}
+    writer = _run(task, orders, _dropping("skip"), **boundary)
+    assert writer.committed == [b"3"]
+    assert task.told == ["3", "skip"]
+
+
+class FailingAfterACommit(SourceTask):
+    """Polls one record, and fails once the timer has committed it."""
+
+    def __init__(self, writer: ModelWriter) -> None:
+        self.writer, self.told = writer, list[Any]()
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.left = ["1"]
+
+    def poll(self) -> Any:
+        if self.left:
+            return [SourceRecord({"p": 0}, {"n": 1}, "t", self.left.pop())]
+        wait_until(lambda: self.writer.committed, what="the commit during the poll")
+        raise ValueError("the source is gone")
+
+    def commit_record(self, record: SourceRecord) -> None:
+        self.told.append(record.value)
+
+    def stop(self) -> None:
+        self.told.append("stop")
+
+
+def test_a_task_that_fails_is_told_of_what_was_committed_before() -> None:
+    writer = ModelWriter()
+    task = FailingAfterACommit(writer)
+    with pytest.raises(ValueError, match="the source is gone"):
+        _run(task, Orders(), Chain(()), writer)
+    assert task.told == ["1", "stop"]
+
+
 class MovingItsOffset(SourceTask):
     """Commits where it has read to, with each commit (KIP-910)."""
 
@@ -265,6 +335,12 @@ def test_an_idle_task_is_asked_for_its_offsets_in_time(monkeypatch: pytest.Monke
         orders = Orders()
         _run(kind(orders, waits=False), orders, Chain(()))
         assert longest_s - 1 < max(orders.waits_s) <= longest_s
+
+
+def _dropping(value: str) -> Chain:
+    """A chain that drops `value`."""
+    step = SimpleNamespace(apply=lambda record: None if record.value == value else record)
+    return Chain((Step(step, "Dropping"),))  # type: ignore[arg-type]
 
 
 def _stopping_at(value: str, orders: Orders) -> Chain:

@@ -51,3 +51,20 @@ def test_records_sent_after_a_commit_wait_for_the_next_one() -> None:
     uncommitted.committed(uncommitted.offsets(asked=False))
     uncommitted.tell()
     assert task.told == [1, 2, 3]
+
+
+def test_records_of_an_aborted_transaction_are_not_told() -> None:
+    task = Told()
+    uncommitted = Uncommitted("c-0", task, TaskOffsets("c", "offsets", OffsetSnapshot()), str)
+    uncommitted.topics.add("t")
+    uncommitted.add(_records(1, 2))
+    uncommitted.aborted()
+    # the offsets after them are committed all the same, so that they are not polled again
+    (offset,) = uncommitted.offsets(asked=False)
+    assert offset.value == b'{"n":2}'
+    assert uncommitted.topics == set()
+    uncommitted.committed([offset])
+    uncommitted.add(_records(3))
+    uncommitted.committed(uncommitted.offsets(asked=False))
+    uncommitted.tell()
+    assert task.told == [3]
