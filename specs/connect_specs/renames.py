@@ -1,7 +1,7 @@
 """Checks that the `renamed_from` of all specs agree.
 
-An old name must have no spec any more, and one successor. What a cluster holds under an old name is
-checked by the plan.
+An old name has one successor, and two specs do not exchange their names. Whether a rename is still to
+be made, and its old name may not have a spec, depends on the cluster: the plan checks it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def check_renames(connectors: Mapping[str, DesiredConnector], problems: list[Dia
         if old == connector.name:
             what = "a connector cannot be renamed from its own name"
             hint = "write the connector's old name, or remove 'renamed_from'"
-        elif old in connectors:
-            what = f"there is still a spec of {old!r}, which this one says was renamed"
-            why = f"its spec is at {connectors[old].where}; a rename deletes the old connector"
-            hint = "remove that spec, or remove 'renamed_from' to have both"
+        elif old in connectors and connectors[old].renamed_from == connector.name:
+            what = f"{old!r} and {connector.name!r} cannot be renamed to each other"
+            why = f"the spec of {old!r} is at {connectors[old].where}"
+            hint = "rename one of them to a third name first"
         elif first.setdefault(old, connector) is not connector:
             what = f"{old!r} cannot be renamed to two connectors"
             why = f"{first[old].name!r} at {first[old].where} is renamed from it, too"

@@ -140,9 +140,10 @@ def field_changes(
 
 
 def _changes(desired: Desired, live: Live) -> Iterator[ConnectorDiff]:
-    renamed = set()
+    # Not deleted: whether an old name's connector may go is for its rename to say
+    renamed = {spec.renamed_from for spec in desired.connectors.values()} & live.connectors.keys()
     for spec in desired.connectors.values():
-        changes = _of_spec(spec, desired.project, live)
+        changes = _of_spec(spec, desired, live)
         if changes.rename is not None:
             renamed.add(changes.rename.old)
         yield changes
@@ -162,11 +163,13 @@ def _changes(desired: Desired, live: Live) -> Iterator[ConnectorDiff]:
         )
 
 
-def _of_spec(spec: DesiredConnector, project: str, live: Live) -> ConnectorDiff:
-    name = spec.name
+def _of_spec(spec: DesiredConnector, desired: Desired, live: Live) -> ConnectorDiff:
+    name, project = spec.name, desired.project
     connector, owned = live.connectors.get(name), live.ledger.connectors.get(name)
     redactor = live_redactor(name, live, spec)
     rename = rename_of(spec, live)
+    if rename is not None and rename.stage == "unrelated" and rename.old in desired.connectors:
+        rename = None
     stored = None if connector is None else {**without_reserved(connector.config), "name": name}
     written = written_config(spec, base_config(spec, live))
     fields = () if stored is None else field_changes(stored, written, redactor)
@@ -275,13 +278,17 @@ def ignores(globs: Iterable[str], path: str) -> bool:
 
 
 def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
-    """The spec's rename; None if there is none, if it is done, or if the old connector is gone."""
+    """Returns the spec's rename; None if there is none, if it is done (also where somebody has
+    created another connector with the old name since), or if the old connector is gone."""
     old = spec.renamed_from
     if old is None or old == spec.name:
         return None
     renames = live.ledger.renames_of(spec.name)
     there, here = live.connectors.get(old), spec.name in live.connectors
-    owned = live.ledger.connectors.get(old)
+    owned, owner = live.ledger.connectors.get(old), live.ledger.owner(spec.name)
+    # A project owns both names until its rename is done
+    if here and not begun(renames, old) and owner not in (None, owned and owned.project):
+        return None
     stage: Stage
     # A rename owns the connector that it stopped: one without an owner was created later
     if carried(renames, old) and owned is not None:

@@ -1,6 +1,6 @@
 """Can a connector get another name, and its offsets with it? Pure.
 
-The loader sees to it that a name is renamed once, and has no spec any more.
+The loader sees to it that a name is renamed once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def not_possible(changes: ConnectorDiff, context: Context) -> Iterator[Diagnosti
         return
     problem = _given_up(spec, desired, live)
     if problem is None and changes.rename is not None:
-        problem = _on_cluster(changes, changes.rename, desired.project, live)
+        problem = _old_spec(changes.rename.old, desired) or _on_cluster(
+            changes, changes.rename, desired.project, live
+        )
     if problem is not None:
         yield replace(problem, where=spec.renamed_from_where or spec.where)
 
@@ -102,6 +104,19 @@ def _given_up(spec: DesiredConnector, desired: Desired, live: Live) -> Diagnosti
                 f"put renamed_from: {old} back; or, to keep {old}, put its spec in place of this",
             )
     return None
+
+
+def _old_spec(old: str, desired: Desired) -> Diagnostic | None:
+    """Returns a problem if the name that a rename is to remove has a spec."""
+    spec = desired.connectors.get(old)
+    if spec is None:
+        return None
+    return _problem(
+        "plan.rename-keeps-old",
+        f"there is still a spec of {old}, which this one says was renamed",
+        "remove that spec, or remove renamed_from to have both",
+        why=f"its spec is at {spec.where}; a rename deletes the old connector",
+    )
 
 
 def _on_cluster(
@@ -208,5 +223,5 @@ def _own_rename(name: str, old: str, live: Live) -> Diagnostic | None:
     return None
 
 
-def _problem(code: str, what: str, hint: str) -> Diagnostic:
-    return Diagnostic(code, what, hint=hint, blocks="connector")
+def _problem(code: str, what: str, hint: str, *, why: str = "") -> Diagnostic:
+    return Diagnostic(code, what, why=why, hint=hint, blocks="connector")
