@@ -92,7 +92,8 @@ def _groups(desired: Desired, live: Live) -> Iterator[frozenset[str]]:
     """The project's connectors, each with all names that it has."""
     seen: set[str] = set()
     for spec in desired.connectors.values():
-        group = frozenset({spec.name, spec.renamed_from or spec.name})
+        old = {spec.renamed_from or spec.name} - desired.connectors.keys()
+        group = frozenset({spec.name, *old})
         seen |= group
         yield group
     for name, owned in live.ledger.connectors.items():

@@ -28,6 +28,10 @@ renamed_from: invoices
 config: {connector.class: FileStreamSink, topics: t}
 """
 SINK = {"config": {"connector.class": "FileStreamSink", "topics": "t"}}
+OLD_NAME_IN_USE = """
+name: invoices
+config: {connector.class: FileStreamSink, topics: u}
+"""
 LIVE = {
     "connectors": {"invoices": SINK, "orders-old": SINK, "audit": SINK},
     "ledger": {
@@ -153,3 +157,12 @@ def test_a_name_with_a_globs_characters_is_matched_as_it_is(tmp_path: Path) -> N
     )
     plan = make_plan(desired, live_of({}, desired), group_id="g", scope=Scope(("a[1]",)))
     assert touched(plan) == ["a[1]"]
+
+
+def test_an_old_name_with_a_spec_of_its_own_is_not_part_of_the_rename(tmp_path: Path) -> None:
+    desired = desired_of(f"{SPECS}---\n{OLD_NAME_IN_USE}", tmp_path)
+    done = {"connectors": {"billing": SINK}, "ledger": {"connectors": {"billing": {}}}}
+    live = live_of(done, desired)
+    plan = make_plan(desired, live, group_id="g", scope=Scope(("invoices",), ()))
+    assert touched(plan) == ["invoices"]
+    assert touched(make_plan(desired, live, group_id="g", scope=Scope(("billing",), ()))) == []
