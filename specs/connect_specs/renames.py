@@ -1,7 +1,7 @@
 """Checks that the `renamed_from` of all specs agree.
 
-An old name has one successor, and two specs do not exchange their names. Whether a rename is still to
-be made, and its old name may not have a spec, depends on the cluster: the plan checks it.
+An old name has one successor, and two specs do not exchange their names. Whether a rename is still
+to be made, and its old name may not have a spec, depends on the cluster: the plan checks it.
 """
 
 from __future__ import annotations
