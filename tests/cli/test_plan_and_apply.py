@@ -227,6 +227,9 @@ def test_verbs_on_one_connector_without_a_runtime(project: Command) -> None:
     nothing_runs = project("restart", "--failed")
     assert (nothing_runs.returncode, nothing_runs.stdout) == (0, "nothing failed\n")
     assert "no runtime is up" in nothing_runs.stderr
+    restarted = project("restart", "lines")
+    assert restarted.returncode == 0, restarted.stderr
+    assert restarted.stdout == "lines: nothing runs, because no runtime is up\n"
     refused = project("offsets", "reset", "lines")
     assert refused.returncode == 1
     assert "error[connect.400]: lines: its offsets can be changed only while it is stopped" in (

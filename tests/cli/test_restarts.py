@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from connect_reconciler.backend.backend import Backend
+from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.cli.verbs import restart as verb
 from connect_reconciler.cli.verbs.restart import Tried, failed_parts, next_try
@@ -18,7 +20,7 @@ from connect_reconciler.plan.scope import Scope
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import RestTarget
-from connect_specs.diagnostics import Unreachable
+from connect_specs.diagnostics import Failed, Unreachable
 from connect_specs.project import load_project
 from connect_specs.states import TargetState
 from support.fake_worker import FakeWorker, Stored
@@ -70,6 +72,19 @@ def test_what_is_up_for_a_moment_is_no_reason_to_hurry() -> None:
     tried, restart = next_try(Tried(3, at=0), failed=True, now=239)
     assert (tried, restart) == (Tried(3, at=0), False)
     assert next_try(tried, failed=True, now=240) == (Tried(4, at=240), True)
+
+
+def test_a_stopped_connector_is_not_said_to_be_restarted() -> None:
+    worker = FakeWorker()
+    worker.connectors["a"] = Stored({"name": "a"}, TargetState.STOPPED, with_tasks=False)
+    client = RestClient(RestTarget("http://connect.test"), transport=worker.transport)
+    with closing(HttpCluster(client)) as cluster:
+        with pytest.raises(Failed, match="a is stopped: nothing of it runs"):
+            verb._restart("a", cluster)
+        assert worker.asked == []
+        cluster.set_target("a", TargetState.RUNNING)
+        verb._restart("a", cluster)
+    assert worker.asked[1:] == ["POST /connectors/a/restart"]
 
 
 class Leaving(httpx.MockTransport):

@@ -17,7 +17,7 @@ from connect_reconciler.backend.runtime import InProcessCluster
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import WriteRefused
-from connect_runtime.storage.snapshots import ConfigSnapshot, State
+from connect_runtime.storage.snapshots import ConfigSnapshot, State, TaskId
 from connect_specs.desired import OffsetEntry, RestTarget
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
@@ -154,10 +154,37 @@ def test_status_of_one_that_stopped(cluster: Cluster) -> None:
 def test_a_restart_needs_a_status(cluster: Cluster) -> None:
     cluster.create("a", SOURCE, STOPPED)
     wait_until(lambda: cluster.status("a"), what="a status")
-    cluster.restart("a")
+    cluster.restart("a", only_failed=True)
     with pytest.raises(RequestError) as refused:
-        cluster.restart("b")
+        cluster.restart("b", only_failed=True)
     assert refused.value.status == 404
+
+
+@pytest.mark.parametrize("through", ["in-process", "http"])
+def test_a_restart_is_of_all_that_runs_or_of_what_failed(through: str) -> None:
+    with rest_worker() as worker:
+        cluster: Cluster = InProcessCluster(worker.verbs, lambda: None)
+        if through == "http":
+            target = RestTarget("http://leader:8083")
+            cluster = HttpCluster(RestClient(target, transport=worker.transport))
+        cluster.create("a", {**SOURCE, "tasks.max": "1"}, RUNNING)
+
+        def runs() -> bool:
+            status = cluster.status("a")
+            tasks = () if status is None else tuple(status.tasks.values())
+            return bool(tasks) and all(task.state is State.RUNNING for task in tasks)
+
+        def attempt() -> int:
+            found = worker.connect.herder.view.assignments.tasks.get(TaskId("a", 0))
+            return 0 if found is None else found.attempt
+
+        wait_until(runs, what="its task to run")
+        first = attempt()
+        cluster.restart("a", only_failed=True)
+        assert attempt() == first
+        cluster.restart("a", only_failed=False)
+        wait_until(lambda: attempt() > first and runs(), what="its task to run anew")
+        cluster.close()
 
 
 def test_deleted_is_gone(cluster: Cluster) -> None:

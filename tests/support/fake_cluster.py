@@ -176,7 +176,7 @@ class FakeCluster:
         else:
             self._write(requests.target(self._snapshot(), TOPICS.config, name, target))
 
-    def restart(self, name: str) -> None:
+    def restart(self, name: str, *, only_failed: bool) -> None:
         self._known(name)
 
     def delete(self, name: str) -> None:

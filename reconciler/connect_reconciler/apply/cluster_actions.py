@@ -67,7 +67,7 @@ class ClusterActions:
                 self._set_target(name, TargetState.RUNNING)
             case act.Restart():
                 # Nothing shows whether a restart took place
-                self._ask(lambda: cluster.restart(name), lambda: False)
+                self._ask(lambda: cluster.restart(name, only_failed=True), lambda: False)
             case act.Delete():
                 self._end_tasks(name)
                 self._delete(name)

@@ -155,8 +155,9 @@ class HttpCluster:
     def set_target(self, name: str, target: TargetState) -> None:
         self._change("PUT", name, _VERBS[target])
 
-    def restart(self, name: str) -> None:
-        self._change("POST", name, "restart?includeTasks=true&onlyFailed=true")
+    def restart(self, name: str, *, only_failed: bool) -> None:
+        failed = "true" if only_failed else "false"
+        self._change("POST", name, f"restart?includeTasks=true&onlyFailed={failed}")
 
     def delete(self, name: str) -> None:
         self._change("DELETE", name, done=lambda: self._look(name) is None)

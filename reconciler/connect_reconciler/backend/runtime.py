@@ -246,8 +246,8 @@ class InProcessCluster:
             case TargetState.STOPPED:
                 self._verbs.stop(name)
 
-    def restart(self, name: str) -> None:
-        self._verbs.restart(name, include_tasks=True, only_failed=True)
+    def restart(self, name: str, *, only_failed: bool) -> None:
+        self._verbs.restart(name, include_tasks=True, only_failed=only_failed)
 
     def delete(self, name: str) -> None:
         self._verbs.delete(name)

@@ -35,6 +35,7 @@ Name = Annotated[
     typer.Argument(metavar="NAME", help="The connector's name.", autocompletion=connector_names),
 ]
 
+RESTARTED = "restarted"
 _STOP_S = 30.0
 _LOOK_EVERY_S = 0.1
 _STDIN = "-"
@@ -146,10 +147,11 @@ def act_on(
 def _report(name: str, done: str, *, runs: bool, as_json: bool) -> None:
     if as_json:
         result_json({"connector": name, "asked": done, "runtime_up": runs})
+    elif done == RESTARTED and not runs:
+        result(f"{name}: nothing runs, because no runtime is up")
     else:
-        result(
-            f"{name}: {done}{'' if runs else ' (no runtime is up: takes effect when one starts)'}"
-        )
+        later = "" if runs else " (no runtime is up: takes effect when one starts)"
+        result(f"{name}: {done}{later}")
 
 
 def _wait_until_stopped(cluster: Cluster, name: str) -> None:

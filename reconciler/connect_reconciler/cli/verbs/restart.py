@@ -1,4 +1,4 @@
-"""`connect restart`: one connector by its name, or with --failed what failed of this project.
+"""`connect restart`: one connector with its tasks, or with --failed what failed of this project.
 
 With --watch, pauses between restarts of a connector that fails again and again double, from a
 minute to an hour. One that stayed up for its last pause starts again with the shortest pause.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +18,7 @@ from connect_reconciler.cli.options import AsJson, Every, Excludes, Targets, sco
 from connect_reconciler.cli.output import progress, result, result_json, watch
 from connect_reconciler.cli.session import connector_names, invocation
 from connect_reconciler.cli.signals import may_change
-from connect_reconciler.cli.verbs.connector import act_on
+from connect_reconciler.cli.verbs.connector import RESTARTED, act_on
 from connect_specs.counting import listed
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
 
@@ -71,10 +72,10 @@ def restart(
     every: Every = "30s",
     as_json: AsJson = False,
 ) -> int:
-    """Restart what failed of a connector: the connector itself, its tasks, or both.
+    """Restart a connector and all its tasks.
 
-    With --failed, finds the failed connectors of the specs itself; paused and stopped ones are
-    left unchanged. Exit code 1 if one could not be restarted.
+    With --failed, finds the connectors of the specs that failed, and restarts what failed of them;
+    paused and stopped ones are left unchanged. Exit code 1 if one could not be restarted.
     """
     scope = scope_of(target, exclude)
     if failed and name is None:
@@ -86,8 +87,19 @@ def restart(
     if watch or not scope.whole:
         what = "--watch, --target and --exclude can only be used with --failed"
         raise Invalid(Diagnostic("usage", what, hint=_HINT))
-    act_on(context, name, "restarted", lambda c: c.restart(name), force=True, as_json=as_json)
+    act_on(context, name, RESTARTED, partial(_restart, name), force=True, as_json=as_json)
     return ExitCode.OK
+
+
+def _restart(name: str, cluster: Cluster) -> None:
+    from connect_runtime.storage.snapshots import State
+
+    status = cluster.status(name)
+    if status is not None and status.connector.state is State.STOPPED:
+        what = f"{name} is stopped: nothing of it runs that could be restarted"
+        hint = f"`connect resume {name}` starts it"
+        raise Failed(Diagnostic("restart.stopped", what, hint=hint))
+    cluster.restart(name, only_failed=False)
 
 
 def _restart_failed(
@@ -161,7 +173,7 @@ def _restart_if_failed(
         return
     may_change()
     try:
-        cluster.restart(name)
+        cluster.restart(name, only_failed=True)
     except Failed as error:
         found.refused[name] = covered(str(error), name)
     else:

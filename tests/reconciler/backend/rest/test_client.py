@@ -456,7 +456,7 @@ def test_a_success_that_is_not_connects_is_none(ask: Over) -> None:
         lambda: cluster.set_target("a", TargetState.STOPPED),
         lambda: cluster.set_target("a", TargetState.PAUSED),
         lambda: cluster.set_target("a", TargetState.RUNNING),
-        lambda: cluster.restart("a"),
+        lambda: cluster.restart("a", only_failed=True),
         lambda: cluster.delete("a"),
         lambda: cluster.alter_offsets("a", ()),
         lambda: cluster.reset_offsets("a"),
