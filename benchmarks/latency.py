@@ -20,6 +20,7 @@ from benchmarks.lives import start_many
 from benchmarks.topics import make_topic
 from benchmarks.worker import Worker, wait_for
 from benchmarks.workloads import SINK, SOURCE
+from connect_runtime.kafka_version import KAFKA_VERSION
 
 _RATE = 100
 _LINES = 3_000
@@ -67,7 +68,7 @@ def table(found: Latencies) -> tuple[str, bool]:
     lines = [
         "## Latency\n",
         f"{_RATE} lines a second, one by one, through a topic from a file to a file:\n",
-        "| what | unit | Apache 4.1.0 | connect | goal |",
+        f"| what | unit | Apache {KAFKA_VERSION} | connect | goal |",
         "| --- | --- | ---: | ---: | ---: |",
         *(
             f"| {what} | {unit} | {found['apache'][name]:.{_places(most)}f} "

@@ -11,6 +11,7 @@ from typing import Final
 from benchmarks import kafka_tools
 from benchmarks.comparison import Compared
 from benchmarks.stages import STAGES, Profile
+from connect_runtime.kafka_version import KAFKA_VERSION
 
 _SOAK: Final = "## Half an hour of faults"
 
@@ -20,8 +21,8 @@ def page(sections: Sequence[str]) -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     head = (
         "# Benchmarks\n\n"
-        "`make bench` writes this page. It runs Apache Kafka Connect 4.1.0 and connect on the same "
-        "embedded broker, with the same worker file and the same REST requests. "
+        f"`make bench` writes this page. It runs Apache Kafka Connect {KAFKA_VERSION} and connect "
+        "on the same embedded broker, with the same worker file and the same REST requests. "
         '`make bench ARGS="sink-json --rounds 3"` runs one part and writes nothing.\n\n'
         f"Machine: {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()}, "
         f"Python {platform.python_version()}."

@@ -15,10 +15,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from connect_reconciler.cli import entry
+from connect_runtime.kafka_version import KAFKA_VERSION
 from support.broker import BrokerAddress
 from support.serving import serving
 
-ABOUT = {"version": "4.1.0", "commit": "c", "kafka_cluster_id": "k"}
+ABOUT = {"version": KAFKA_VERSION, "commit": "c", "kafka_cluster_id": "k"}
 CONFIG = {"connector.class": "FileStreamSource", "topic": "t", "db.password": "hunter2"}
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} (rest|kafka) \S.*")
 
@@ -72,7 +73,7 @@ def test_every_exchange_is_told(
     text = "\n".join(lines)
     assert re.search(r"rest GET http://\S+/: 200 in \d+ ms, sent 0 bytes, got \d+ bytes", text)
     assert re.search(r"rest PUT http://\S+/config/validate: 404 in \d+ ms, sent \d+ bytes", text)
-    assert 'got: {"version":"4.1.0","commit":"c","kafka_cluster_id":"k"}' in text
+    assert f'got: {{"version":"{KAFKA_VERSION}","commit":"c","kafka_cluster_id":"k"}}' in text
     assert '"connector.class":"FileStreamSource","topic":"(1 characters)"' in text
 
 

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from connect_reconciler.cli import entry
 from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import State, Status, TaskId
 from connect_specs.names import ClusterTopics
@@ -226,7 +227,7 @@ def careless(config: dict[str, str]) -> Iterator[str]:
         "tasks": [],
     }
     answers = {
-        ("GET", "/"): {"version": "4.1.0", "commit": "c", "kafka_cluster_id": "k"},
+        ("GET", "/"): {"version": KAFKA_VERSION, "commit": "c", "kafka_cluster_id": "k"},
         ("GET", "/connector-plugins"): [],
         ("GET", "/connectors"): {"a": {"info": info, "status": status}},
         ("GET", "/connectors/a"): info,

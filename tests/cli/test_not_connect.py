@@ -13,9 +13,10 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from connect_reconciler.cli import entry
+from connect_runtime.kafka_version import KAFKA_VERSION
 from support.serving import serving
 
-ABOUT = {"version": "4.1.0", "commit": "c", "kafka_cluster_id": "k"}
+ABOUT = {"version": KAFKA_VERSION, "commit": "c", "kafka_cluster_id": "k"}
 LOGIN = "<html><head><title>Sign in</title><script>x()</script></head><body>Login</body></html>"
 
 Other = tuple[str, str, str, list[str], bool]

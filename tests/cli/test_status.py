@@ -19,6 +19,7 @@ from starlette.routing import Route
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import Owned
+from connect_runtime.kafka_version import KAFKA_VERSION
 from support.command import CONNECT, Command
 from support.serving import serving
 
@@ -60,7 +61,9 @@ def worker(connectors: dict[str, dict[str, Any]]) -> Iterator[str]:
     async def answer(request: Request) -> Response:
         match request.url.path.strip("/").split("/"):
             case [""]:
-                return JSONResponse({"version": "4.1.0", "commit": "c", "kafka_cluster_id": "k"})
+                return JSONResponse(
+                    {"version": KAFKA_VERSION, "commit": "c", "kafka_cluster_id": "k"}
+                )
             case ["connectors"]:
                 asked = request.query_params.getlist("expand")
                 found = {n: {k: each[k] for k in asked} for n, each in connectors.items()}

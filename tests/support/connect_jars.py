@@ -9,6 +9,7 @@ from pathlib import Path
 
 from connect_runtime.kafka import jars
 from connect_runtime.kafka.jars import Jar
+from connect_runtime.kafka_version import KAFKA_VERSION
 
 VERSIONS = ("3.6.2", "4.3.0")
 DEBEZIUM_VERSION = "3.4.3.Final"
@@ -18,7 +19,7 @@ _SUMS = Path(__file__).with_name("connect-jars.sha256")
 
 def worker_classpath(version: str) -> str:
     """Java's class path of that version's worker, fetched first if need be."""
-    if version == jars.KAFKA_VERSION:
+    if version == KAFKA_VERSION:
         return jars.classpath("connect")
     return f"{_folder(f'connect-{version}')}{os.sep}*"
 

@@ -18,6 +18,7 @@ import httpx
 import orjson
 
 from connect_reconciler.model.live import Feature, knows
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
 from support.dooming import Doom
@@ -55,7 +56,7 @@ class FakeWorker:
     worker answers with 503, by their number among all `changes`, and whether they were done all the
     same. The first `silent` connectors have no status until statuses alone are asked for."""
 
-    version: str = "4.1.0"
+    version: str = KAFKA_VERSION
     busy: bool = False
     lag: int = 0
     connectors: dict[str, Stored] = field(default_factory=dict)

@@ -27,8 +27,8 @@ from connect_runtime.api import (
 from connect_runtime.api.java_text import java_text
 from connect_runtime.api.java_text_columns import java_texts
 from connect_runtime.api.java_utf8 import Utf8Column
-from connect_runtime.connectors.built_in import VERSION
 from connect_runtime.connectors.console import Output, standard_output
+from connect_runtime.kafka_version import KAFKA_VERSION
 
 CONFIG = ConfigDef().define(
     "file",
@@ -46,7 +46,7 @@ class FileStreamSinkConnector(SinkConnector):
     """Runs as many tasks as `tasks.max`, all appending to the same file."""
 
     def version(self) -> str:
-        return VERSION
+        return KAFKA_VERSION
 
     def config(self) -> ConfigDef:
         return CONFIG
@@ -84,7 +84,7 @@ class FileStreamSinkTask(SinkTask):
         self._file: BinaryIO | Output | None = None
 
     def version(self) -> str:
-        return VERSION
+        return KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
         name = props.get("file")

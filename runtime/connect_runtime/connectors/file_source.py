@@ -38,8 +38,8 @@ from connect_runtime.api import (
     SourceTask,
 )
 from connect_runtime.api.java_utf8 import java_utf8
-from connect_runtime.connectors.built_in import VERSION
 from connect_runtime.connectors.console import standard_input
+from connect_runtime.kafka_version import KAFKA_VERSION
 
 CONFIG = (
     ConfigDef()
@@ -87,7 +87,7 @@ class FileStreamSourceConnector(SourceConnector):
     """Runs one task, whatever `tasks.max` says: there is one file."""
 
     def version(self) -> str:
-        return VERSION
+        return KAFKA_VERSION
 
     def config(self) -> ConfigDef:
         return CONFIG
@@ -164,7 +164,7 @@ class FileStreamSourceTask(SourceTask):
         self._at_end = False
 
     def version(self) -> str:
-        return VERSION
+        return KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
         config = CONFIG.parse(props)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from connect_runtime.api import Converter, HeaderConverter, Read, Schema, Write
-from connect_runtime.connectors.built_in import VERSION
+from connect_runtime.kafka_version import KAFKA_VERSION
 
 
 class AnyPartConverter(Converter, HeaderConverter):
@@ -22,7 +22,7 @@ class AnyPartConverter(Converter, HeaderConverter):
     def configure(self, options: Mapping[str, str], *, is_key: bool = False) -> None: ...
 
     def version(self) -> str:
-        return VERSION
+        return KAFKA_VERSION
 
     @property
     def ignores_context(self) -> bool:

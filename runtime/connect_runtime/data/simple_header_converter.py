@@ -7,9 +7,9 @@ from typing import Any
 
 from connect_runtime.api import BYTES, ConfigDef, HeaderConverter, Schema
 from connect_runtime.api.java_utf8 import java_utf8
-from connect_runtime.connectors.built_in import VERSION
 from connect_runtime.data.literal_text import literal_text
 from connect_runtime.data.literals import parse_literal
+from connect_runtime.kafka_version import KAFKA_VERSION
 
 CONFIG = ConfigDef()
 
@@ -18,7 +18,7 @@ class SimpleHeaderConverter(HeaderConverter):
     """Writes any value as text, and reads texts as what they look like."""
 
     def version(self) -> str:
-        return VERSION
+        return KAFKA_VERSION
 
     def config(self) -> ConfigDef:
         return CONFIG

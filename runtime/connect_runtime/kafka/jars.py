@@ -23,10 +23,9 @@ from typing import Literal, get_args
 from xml.sax.saxutils import quoteattr
 
 from connect_runtime.kafka.java import NO_JAVA_HINT, find_java
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from connect_specs.diagnostics_text import render_diagnostics
-
-KAFKA_VERSION = "4.1.0"
 
 JarSet = Literal["broker", "connect", "tools"]
 

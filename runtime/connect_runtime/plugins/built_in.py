@@ -1,14 +1,17 @@
-"""Lists the built-in plugins: Apache's class names, and where our classes are."""
+"""Lists the built-in plugins: Apache's class names, where our classes are, and their versions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
+from connect_runtime.kafka_version import KAFKA_VERSION
+
 _JAVA: Final = "org.apache.kafka.connect"
 _SINK: Final = "connect_runtime.connectors.file_sink"
 _SOURCE: Final = "connect_runtime.connectors.file_source"
 _DATA: Final = "connect_runtime.data"
+_OWN_VERSION: Final = "0.1.0"
 
 CONNECTORS: Final[Mapping[str, str]] = {
     f"{_JAVA}.file.FileStreamSinkConnector": f"{_SINK}:FileStreamSinkConnector",
@@ -72,3 +75,9 @@ PREDICATES: Final[Mapping[str, str]] = {
     f"{_JAVA}.transforms.predicates.{name}": f"{_OURS}.predicates:{name}"
     for name in ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
 }
+
+
+def version_of(java_class: str) -> str:
+    """Returns the version that a built-in shows: Kafka's, if it stands for a class of Kafka's, so
+    that configs that name that version are valid; else the distribution's own."""
+    return KAFKA_VERSION if java_class.startswith("org.apache.kafka.") else _OWN_VERSION

@@ -29,7 +29,6 @@ from connect_runtime.api import (
     SourceTask,
     Transformation,
 )
-from connect_runtime.connectors.built_in import version_of
 from connect_runtime.plugins import built_in
 from connect_runtime.plugins.loading import Loading
 from connect_runtime.plugins.modules import (
@@ -254,7 +253,7 @@ def load_built_in() -> None:
 def _built_in(name: str, paths: Mapping[str, str], kind: _KindOf) -> tuple[Plugin, ...]:
     """Finds a built-in by its full name, without looking at other installed plugins."""
     path = paths.get(name)
-    return () if path is None else (_plugin(_load(path), name, kind, version_of(name)),)
+    return () if path is None else (_plugin(_load(path), name, kind, built_in.version_of(name)),)
 
 
 @cache
@@ -268,7 +267,9 @@ def _built_in_of(group: _Group) -> tuple[Plugin, ...]:
 
 
 def _all_built_in(paths: Mapping[str, str], kind: _KindOf) -> tuple[Plugin, ...]:
-    return tuple(_plugin(_load(path), java, kind, version_of(java)) for java, path in paths.items())
+    return tuple(
+        _plugin(_load(path), java, kind, built_in.version_of(java)) for java, path in paths.items()
+    )
 
 
 def _exact(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:

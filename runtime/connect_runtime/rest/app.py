@@ -24,6 +24,7 @@ from starlette.types import ASGIApp
 
 from connect_runtime.herder.errors import REFUSAL_HEADER, NotLeader, RequestError, WouldWait
 from connect_runtime.herder.verbs import Verbs
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.metrics.exposition import CONTENT_TYPE
 from connect_runtime.rest import jetty, openapi, wire
 from connect_runtime.rest.access import guarded
@@ -43,9 +44,6 @@ from connect_specs.diagnostics import ConnectError
 _log = logging.getLogger(__name__)
 
 Routes = Mapping[tuple[str, str], Resource]
-
-# The version of Connect whose API this is; clients use it to choose requests.
-API_VERSION: Final = "4.1.0"
 
 _PHRASES: Final = {
     404: "Not Found",
@@ -104,7 +102,7 @@ def create_app(
 
     resources: dict[tuple[str, str], Resource] = {
         ("GET", "/"): lambda call: Reply(
-            200, {"version": API_VERSION, "commit": commit, "kafka_cluster_id": cluster_id()}
+            200, {"version": KAFKA_VERSION, "commit": commit, "kafka_cluster_id": cluster_id()}
         ),
         ("GET", "/health"): lambda call: _health(verbs()),
         ("GET", "/runtime"): lambda call: Reply(200, wire.runtime_json(started().runtime())),
@@ -118,7 +116,7 @@ def create_app(
         resources = {**admin}
     elif serves is Served.ALL:
         resources |= admin
-    described = openapi.document([*resources, ("GET", openapi.PATH)], API_VERSION)
+    described = openapi.document([*resources, ("GET", openapi.PATH)], KAFKA_VERSION)
     resources["GET", openapi.PATH] = lambda call: Reply(200, described)
     is_regular = serves is not Served.ADMIN
     forwards = Forwarding if is_regular else AdminForwarding

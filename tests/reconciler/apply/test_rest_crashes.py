@@ -24,6 +24,7 @@ from connect_reconciler.model.ledger import AppliedPin, Renaming, carried
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.names import ClusterTopics
@@ -157,10 +158,10 @@ OLD = ("config and pin", "pin and pause", *(label for label in SINK if label[:3]
 
 # An apply for each request of each change: once more for the rest would take ten seconds
 CASES = [
-    *(("Sink", label, "4.1.0", False) for label in SINK),
-    *(("Source", label, "4.1.0", False) for label in MOVING),
+    *(("Sink", label, KAFKA_VERSION, False) for label in SINK),
+    *(("Source", label, KAFKA_VERSION, False) for label in MOVING),
     *(
-        pytest.param("Sink", label, "4.1.0", True, marks=pytest.mark.long)
+        pytest.param("Sink", label, KAFKA_VERSION, True, marks=pytest.mark.long)
         for label in (*MOVING, "resume of a pin")
     ),
     *(pytest.param("Sink", label, "3.6.2", False, marks=pytest.mark.long) for label in OLD),
@@ -289,7 +290,7 @@ def test_killed_after_any_request_it_converges(
 @pytest.mark.parametrize("busy", [False, True], ids=["quiet", "busy"])
 def test_a_stop_by_hand_is_told_from_a_resume_that_never_came(busy: bool) -> None:
     """By the offsets, which moved if it went on; where they did not, the plan says that."""
-    alone, desired = begun(SINK["config and pin"], "Sink", "4.1.0", busy=busy)
+    alone, desired = begun(SINK["config and pin"], "Sink", KAFKA_VERSION, busy=busy)
     assert alone.apply(desired).exit_code == 0
     alone.worker.connectors["a"].target = STOPPED
     plan = alone.plan(desired)
@@ -300,7 +301,7 @@ def test_a_stop_by_hand_is_told_from_a_resume_that_never_came(busy: bool) -> Non
 @pytest.mark.parametrize("label", SINK)
 def test_a_worker_that_follows_its_leader_late_is_waited_for(label: str) -> None:
     """What was just written is not judged by what a worker said before it."""
-    alone, desired = begun(SINK[label], "Sink", "4.1.0", busy=False)
+    alone, desired = begun(SINK[label], "Sink", KAFKA_VERSION, busy=False)
     alone.worker.lag = 4
     report = alone.apply(desired)
     assert report.exit_code == 0, report
@@ -314,10 +315,10 @@ def test_a_load_balancer_that_turns_away_any_request_ends_no_apply(
     label: str, passed: bool
 ) -> None:
     """The trap: one 503 ends the whole apply. What was done counts, the rest is asked once more."""
-    alone, desired = begun(SINK[label], "Sink", "4.1.0", busy=False)
+    alone, desired = begun(SINK[label], "Sink", KAFKA_VERSION, busy=False)
     assert alone.apply(desired).exit_code == 0
     for at in range(1, len(alone.worker.asked) + 1):
-        again, desired = begun(SINK[label], "Sink", "4.1.0", busy=False)
+        again, desired = begun(SINK[label], "Sink", KAFKA_VERSION, busy=False)
         again.worker.away = {again.worker.changes + at: passed}
         report = again.apply(desired)
         assert report.exit_code == 0, (at, again.worker.asked, report)
@@ -326,7 +327,7 @@ def test_a_load_balancer_that_turns_away_any_request_ends_no_apply(
 
 def test_an_apply_whose_update_creates_fails() -> None:
     """Someone deletes it between the read and the write: it must not come back unsaid."""
-    before, desired = begun(SINK["config"], "Sink", "4.1.0", busy=False)
+    before, desired = begun(SINK["config"], "Sink", KAFKA_VERSION, busy=False)
     assert names(before.plan(desired)) == ["UpdateConfig a"]
     alone = Alone(Deleting(connectors=before.worker.connectors))
     report = alone.apply(desired)
@@ -336,7 +337,7 @@ def test_an_apply_whose_update_creates_fails() -> None:
     assert "PUT http://connect.test/connectors/a/config answered 201 Created" in result.detail
 
 
-@pytest.mark.parametrize("version", ["4.1.0", "3.7.2"])
+@pytest.mark.parametrize("version", [KAFKA_VERSION, "3.7.2"])
 def test_a_delete_that_was_killed_is_taken_back(version: str) -> None:
     """A spec that is back finds a connector that only the delete has stopped."""
     back, change = desired_of(spec("a", "Sink")), SINK["delete"]

@@ -20,6 +20,7 @@ from connect_reconciler.backend.rest_only import RestOnlyBackend
 from connect_reconciler.backend.runtime import RuntimeBackend
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 from connect_specs.names import ClusterTopics
@@ -67,7 +68,7 @@ class Compared:
         self.count += 1
         if self.errors:
             raise self.errors.pop(0)
-        return RestSide("K", {}, "4.1.0")
+        return RestSide("K", {}, KAFKA_VERSION)
 
 
 class Logs:
@@ -88,7 +89,7 @@ def test_an_apply_compares_rest_with_topics_once(monkeypatch: pytest.MonkeyPatch
     compared = Compared(monkeypatch)
     opened = backend(TARGET, KAFKA)
     assert isinstance(opened, ConnectBackend)
-    assert seen_and_opened(opened).version == "4.1.0"
+    assert seen_and_opened(opened).version == KAFKA_VERSION
     assert compared.count == 1
 
 
@@ -126,7 +127,7 @@ def test_an_open_apply_needs_the_answer_again(monkeypatch: pytest.MonkeyPatch) -
     with ExitStack() as stack:
         opened._cluster_to_change(NOTHING, Logs(), stack, silently)  # type: ignore[arg-type]
         compared.errors = [silent]
-        assert look().version == "4.1.0"
+        assert look().version == KAFKA_VERSION
         compared.errors = [silent, silent]
         with pytest.raises(Unreachable):
             look()

@@ -11,6 +11,7 @@ from connect_reconciler.backend.connect import ConfirmedCluster, NotArrived
 from connect_reconciler.backend.port import Found
 from connect_reconciler.backend.rest.client import RestClient
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import RestTarget
 from connect_specs.states import TargetState
 
@@ -35,7 +36,7 @@ class Topic:
 def cluster(topic: Topic, status: int = 204) -> ConfirmedCluster:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/":
-            about = {"version": "4.1.0", "commit": "c", "kafka_cluster_id": "K"}
+            about = {"version": KAFKA_VERSION, "commit": "c", "kafka_cluster_id": "K"}
             return httpx.Response(200, json=about)
         if status == 404:
             return httpx.Response(404, json={"error_code": 404, "message": "not found"})

@@ -18,6 +18,7 @@ from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.lease import LeaseRefused
 from connect_reconciler.backend.runtime import InProcessCluster
 from connect_runtime.kafka.election import Election
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Project, RestTarget
 from connect_specs.diagnostics import Unreachable
 from connect_specs.names import ClusterTopics
@@ -123,7 +124,7 @@ def test_a_leader_that_does_not_answer_is_named(
 
 def test_a_cluster_of_apaches_is_asked_over_rest(client: dict[str, str], unique: str) -> None:
     async def answer(request: Request) -> JSONResponse:
-        return JSONResponse({"version": "4.1.0", "commit": "c", "kafka_cluster_id": "k"})
+        return JSONResponse({"version": KAFKA_VERSION, "commit": "c", "kafka_cluster_id": "k"})
 
     with serving(Starlette(routes=[Route("/", answer)])) as address:
         project = project_of(client, unique, RestTarget(f"http://{address}"))

@@ -21,6 +21,7 @@ from connect_reconciler.doctor.checks import (
 )
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, InstanceStatus
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import (
@@ -50,7 +51,7 @@ TOPICS = TopicsSide(
     places=PLACES,
 )
 REST = RestSide(
-    version="4.1.0",
+    version=KAFKA_VERSION,
     cluster_id="k",
     infos={"a": ConnectorInfo("a", CONFIG, (), "source")},
     statuses={"a": ConnectorStatus("a", InstanceStatus(State.STOPPED, "w"), {}, "source")},

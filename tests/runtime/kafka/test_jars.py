@@ -10,6 +10,7 @@ import pytest
 
 from connect_runtime.kafka import jars
 from connect_runtime.kafka.jars import JarsError, jars_folder, read_list
+from connect_runtime.kafka_version import KAFKA_VERSION
 
 _SMALL = "org.jspecify:jspecify:1.0.0"
 _SMALL_JAR = "jspecify-1.0.0.jar"
@@ -33,7 +34,7 @@ def test_the_list_has_each_jar_once_and_one_kafka_version() -> None:
     every = [jar for jar_set in get_args(jars.JarSet) for jar in read_list(jar_set)]
     assert len({jar.file_name for jar in every}) == len(every)
     kafka = {jar.version for jar in every if jar.organisation == "org.apache.kafka"}
-    assert kafka == {jars.KAFKA_VERSION}
+    assert kafka == {KAFKA_VERSION}
 
 
 def test_fetches_once_then_reads_nothing_again(
@@ -54,7 +55,7 @@ def test_a_download_with_another_sum_is_refused(one_jar: Path) -> None:
     one_jar.write_text(f"{'0' * 64}  broker  {_SMALL}\n")
     with pytest.raises(JarsError, match=_SMALL_JAR):
         jars_folder("broker")
-    left = jars.cache_folder() / f"kafka-{jars.KAFKA_VERSION}" / "broker"
+    left = jars.cache_folder() / f"kafka-{KAFKA_VERSION}" / "broker"
     assert list(left.iterdir()) == []
 
 

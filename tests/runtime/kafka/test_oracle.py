@@ -2,6 +2,7 @@
 
 import pytest
 
+from connect_runtime.kafka_version import KAFKA_VERSION
 from support import http
 from support.broker import BrokerAddress
 from support.oracle import Oracle
@@ -12,7 +13,7 @@ def test_the_oracle_is_the_pinned_connect_on_the_tests_kafka(
     oracle: Oracle, broker: BrokerAddress
 ) -> None:
     root = http.get(oracle.url).json()
-    assert root["version"] == "4.1.0"
+    assert root["version"] == KAFKA_VERSION
     assert root["kafka_cluster_id"] == broker.cluster_id
     plugins = {plugin["class"] for plugin in http.get(f"{oracle.url}/connector-plugins").json()}
     assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in plugins

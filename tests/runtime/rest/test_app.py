@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.rest import jetty
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.exchange import error_reply
@@ -516,10 +517,10 @@ def test_a_worker_property_turns_metrics_off() -> None:
 
 def test_built_ins_have_the_version_of_kafka(client: Client) -> None:
     path = "/connector-plugins/FileStreamSource/config?version="
-    assert client("GET", f"{path}4.1.0").status_code == 200
+    assert client("GET", f"{path}{KAFKA_VERSION}").status_code == 200
     assert client("GET", f"{path}0.1.0").status_code == 400
     listed = client("GET", "/connector-plugins?connectorsOnly=false").json()
     versions = {each["class"]: each["version"] for each in listed}
     kafka = {v for name, v in versions.items() if name.startswith("org.apache.kafka.")}
-    assert kafka == {"4.1.0"}
-    assert versions["io.debezium.transforms.ExtractNewRecordState"] != "4.1.0"
+    assert kafka == {KAFKA_VERSION}
+    assert versions["io.debezium.transforms.ExtractNewRecordState"] != KAFKA_VERSION

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.kafka_version import KAFKA_VERSION
 from runtime.rest.client import SOURCE, client_of, error, running_source
 
 TASK = {"connector": "fs", "task": 0}
@@ -25,7 +26,13 @@ RUNNING = {"state": "RUNNING", "worker_id": "127.0.0.1:8083", "version": "1.0"}
 STATUS = {"name": "fs", "connector": RUNNING, "tasks": [{"id": 0, **RUNNING}], "type": "source"}
 
 ANSWERS: list[tuple[str, str, Any, int, Any]] = [
-    ("GET", "/", None, 200, {"version": "4.1.0", "commit": "abc", "kafka_cluster_id": "kafka-1"}),
+    (
+        "GET",
+        "/",
+        None,
+        200,
+        {"version": KAFKA_VERSION, "commit": "abc", "kafka_cluster_id": "kafka-1"},
+    ),
     ("GET", "/connectors", None, 200, ["fs"]),
     ("GET", "/connectors/", None, 200, ["fs"]),
     ("GET", "/connectors?expand=info", None, 200, {"fs": {"info": SOURCE_INFO}}),

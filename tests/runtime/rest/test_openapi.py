@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi import checks
 
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.rest import openapi
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.plugins import ConnectorPlugins
@@ -39,14 +40,14 @@ HELD = [
 DESCRIBED = [
     found.ok()
     for found in schemathesis.openapi.from_dict(
-        openapi.document(openapi.OPERATIONS, "4.1.0")
+        openapi.document(openapi.OPERATIONS, KAFKA_VERSION)
     ).get_all_operations()
 ]
 UNEXPECTED = "the worker's log says where"
 
 
 def test_docs_have_the_document() -> None:
-    document = openapi.document(openapi.OPERATIONS, "4.1.0")
+    document = openapi.document(openapi.OPERATIONS, KAFKA_VERSION)
     if os.environ.get("CONNECT_WRITE_PAGES"):
         PAGE.write_text(json.dumps(document, indent=1) + "\n")
     assert json.loads(PAGE.read_text()) == document
@@ -54,7 +55,7 @@ def test_docs_have_the_document() -> None:
 
 def test_every_route_is_described_and_nothing_else(client: httpx.Client) -> None:
     served = client.get("/openapi.json").json()
-    assert served == openapi.document(openapi.OPERATIONS, "4.1.0")
+    assert served == openapi.document(openapi.OPERATIONS, KAFKA_VERSION)
     with pytest.raises(KeyError):
         openapi.document([("GET", "/new")], "1")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.spark.messages import launch_json
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended
@@ -44,7 +45,7 @@ def test_lines_offsets_and_status(cluster: Any, topic: Callable[[int], str], sou
     status = cluster.wait_for_state(TASK, "RUNNING")
     assert status == {
         "state": "RUNNING", "trace": None, "worker_id": "host:8083", "generation": 7,
-        "version": "4.1.0", "attempt": 1,
+        "version": KAFKA_VERSION, "attempt": 1,
     }  # fmt: skip
     key = f'["src",{{"filename":"{source}"}}]'
     assert cluster.newest(cluster.topics.offsets) == {key: {"position": 70}}

@@ -15,6 +15,7 @@ from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Desired, DesiredConnector, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
@@ -39,7 +40,7 @@ def observed(*states: str, config: Mapping[str, str] = CONFIG) -> Live:
         query = request.url.query.decode()
         match request.url.path:
             case "/":
-                found: object = {"version": "4.1.0", "commit": "x", "kafka_cluster_id": "c"}
+                found: object = {"version": KAFKA_VERSION, "commit": "x", "kafka_cluster_id": "c"}
             case "/connectors" if query:
                 found = {"a": {"info": info, "status": status()}}
             case "/connectors":

@@ -13,6 +13,7 @@ from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.render.effects import move_text
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
@@ -36,7 +37,7 @@ def codes(plan: Plan) -> list[str]:
 
 
 def there(
-    target: TargetState = RUNNING, owned: Owned | None = None, version: str = "4.1.0"
+    target: TargetState = RUNNING, owned: Owned | None = None, version: str = KAFKA_VERSION
 ) -> Live:
     at = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 10})
     return Live(
