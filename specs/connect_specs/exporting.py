@@ -18,7 +18,6 @@ from connect_specs.writing import in_reading_order, json_text, map_lines, scalar
 
 ExportFormat: TypeAlias = Literal["json", "properties", "strimzi"]
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
-StrimziVersion: TypeAlias = Literal["v1", "v1beta2"]
 ENDINGS: Mapping[ExportFormat, str] = {
     "json": ".json",
     "properties": ".properties",
@@ -35,24 +34,16 @@ _PROPERTY_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 def export_text(
-    connector: DesiredConnector,
-    written: ExportFormat,
-    *,
-    strimzi_cluster: str | None = None,
-    strimzi_version: StrimziVersion = "v1",
+    connector: DesiredConnector, written: ExportFormat, *, strimzi_cluster: str | None = None
 ) -> str:
-    """Returns the connector in that format. Raises Invalid for what the format cannot express.
-
-    `strimzi_cluster` is the KafkaConnect resource that a KafkaConnector belongs to, and
-    `strimzi_version` the version of Strimzi's API.
-    """
+    """Returns the connector in that format. Raises Invalid for what the format cannot express."""
     match written:
         case "json":
             return _json_document(connector)
         case "properties":
             return _properties_text(connector)
         case "strimzi":
-            return _strimzi_text(connector, strimzi_cluster, strimzi_version)
+            return _strimzi_text(connector, strimzi_cluster)
         case _:
             assert_never(written)
 
@@ -103,11 +94,11 @@ def _property(text: str, is_key: bool) -> str:
     return "".join(parts)
 
 
-def _strimzi_text(connector: DesiredConnector, cluster: str | None, version: StrimziVersion) -> str:
+def _strimzi_text(connector: DesiredConnector, cluster: str | None) -> str:
     problems = tuple(_not_for_strimzi(connector))
     if problems:
         raise Invalid(*problems)
-    return "".join(f"{line}\n" for line in _strimzi_lines(connector, cluster, version))
+    return "".join(f"{line}\n" for line in _strimzi_lines(connector, cluster))
 
 
 def _not_for_strimzi(connector: DesiredConnector) -> Iterator[Diagnostic]:
@@ -121,10 +112,8 @@ def _not_for_strimzi(connector: DesiredConnector) -> Iterator[Diagnostic]:
         yield Diagnostic("export.strimzi-tasks", what, name, hint="write a whole number")
 
 
-def _strimzi_lines(
-    connector: DesiredConnector, cluster: str | None, version: StrimziVersion
-) -> Iterator[str]:
-    yield f"apiVersion: kafka.strimzi.io/{version}"
+def _strimzi_lines(connector: DesiredConnector, cluster: str | None) -> Iterator[str]:
+    yield "apiVersion: kafka.strimzi.io/v1beta2"
     yield "kind: KafkaConnector"
     yield "metadata:"
     yield f"  name: {scalar(connector.name)}"

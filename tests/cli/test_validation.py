@@ -128,3 +128,33 @@ def test_a_class_of_a_module_that_is_not_listed_is_an_error_with_the_line_to_add
     assert (listed.returncode, listed.stderr) == (0, "")
     assert (package / "lines.ran").exists()
     assert project("plan").returncode in (0, 4)
+
+
+def test_a_class_that_fails_when_it_is_asked_is_an_error_of_its_connector(
+    project: Command, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: it ends the command as a bug of connect, also for a plan of other connectors."""
+    module = f"acme_{unique.replace('-', '_')}"
+    (project.folder / f"{module}.py").write_text(
+        "from connect_runtime.connectors.file_source import FileStreamSourceConnector\n"
+        "class Lines(FileStreamSourceConnector):\n"
+        "    def config(self): raise RuntimeError('no keys today')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(project.folder))
+    written = (project.folder / "connect.yaml").read_text()
+    listed = f'cluster: {{worker: {{plugin.modules: "{module}"}}, '
+    project.write("connect.yaml", written.replace("cluster: {", listed))
+    spec = f"name: lines\nconfig: {{connector.class: '{module}:Lines', topic: t}}\n"
+    project.write("connectors/lines.yaml", spec)
+    spec = "name: other\nconfig: {connector.class: FileStreamSource, topic: t, file: /f}\n"
+    project.write("connectors/other.yaml", spec)
+    for verb in ("validate", "plan"):
+        refused = project(verb)
+        assert refused.returncode == 2
+        text = refused.stdout + refused.stderr
+        assert text.count("error[") == 1
+        assert f"error[config.refused]: connectors/lines.yaml:2:10: lines: {module}:Lines" in text
+        assert "config() raised RuntimeError: no keys today" in text
+    other = project("plan", "--target", "other")
+    assert other.returncode == 0, other.stdout + other.stderr
+    assert "1 to create" in other.stdout

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from connect_specs.desired import OffsetEntry, Pin
 from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
 from support import http
@@ -93,23 +92,3 @@ def test_a_sink_takes_its_groups_offsets_along(
     )
     assert after.read_text().splitlines() == [str(n) for n in range(10, 15)]
     assert Ends(kafka).committed(f"connect-{old}", unique) == 0
-
-
-def test_a_source_that_was_stopped_by_hand_is_renamed(
-    project: RestProject, oracle: Oracle, unique: str, tmp_path: Path
-) -> None:
-    """The trap: workers that are asked to stop it once more answer each further change of its
-    offsets with 500, so that both names stay stopped."""
-    old, new, file = f"{unique}-old", f"{unique}-new", tmp_path / "in"
-    kept = Pin("p", (OffsetEntry({"filename": str(file)}, {"position": 5}),))
-    stopped, url = TargetState.STOPPED, f"{oracle.url}/connectors/{old}"
-    project.want(replace(source(old, file, unique), state=stopped))
-    project.settle()
-    assert http.put(f"{url}/stop").status_code == 204
-    project.want(replace(source(old, file, unique), state=stopped, pin=kept))
-    project.settle()
-    project.specs = {}
-    project.want(replace(source(new, file, unique), state=stopped, renamed_from=old))
-    project.settle()
-    assert list(offsets(oracle, new).values()) == [{"position": 5}]
-    assert http.get(url).status_code == 404

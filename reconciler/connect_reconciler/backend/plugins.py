@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.shapes import Expected
 from connect_runtime.api import ConnectorError
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.calls import Exits, SharedCalls, TakesTooLong
+from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.plugins import OTHER_KINDS, keys_json, plugins_json
@@ -39,6 +40,10 @@ Json: TypeAlias = Mapping[str, Any]
 
 _VALIDATED = Expected((200,), lambda body: shapes.maps(shapes.a_map(body)["configs"]))
 T = TypeVar("T")
+# Large packages take seconds on a busy machine
+_IMPORT_S: Final = 60.0
+_NO_PLUGINS: Final = PluginSet()
+_imports: Final = SharedCalls[registry.Plugin | None](_IMPORT_S)
 
 
 class PluginSource(Protocol):
@@ -60,6 +65,7 @@ class KeyProblem:
     key: str
     error: str
     recommended: tuple[str, ...] = ()
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +113,20 @@ class InstalledPlugins:
     def keys(self, name: str) -> Sequence[Json] | None:
         try:
             return keys_json(name)
-        except RequestError:
+        except RequestError as error:
+            if error.refusal is Refusal.PLUGIN_FAILED:
+                raise
             return None
 
 
-def locked(source: PluginSource, desired: Desired) -> PluginSet:
-    """What a lock holds: all connectors, and the other plugins that the specs name."""
+def locked(
+    source: PluginSource,
+    desired: Desired,
+    old: PluginSet = _NO_PLUGINS,
+    warn: Callable[[str], None] = lambda text: None,
+) -> PluginSet:
+    """What a lock holds: all connectors, and the other plugins that the specs name. Of one that
+    does not tell its keys, what the `old` lock holds; `warn` gets a text about it."""
     listed = _listed(source)
     wanted = [plugin for plugin in listed.plugins if plugin.type in CONNECTORS]
     for spec in desired.connectors.values():
@@ -120,7 +134,16 @@ def locked(source: PluginSource, desired: Desired) -> PluginSet:
             plugin = listed.find(part.name, part.types)
             if plugin is not None and plugin not in wanted:
                 wanted.append(plugin)
-    return PluginSet(tuple(_with_keys(plugin, source) for plugin in wanted))
+    found: list[PluginDefinition] = []
+    for plugin in wanted:
+        try:
+            found.append(_with_keys(plugin, source))
+        except RequestError as error:
+            kept = [each for each in old.plugins if each.class_name == plugin.class_name]
+            found += kept
+            end = "the lock keeps what it has" if kept else "it is not locked"
+            warn(f"{plugin.class_name} does not tell its keys, so {end}: {error.message}")
+    return PluginSet(tuple(found))
 
 
 def _listed(source: PluginSource) -> PluginSet:
@@ -145,6 +168,14 @@ def definition_of(
 def _with_keys(plugin: PluginDefinition, source: PluginSource) -> PluginDefinition:
     keys = source.keys(plugin.class_name) or ()
     return definition_of(plugin.class_name, plugin.type, plugin.version, keys)
+
+
+def _with_keys_or_none(plugin: PluginDefinition, source: PluginSource) -> PluginDefinition | None:
+    """None if the plugin does not tell its keys, which says nothing of the others."""
+    try:
+        return _with_keys(plugin, source)
+    except RequestError:
+        return None
 
 
 def _key(found: Json) -> KeyDefinition:
@@ -175,10 +206,14 @@ class InstalledDefinitions:
     """Implements `Definitions` with the plugins of this installation."""
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        plugin = _installed(name, types)
+        """None also of one that does not tell its keys."""
+        plugin = installed(name, types)
         if plugin is None:
             return None
-        keys = keys_json(plugin.class_name)
+        try:
+            keys = keys_json(plugin.class_name)
+        except RequestError:
+            return None
         return definition_of(plugin.class_name, plugin.kind, plugin.version, keys)
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
@@ -187,25 +222,40 @@ class InstalledDefinitions:
         )
 
 
-def _installed(name: str, types: tuple[str, ...]) -> registry.Plugin | None:
-    for kind in OTHER_KINDS:
-        if kind in types:
-            return choose(kind, "plugin", name).plugin
+def installed(name: str, types: tuple[str, ...]) -> registry.Plugin | None:
+    """Returns the plugin of this installation; None if there is none that can be used."""
     try:
-        plugin = registry.connector(name)
-    except ConnectorError:
+        return _imported(name, types)
+    except (ConnectorError, TakesTooLong, Exits):
         return None
-    return plugin if plugin.kind in types else None
 
 
 def why_not_loaded(name: str) -> str:
-    """Why a connector's class that is here cannot be used; empty if it can, or is not here."""
+    """Returns why a connector's class that is here cannot be used; empty if it can, or is not
+    here."""
     try:
-        registry.connector(name)
+        _imported(name, CONNECTORS)
     except ConnectorError as error:
         # Only one that was found has broken with an error of its own
         return str(error) if error.__cause__ is not None else ""
+    except TakesTooLong:
+        return f"{name} has not been imported in {_IMPORT_S:.0f} s"
+    except Exits as error:
+        return f"the import of {name} raised {error}"
     return ""
+
+
+def _imported(name: str, types: tuple[str, ...]) -> registry.Plugin | None:
+    """Raises ConnectorError, TakesTooLong, Exits."""
+
+    def find() -> registry.Plugin | None:
+        for kind in OTHER_KINDS:
+            if kind in types:
+                return choose(kind, "plugin", name).plugin
+        plugin = registry.connector(name)
+        return plugin if plugin.kind in types else None
+
+    return _imports.result((name, types), find)
 
 
 class ChainedDefinitions:
@@ -236,7 +286,8 @@ class ClusterDefinitions:
         self._connect = connect
         self._source: RestPlugins | None = None
         self._listed = PluginSet()
-        self._keyed: dict[str, PluginDefinition] = {}
+        # None for a plugin that does not tell its keys
+        self._keyed: dict[str, PluginDefinition | None] = {}
         self._gone = False
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
@@ -245,8 +296,9 @@ class ClusterDefinitions:
             if plugin is None:
                 return None
             if plugin.class_name not in self._keyed:
-                self._keyed[plugin.class_name] = _with_keys(plugin, source)
-            return replace(self._keyed[plugin.class_name], type=plugin.type)
+                self._keyed[plugin.class_name] = _with_keys_or_none(plugin, source)
+            keyed = self._keyed[plugin.class_name]
+            return None if keyed is None else replace(keyed, type=plugin.type)
 
         return self._asked(ask, None)
 

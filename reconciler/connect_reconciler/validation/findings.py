@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from connect_reconciler.backend.observe.plugin_facts import passwords
-from connect_reconciler.backend.plugins import KeyProblem, Validation, why_not_loaded
+from connect_reconciler.backend.plugins import KeyProblem, Validation, installed, why_not_loaded
 from connect_reconciler.backend.rest.refusals import class_not_found, follows_from_another
 from connect_reconciler.model.secrets import ConfigRedactor, redact
 from connect_reconciler.validation.judges import (
@@ -91,7 +91,11 @@ def findings(
         name, class_name = each.spec.name, each.config[CLASS_KEY]
         answered = answers.verdict(name, each.config) is not None
         if not answered and plugins.find(class_name, CONNECTORS) is None:
-            unknown.setdefault(class_name, each)
+            why = why_not_loaded(class_name) if ours else ""
+            if why:
+                errors.append(_unusable_class(each, why))
+            elif not ours or installed(class_name, CONNECTORS) is None:
+                unknown.setdefault(class_name, each)
         verdict = first_verdict(judges, name, each.config)
         # Our runtime's leader runs the connector, so a reference that it cannot resolve is an error
         resolved = ours and answered
@@ -130,7 +134,8 @@ def _refusals(
         keys.add(problem.key)
         what = _hidden(each, verdict, problem.error)
         hint = (
-            _module_to_list(project, each, problem)
+            problem.hint
+            or _module_to_list(project, each, problem)
             or _class_meant(each, problem, plugins)
             or _recommendation(value, problem.recommended)
             or f"correct {problem.key} in the spec's config"
@@ -233,13 +238,15 @@ def _listing(project: Project, module: str) -> str:
     return f'add `{PLUGIN_MODULES}: "{listed}"` to connect.yaml, under cluster: worker:'
 
 
+def _unusable_class(each: Written, why: str) -> Diagnostic:
+    what = f"{each.spec.name}: the class {each.config[CLASS_KEY]} cannot be used"
+    hint = "correct it: a runtime cannot load it either"
+    return Diagnostic("config.unknown-class", what, each.place(CLASS_KEY), why, hint)
+
+
 def _unknown_class(project: Project, name: str, each: Written, plugins: Definitions) -> Diagnostic:
     what = f"{each.spec.name}: no class {name} is known here, so its config is not checked"
     why = "its secrets can only be guessed from names and values; `sensitive` in a spec adds keys"
-    broken = why_not_loaded(name) if project.uses_runtime else ""
-    if broken:
-        hint = "correct it: a runtime cannot load it either"
-        return warning("config.unknown-class", what, each.place(CLASS_KEY), broken, hint)
     near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
     hint = _INSTALL if project.uses_runtime else "run `connect plugins lock`"
     hint = f"did you mean {near}? {_LIST}; else {hint}" if near else f"{hint}; {_LIST}"

@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeAlias
 
 from connect_reconciler.backend.plugins import (
-    InstalledDefinitions,
     KeyProblem,
     RestPlugins,
     Validation,
+    installed,
 )
 from connect_reconciler.backend.rest.refusals import is_unlisted, no_such_class
 from connect_reconciler.model.live import Kind, kind_of
 from connect_reconciler.validation.keys import wrong_values
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.calls import TakesTooLong
+from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.plugins.modules import PLUGIN_MODULES
 from connect_runtime.settings.worker_config import WorkerConfig, from_project
 from connect_runtime.validation.validate import check_common, validate
@@ -69,14 +70,21 @@ class InstalledRules:
 
     def __init__(self, worker: WorkerConfig) -> None:
         self._worker = worker
+        # Classes whose validation hangs, with the error: each is waited for once
+        self._hanging: dict[str, RequestError] = {}
 
     def verdict(self, name: str, config: Config) -> Validation | None:
-        if InstalledDefinitions().find(config[CLASS_KEY], CONNECTORS) is None:
+        class_name = config[CLASS_KEY]
+        if class_name in self._hanging:
+            return _failed(class_name, self._hanging[class_name])
+        if installed(class_name, CONNECTORS) is None:
             return None
         try:
             infos = validate(config, self._worker)
         except RequestError as error:
-            return Validation((KeyProblem(CLASS_KEY, error.message),))
+            if isinstance(error.__cause__, TakesTooLong):
+                self._hanging[class_name] = error
+            return _failed(class_name, error)
         values = [info.value for info in infos.configs if info.value is not None]
         return Validation(
             tuple(
@@ -182,8 +190,18 @@ def _refused(error: RequestError, config: Config) -> Validation | str:
         return Validation(
             (KeyProblem(CLASS_KEY, f"{what} in {PLUGIN_MODULES}; they read it when they start"),)
         )
+    if error.refusal is Refusal.PLUGIN_FAILED:
+        return _failed(config[CLASS_KEY], error)
     # Its text may hold the whole config
     return f"its validation ended with status {error.status}"
+
+
+def _failed(class_name: str, error: RequestError) -> Validation:
+    text, hint = error.message, ""
+    if error.refusal is Refusal.PLUGIN_FAILED:
+        text = f"{class_name} fails when its config is validated: {text}"
+        hint = "correct the class: no worker can create the connector before"
+    return Validation((KeyProblem(CLASS_KEY, text, hint=hint),))
 
 
 def _not_validated(names: list[str], reason: str) -> Diagnostic:

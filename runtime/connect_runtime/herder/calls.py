@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -93,6 +93,35 @@ class Calls(Executor):
                     return
 
 
+class SharedCalls(Generic[T]):
+    """Runs one call at a time for each key, for at most `patience_s`. Who asks meanwhile waits for
+    the same call, so one that hangs has one thread, and is waited for once."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._lock = threading.Lock()
+        self._running: dict[object, tuple[Future[T], float]] = {}
+
+    def result(self, key: object, call: Callable[[], T]) -> T:
+        """Returns or raises the call's result. Raises TakesTooLong, and Exits as `within` does."""
+        future, began = self._running_of(key, call)
+        if not wait([future], began + self._patience_s - time.monotonic()).done:
+            raise TakesTooLong
+        return future.result()
+
+    def _running_of(self, key: object, call: Callable[[], T]) -> tuple[Future[T], float]:
+        with self._lock:
+            if key not in self._running:
+                self._running[key] = Future(), time.monotonic()
+                future = self._running[key][0]
+                _start(future, call, lambda: self._forget(key))
+            return self._running[key]
+
+    def _forget(self, key: object) -> None:
+        with self._lock:
+            del self._running[key]
+
+
 class Exits(Exception):
     """A plugin called `sys.exit` or the like. The text, which may be secret, is not shown."""
 
@@ -105,18 +134,23 @@ def within(timeout_s: float, call: Callable[[], T]) -> T:
     """Runs `call` on its own thread and returns or raises its result. Raises TakesTooLong after
     `timeout_s` and abandons the call, and Exits for what would end this process."""
     future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            result = call()
-        except Exception as error:
-            future.set_exception(error)
-        except BaseException as error:
-            future.set_exception(Exits(type(error).__name__))
-        else:
-            future.set_result(result)
-
-    threading.Thread(target=run, name="bounded-call", daemon=True).start()
+    _start(future, call, lambda: None)
     if not wait([future], timeout_s).done:
         raise TakesTooLong
     return future.result()
+
+
+def _start(future: Future[T], call: Callable[[], T], ended: Callable[[], None]) -> None:
+    def run() -> None:
+        try:
+            result = call()
+        except BaseException as error:
+            ended()
+            future.set_exception(
+                error if isinstance(error, Exception) else Exits(type(error).__name__)
+            )
+        else:
+            ended()
+            future.set_result(result)
+
+    threading.Thread(target=run, name="bounded-call", daemon=True).start()

@@ -26,6 +26,7 @@ class Refusal(StrEnum):
     STILL_WRITING = "still-writing"
     NO_SUCH_CLASS = "no-such-class"
     UNLISTED_MODULE = "unlisted-module"
+    PLUGIN_FAILED = "plugin-failed"
 
 
 class RequestError(Failed):

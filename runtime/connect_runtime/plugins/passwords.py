@@ -9,6 +9,7 @@ from functools import partial
 from connect_runtime.api import ConfigType
 from connect_runtime.api.java_text import java_list
 from connect_runtime.plugins import registry
+from connect_runtime.plugins.definitions import definition_of
 from connect_runtime.plugins.registry import Plugin
 
 _CHAINS = {"transforms": registry.transformation, "predicates": registry.predicate}
@@ -24,7 +25,7 @@ def password_keys(config: Mapping[str, str]) -> frozenset[str]:
     found: set[str] = set()
     for prefix, plugin in _plugins(config):
         try:
-            definition = plugin().cls().config()
+            definition = definition_of(plugin())
             found.update(prefix + each.name for each in definition if _is_password(each.type))
         except (Exception, SystemExit):  # of a plugin's code: the error must still be reported
             continue

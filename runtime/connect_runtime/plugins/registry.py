@@ -303,9 +303,14 @@ def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
     if not _is_a(cls, (base,)):
         return ()
     try:
-        return (_plugin(cls, _path(cls), kind),)
+        instance = cls()
+    except _THROWN as error:
+        raise ConnectorError(f"{name} cannot be instantiated: {_short_text(error)}") from error
+    try:
+        version = str(instance.version())
     except _THROWN as error:
         raise ConnectorError(f"{name} does not say its version: {_short_text(error)}") from error
+    return (_plugin(cls, _path(cls), kind, version),)
 
 
 def _registered(group: str, kind: _KindOf) -> list[Plugin]:

@@ -7,8 +7,9 @@ from typing import Any, Final
 from connect_runtime.api import ConfigKey, ConnectorError
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.calls import TakesTooLong, within
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.plugins import registry
+from connect_runtime.plugins.definitions import NoDefinition, definition_of
 from connect_runtime.plugins.registry import Kind, Plugin
 from connect_runtime.rest import bodies
 from connect_runtime.rest.exchange import Call, Reply, Resource
@@ -58,7 +59,7 @@ class ConnectorPlugins:
             return Reply(200, within(PATIENCE_S, lambda: keys_json(name, version)))
         except TakesTooLong:
             what = f"The config method of {name} has not returned in {PATIENCE_S} s"
-            raise RequestError(500, what) from None
+            raise RequestError(500, what, Refusal.PLUGIN_FAILED) from None
 
     def validate(self, call: Call) -> Reply:
         config = bodies.validate_request(call.entity())
@@ -92,7 +93,7 @@ def keys_json(name: str, version: str | None = None) -> list[Json]:
     """Returns a plugin's keys (KIP-769): a connector's own, then those of every connector.
 
     Raises RequestError 404 if there is no such plugin, 400 if `version` is invalid or does not
-    allow the one that is installed.
+    allow the one that is installed, 500 PLUGIN_FAILED if the plugin does not tell its keys.
     """
     try:
         required_versions(version)
@@ -102,7 +103,10 @@ def keys_json(name: str, version: str | None = None) -> list[Json]:
     not_there, _ = version_errors(plugin, version)
     if not_there:
         raise RequestError(400, not_there)
-    own = plugin.cls().config()
+    try:
+        own = definition_of(plugin)
+    except NoDefinition as error:
+        raise RequestError(500, str(error), Refusal.PLUGIN_FAILED) from error
     if plugin.kind in OTHER_KINDS:
         return [_key_json(key) for key in own]
     further = [key for key in framework_definitions(plugin) if key.name not in own.keys]

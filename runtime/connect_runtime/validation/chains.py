@@ -7,12 +7,14 @@ own, in Connect's order. `predicate` and `negate` hide options of those names (K
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from connect_runtime.api import (
     NO_DEFAULT,
     ConfigDef,
+    ConfigError,
     ConfigKey,
     ConfigType,
     Described,
@@ -20,6 +22,7 @@ from connect_runtime.api import (
     Validator,
 )
 from connect_runtime.api.java_text import java_list
+from connect_runtime.plugins.definitions import NoDefinition, definition_of
 from connect_runtime.plugins.registry import Kind
 from connect_runtime.validation.infos import Findings
 from connect_runtime.validation.keys import HIGH, LONG, MEDIUM, Keys, Recommended, versions
@@ -96,8 +99,10 @@ def member_definitions(members: tuple[Member, ...]) -> ConfigDef:
         plugin = None if member.choice is None else member.choice.plugin
         _add_class(keys, member, None if plugin is None else plugin.version)
         usable = None if member.choice is None else member.choice.usable
-        if usable is not None:
-            options = _options(member, usable.cls().config())
+        if usable is None:
+            continue
+        with suppress(NoDefinition):  # an error of its key, by `check_members`
+            options = _options(member, definition_of(usable))
             keys.definitions.embed(_embedded(member, options, order=2))
     return keys.definitions
 
@@ -111,7 +116,7 @@ def generic_definitions(members: tuple[Member, ...]) -> ConfigDef:
         usable = None if member.choice is None else member.choice.usable
         own = ConfigDef()
         if usable is not None and usable.class_name.startswith(_CONNECTS):
-            own = usable.cls().config()
+            own = definition_of(usable)
         keys.definitions.embed(_embedded(member, _options(member, own), order=2))
     return keys.definitions
 
@@ -131,6 +136,18 @@ def check_members(config: Config, members: tuple[Member, ...], findings: Finding
             findings.error(key, choice.error or choice.version_error)
         if choice.version_error:
             findings.error(f"{member.prefix}{_VERSION}", choice.version_error)
+        if choice.usable is not None:
+            try:
+                definition_of(choice.usable)
+            except NoDefinition as error:
+                findings.error(key, _undefined(key, member, error))
+
+
+def _undefined(key: str, member: Member, error: NoDefinition) -> str:
+    kind = member.chain.title
+    why = f"Error getting config definition from {kind}: {error}"
+    name = None if member.choice is None else member.choice.class_name
+    return str(ConfigError.invalid(key, f"class {name}", why))
 
 
 def check_negations(config: Config, members: tuple[Member, ...], findings: Findings) -> None:

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
 from connect_runtime.api import (
     ConfigDef,
+    ConfigValue,
     Connector,
     ConnectorError,
     SourceConnector,
@@ -22,6 +25,7 @@ from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.calls import Exits, TakesTooLong, within
 from connect_runtime.herder.errors import Refusal, RequestError
 from connect_runtime.plugins import registry
+from connect_runtime.plugins.definitions import NoDefinition, NotADefinition, definition_of
 from connect_runtime.plugins.modules import UnlistedModule
 from connect_runtime.plugins.passwords import password_keys
 from connect_runtime.plugins.registry import Plugin
@@ -53,6 +57,8 @@ from connect_runtime.validation.references import as_written, referring_keys, un
 from connect_runtime.validation.topic_creation_keys import topic_creation_definitions
 from connect_specs.java_map import in_hash_map_order
 from connect_specs.redaction import Redactor, secrets_in
+
+_log = logging.getLogger(__name__)
 
 Config = Mapping[str, str | None]
 
@@ -88,16 +94,25 @@ def validate(
 
     `providers` resolve references, in the process that runs the connector; without them, values
     that hold references are not checked. A connector validates resolved values only: its own checks
-    are skipped if there are others. Raises RequestError 500 if the plugin takes too long, or exits.
+    are skipped if there are others. Raises RequestError PLUGIN_FAILED if the connector's class
+    throws, exits, takes too long, or answers with something else.
     """
+    what = f"The validation of {config.get('connector.class')}"
     try:
         return within(PATIENCE_S, lambda: _validated(config, worker, providers))
-    except TakesTooLong:
-        what = f"The validation of {config.get('connector.class')} has not returned"
-        raise RequestError(500, f"{what} in {PATIENCE_S} s") from None
+    except TakesTooLong as error:
+        text = f"{what} has not returned in {PATIENCE_S} s"
+        raise RequestError(500, text, Refusal.PLUGIN_FAILED) from error
     except Exits as error:
-        what = f"The validation of {config.get('connector.class')} raised {error}"
-        raise RequestError(500, what) from None
+        text = f"{what} raised {error}"
+        raise RequestError(500, text, Refusal.PLUGIN_FAILED) from None
+    except RequestError:
+        raise
+    except Exception as error:  # a plugin's code, such as that of a recommender
+        where = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("%s failed with %s:\n%s", what, type(error).__name__, where)
+        text = f"{what} raised {type(error).__name__}: {_redacted(config, error)}"
+        raise RequestError(500, text, Refusal.PLUGIN_FAILED) from error
 
 
 def _validated(
@@ -117,14 +132,14 @@ def _validated(
         raise RequestError(error.status, redactor.redact(error.message), error.refusal) from None
     except Exception as error:  # a plugin's code
         text = redactor.redact(f"{type(error).__name__}: {error}")
-        raise RequestError(500, text) from None
+        raise RequestError(500, text, Refusal.PLUGIN_FAILED) from None
     return as_written(found, config, referring, resolved.problems, redactor)
 
 
 def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> ConfigInfos:
     name = config.get("connector.class")
     plugin = connector_plugin(config)
-    connector = plugin.cls()
+    connector = _created(plugin)
     class_error, version_error = version_errors(plugin, config.get(_VERSION))
     if class_error:
         return _of_other_version(
@@ -153,13 +168,14 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
         rules.check_offsets_topic(config, findings, worker.topics)
         rules.check_topic_creation(config, findings)
     rules.check_nulls(config, findings)
-    own = _own(connector, config, findings, ask=ask)
+    own = _own(plugin, connector, config, findings, ask=ask)
+    options = _option_infos(config, findings)
     # where both define a key, the connector's definition counts, in Connect's place
     keys = {**definitions.keys, **own.keys}
     groups = dict.fromkeys((*definitions.groups, *own.groups))
     infos = findings.infos(cast(str, name), keys, tuple(groups))
     overrides = override_infos(config, "sink" if plugin.kind == "sink" else "source", worker)
-    return _with(infos, [*overrides, *_option_infos(config)])
+    return _with(infos, [*overrides, *options])
 
 
 def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterator[tuple[str, str]]:
@@ -233,22 +249,46 @@ def _defaults(worker: WorkerConfig) -> WorkerDefaults:
     return WorkerDefaults(worker.key_converter, worker.value_converter, worker.header_converter)
 
 
-def _own(connector: Connector, config: Config, findings: Findings, *, ask: bool) -> ConfigDef:
+def _created(plugin: Plugin) -> Connector:
+    try:
+        connector: Connector = plugin.cls()
+    except Exception as error:
+        text = f"{plugin.class_name} cannot be instantiated: {type(error).__name__}: {error}"
+        raise RequestError(500, text, Refusal.PLUGIN_FAILED) from error
+    return connector
+
+
+def _own(
+    plugin: Plugin, connector: Connector, config: Config, findings: Findings, *, ask: bool
+) -> ConfigDef:
     """Returns the connector's own keys, with its own validation errors if `ask`."""
     try:
-        own = connector.config()
+        own = definition_of(plugin)
+    except NoDefinition as error:
+        status = 400 if isinstance(error, NotADefinition) else 500
+        raise RequestError(status, str(error), Refusal.PLUGIN_FAILED) from error
+    try:
         found = connector.validate(config) if ask else own.validate(config)
-        # also in place of the error of a null, as in Connect
-        findings.take(found)
     except Exception as error:
-        given = {key: value for key, value in config.items() if value is not None}
-        secrets = secrets_in(given, password_keys(given))
-        raise RequestError(500, Redactor(secrets).redact(str(error))) from error
+        text = _redacted(config, error) or type(error).__name__
+        raise RequestError(500, text, Refusal.PLUGIN_FAILED) from error
+    if not isinstance(found, list | tuple) or not all(isinstance(v, ConfigValue) for v in found):
+        must = "Config that is not null" if found is None else "list of ConfigValue"
+        text = f"{plugin.class_name}.validate() must return a {must}."
+        raise RequestError(400, text, Refusal.PLUGIN_FAILED)
+    # also in place of the error of a null, as in Connect
+    findings.take(found)
     return own
 
 
-def _option_infos(config: Config) -> list[ConfigInfo]:
-    """Returns options of the converters that the connector sets itself."""
+def _redacted(config: Config, error: Exception) -> str:
+    given = {key: value for key, value in config.items() if value is not None}
+    return Redactor(secrets_in(given, password_keys(given))).redact(str(error))
+
+
+def _option_infos(config: Config, findings: Findings) -> list[ConfigInfo]:
+    """Returns options of the converters that the connector sets itself. A converter that does not
+    tell them is an error of the key that names it."""
     found: list[ConfigInfo] = []
     for key in ("header.converter", "key.converter", "value.converter"):
         name, version_key = config.get(key), f"{key}.plugin.version"
@@ -263,9 +303,17 @@ def _option_infos(config: Config) -> list[ConfigInfo]:
         options.pop("plugin.version", None)
         if options.get("converter.type") is None:
             options["converter.type"] = _TYPES[key]
-        definitions = plugin.cls().config()
-        values = {value.name: value for value in definitions.validate(options)}
-        found.extend(prefixed(prefix, definitions, values))
+        kind = key.replace(".", " ")
+        try:
+            definitions = definition_of(plugin)
+            values = {value.name: value for value in definitions.validate(options)}
+        except NoDefinition as error:
+            findings.error(key, f"Failed to load ConfigDef from {kind}: {error}")
+        except Exception as error:
+            text = f"Failed to perform config validation for {kind}: {_redacted(config, error)}"
+            findings.error(key, text)
+        else:
+            found.extend(prefixed(prefix, definitions, values))
     return found
 
 

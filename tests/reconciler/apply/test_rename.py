@@ -278,36 +278,14 @@ def test_a_refused_create_leaves_the_old_one_to_the_next_apply() -> None:
     report = world.apply(desired, cluster=cluster)
     assert report.exit_code is ExitCode.FAILED
     assert report.connectors[0].left == (
-        "it is not there; old, which is renamed to it: stopped; the next apply goes on with the"
-        " rename, or brings old back to running if its spec replaces that of new"
+        "it is not there; old, which is renamed to it: stopped; the next apply brings it back to"
+        " running"
     )
     assert world.observe(desired).connectors["old"].target is STOPPED
     back = replace(case.spec, name="old", config={**SOURCE, "name": "old"}, renamed_from=None)
     assert names(world.plan(desired_of(back))) == ["Forget new", "Resume old"]
     assert world.apply(desired).exit_code == 0
     check_end(world, case)
-
-
-def test_a_source_that_refuses_its_offsets_can_be_given_up() -> None:
-    """Both names are stopped then, and the report says what brings which back."""
-    case = CASES["source"]
-    world, desired = build(case)
-    cluster = FakeCluster(world.kafka)
-
-    def throws(name: str) -> None:
-        raise RequestError(500, "offsets of this connector cannot be altered")
-
-    cluster.on_alter = throws
-    (report,) = world.apply(desired, cluster=cluster).connectors
-    assert report.left == (
-        "stopped; the next apply brings it back to running; old, which is renamed to it: stopped;"
-        " the next apply goes on with the rename, or brings old back to running if its spec"
-        " replaces that of new"
-    )
-    back = replace(case.spec, name="old", config={**SOURCE, "name": "old"}, renamed_from=None)
-    assert names(world.plan(desired_of(back))) == ["Delete new", "Resume old"]
-    assert world.apply(desired_of(back)).exit_code == 0
-    assert world.observe(desired_of(back)).connectors["old"].target is RUNNING
 
 
 def test_the_group_is_left_to_others_that_read_with_it() -> None:

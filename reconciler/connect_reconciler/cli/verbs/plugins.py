@@ -76,7 +76,7 @@ def lock_plugins(
     desired = load_specs(project)
     old = load_lock(project.folder)
     with _source(project) as source:
-        new = locked(source, desired)
+        new = locked(source, desired, old or PluginSet(), progress)
     changes = plugin_changes(old or PluginSet(), new)
     stale = old is None or bool(changes)
     if stale and not check:
