@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.printable import one_line
@@ -16,10 +16,15 @@ def render_diagnostics(diagnostics: Iterable[Diagnostic], kind: str = "error") -
     lines: list[str] = []
     for diagnostic in diagnostics:
         where = "" if diagnostic.where is None else f"{diagnostic.where}: "
-        lines.append(f"{kind}[{diagnostic.code}]: {where}{diagnostic.what}")
+        lines += _labelled(f"{kind}[{diagnostic.code}]: {where}", diagnostic.what, "    ")
         for label, text in (("why", diagnostic.why), ("hint", diagnostic.hint)):
-            first, *others = text.splitlines() or [""]
             if text:
-                lines.append(f"  {label}: {first}")
-                lines += [f"  {' ' * len(label)}  {line}" for line in others]
+                lines += _labelled(f"  {label}: ", text, " " * len(f"  {label}: "))
     return "".join(f"{one_line(line)}\n" for line in lines)
+
+
+def _labelled(label: str, text: str, indent: str) -> Iterator[str]:
+    """Yields the lines of a text, the first after its label and the others indented."""
+    first, *others = text.splitlines() or [""]
+    yield f"{label}{first}"
+    yield from (f"{indent}{line}" if line else "" for line in others)

@@ -16,6 +16,7 @@ from typing import Final
 from connect_specs.consequence_rules import CONSEQUENCES_FILE
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.project import PROJECT_FILE
 from connect_specs.spec_folders import Folders, real_path, relative_name
 from connect_specs.values import VALUES_FOLDER
 
@@ -32,6 +33,11 @@ _SPECS = _Kind("specs", (".yaml", ".yml", ".json", ".properties"))
 _POLICIES = _Kind("policies", (".yaml", ".yml"))
 # Files that hold records to test a spec with, beside the spec
 TEST_ENDINGS: Final = (".test.yaml", ".test.yml")
+
+
+def is_no_spec(name: str) -> bool:
+    """Whether a file of this name is no spec: it holds tests, or the project's own settings."""
+    return name.lower().endswith(TEST_ENDINGS) or name.lower() in (PROJECT_FILE, CONSEQUENCES_FILE)
 
 
 def find_spec_files(project: Project, problems: list[Diagnostic]) -> tuple[Path, ...]:

@@ -167,6 +167,30 @@ def test_what_is_refused_leaves_no_file(cluster: Cluster) -> None:
     assert cluster.no_changes()
 
 
+def test_all_leaves_out_and_names_what_no_spec_can_hold(cluster: Cluster) -> None:
+    """The trap: one odd name refuses the import of hundreds of connectors."""
+    for name in ("a", "..", " b", "orders.test", "connect"):
+        cluster.create(name)
+    before = cluster.configs()
+    done = cluster.connect("import", "--all", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    files = {each["connector"]: each["file"] for each in answer["imported"]}
+    assert sorted(files) == ["a", "connect", "orders.test"]
+    assert [each["connector"] for each in answer["refused"]] == [" b", ".."]
+    assert {each["code"] for each in answer["refused"]} == {"spec.bad-name"}
+    assert answer["not_imported"] == [" b", ".."]
+    assert "warning[spec.bad-name]: ..: " in done.stderr
+    assert (files["a"], files["connect"][:19]) == ("connectors/a.yaml", "connectors/connect-")
+    assert files["orders.test"].startswith("connectors/orders.test-")
+    assert cluster.configs() == before
+    assert cluster.no_changes()
+
+    named = cluster.connect("import", "..")
+    assert named.returncode == 2
+    assert "error[spec.bad-name]: ..: " in named.stderr
+
+
 def test_another_projects_connectors_stay_its_own(cluster: Cluster) -> None:
     cluster.create("theirs")
     assert cluster.connect("import", "theirs", "--json").returncode == 0

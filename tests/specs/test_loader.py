@@ -272,7 +272,7 @@ def test_every_format_gives_the_same_connector(config: dict[str, str]) -> None:
 def test_render_diagnostics() -> None:
     place = Location("a.yaml", 3, 5)
     first = Diagnostic("a.b", "what", place, why="one\ntwo", hint="do it")
-    rest = [replace(first, where="orders", why="", hint=""), Diagnostic("c", "x")]
+    rest = [replace(first, where="orders", why="", hint=""), Diagnostic("c", "x\n\ny\x1b")]
     assert render_diagnostics([first, *rest]) == (
         "error[a.b]: a.yaml:3:5: what\n"
         "  why: one\n"
@@ -280,6 +280,8 @@ def test_render_diagnostics() -> None:
         "  hint: do it\n"
         "error[a.b]: orders: what\n"
         "error[c]: x\n"
+        "\n"
+        "    y\\u001b\n"
     )
     assert render_diagnostics([]) == ""
 

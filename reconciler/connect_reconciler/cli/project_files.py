@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from connect_reconciler.cli.signals import may_change
 from connect_runtime.private_files import make_private_folder
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
+from connect_specs.spec_files import is_no_spec
 
 if TYPE_CHECKING:
     from connect_specs.desired import Project
@@ -71,12 +72,14 @@ def before_creating(folder: Path, project: Project) -> Project:
 
 
 def file_names(connectors: Mapping[str, object], ending: str) -> dict[str, str]:
-    """A file name for each connector: its own name if every system allows it."""
+    """Returns a file name for each connector: its own name, if every system allows it and the file
+    would be read as a spec."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     for name in sorted(connectors):
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")
-        if stem != name or stem.lower() in taken or len(stem) > 200:
+        usable = stem == name and stem.lower() not in taken and len(stem) <= 200
+        if not usable or is_no_spec(f"{stem}{ending}"):
             digest = hashlib.sha256(name.encode()).hexdigest()[:8]
             stem = f"{stem[:200]}-{digest}".lstrip("-")
         taken.add(stem.lower())

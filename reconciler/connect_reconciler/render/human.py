@@ -93,15 +93,22 @@ def _group(group: WarningGroup, style: Style) -> Iterator[str]:
     subject = f" {one_line(group.subject)}" if group.subject else ""
     yield style.paint("warning", f"warning[{group.code}]:") + subject
     for each in group.warnings:
-        yield f"  {place_in_file(each)}{one_line(each.what)}"
+        yield from _lines(f"  {place_in_file(each)}", each.what, "    ")
         yield from _reasons(each, "    ")
     yield from _reasons(group.shared, "  ")
 
 
 def _diagnostic(role: Role, each: Diagnostic, style: Style) -> Iterator[str]:
-    where = "" if each.where is None else f"{each.where}: "
-    yield f"{style.paint(role, f'{role}[{each.code}]:')} {one_line(where + each.what)}"
+    where = "" if each.where is None else one_line(f"{each.where}: ")
+    yield from _lines(f"{style.paint(role, f'{role}[{each.code}]:')} {where}", each.what, "    ")
     yield from _reasons(each, "  ")
+
+
+def _lines(label: str, text: str, indent: str) -> Iterator[str]:
+    """Yields the lines of a text that may quote others, the first after its label."""
+    first, *others = text.splitlines() or [""]
+    yield f"{label}{one_line(first)}"
+    yield from (f"{indent}{one_line(line)}" for line in others)
 
 
 def _reasons(each: Diagnostic, deep: str) -> Iterator[str]:

@@ -247,7 +247,7 @@ _SPACES = re.compile(r"(?<= ) ")
 
 def prose(text: str, length: int = PROSE_LENGTH_MAX) -> str:
     """A text of ours that may quote what others wrote, on one line."""
-    line = one_line(text)
+    line = one_line(" ".join(text.splitlines()))
     rest = "" if len(line) <= length else f"… ({len(line):,} characters)"
     parts, end = [], 0
     for found in _LINKING.finditer(line[:length]):

@@ -32,7 +32,10 @@ from connect_specs.diagnostics import (
 )
 from connect_specs.loader import load_specs
 from connect_specs.secret_values import is_sensitive
+from connect_specs.spec_document import Format, read_document
 from connect_specs.states import TargetState
+from connect_specs.writing import spec_text
+from connect_specs.yaml_documents import parse_yaml
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,43 @@ def _problems(
             yield Diagnostic("import.has-spec", what, spec.where, hint=hint)
 
 
+def refused(
+    project: Project, live: Live, imported: Mapping[str, Imported]
+) -> dict[str, tuple[Diagnostic, ...]]:
+    """Returns why connectors cannot be imported, by name: their specs cannot be read again, or a
+    plan would refuse to adopt them. Empty for those that can be."""
+    problems = {name: tuple(_unreadable(name, each)) for name, each in imported.items()}
+    specs = {name: each.spec for name, each in imported.items() if not problems[name]}
+    desired = Desired(
+        project.name, {name: replace(specs[name], where=Location(name)) for name in specs}
+    )
+    plan = planned(project, desired, live, policies_of(project))
+    for each in plan.errors:
+        name = each.where.file if isinstance(each.where, Location) else each.where
+        if name in specs:
+            problems[name] = (*problems[name], replace(each, where=name))
+    return {name: found for name, found in problems.items() if found}
+
+
+def _unreadable(name: str, imported: Imported) -> Iterator[Diagnostic]:
+    """Yields what would be wrong with the connector's spec."""
+    parsed = parse_yaml(spec_text(imported.spec, imported.notes), name)
+    problems = list(parsed.problems)
+    specs = [read_document(node, Format.YAML, problems) for node in parsed.documents]
+    yield from (replace(each, where=name) for each in problems)
+    if not problems and [_without_places(spec) for spec in specs if spec] != [imported.spec]:
+        yield _not_the_same(name)
+
+
+def _without_places(spec: DesiredConnector) -> DesiredConnector:
+    return replace(spec, where=Location(""), key_locations={})
+
+
+def _not_the_same(name: str) -> Diagnostic:
+    what = "the connector's config cannot be written as a spec"
+    return Diagnostic("import.not-the-same", what, name)
+
+
 def read_back(project: Project, before: Desired, found: Mapping[str, Imported]) -> Desired:
     """The specs just written, as every later plan will read them. Raises Invalid."""
     desired = load_specs(project)
@@ -139,9 +179,8 @@ def read_back(project: Project, before: Desired, found: Mapping[str, Imported]) 
         if spec is None:
             what, hint = "that folder is not in 'specs' of connect.yaml", "add it, or leave --out"
             problems.append(Diagnostic("import.not-read", what, name, hint=hint))
-        elif replace(spec, where=Location(""), key_locations={}) != each.spec:
-            what = "the connector's config cannot be written as a spec"
-            problems.append(Diagnostic("import.not-the-same", what, name))
+        elif _without_places(spec) != each.spec:
+            problems.append(_not_the_same(name))
     if problems:
         raise Invalid(*problems)
     return replace(desired, connectors={name: desired.connectors[name] for name in found})

@@ -156,3 +156,15 @@ def test_a_hint_of_one_stands_beside_it(world: tuple[Desired, Live]) -> None:
 def test_the_same_warning_twice_is_one(world: tuple[Desired, Live]) -> None:
     slip = Diagnostic("config.slip", "is odd", at(world[0], "archive", "a"))
     assert render_plan(warned(world, slip, slip)).count("is odd") == 1
+
+
+def test_a_diagnostic_of_several_lines_is_shown_as_lines(world: tuple[Desired, Live]) -> None:
+    """Messages of plugins and policies can have several; a line break is not shown as `\\n`."""
+    text = "first\nsecond"
+    problems = (Diagnostic("p.a", text, "archive"), Diagnostic("p.b", text, "other"))
+    desired, live = world
+    plan = make_plan(desired, replace(live, errors=problems), group_id="g")
+    shown = render_plan(plan)
+    assert "error[p.a]: archive: first\n    second\n" in shown
+    assert "\\n" not in shown + render_markdown(plan)
+    assert "first second" in render_markdown(plan)

@@ -16,7 +16,7 @@ from connect_reconciler.model.actions import Adopt
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.workflow.importing import adopt, choose, importable, spec_of
+from connect_reconciler.workflow.importing import adopt, choose, importable, refused, spec_of
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.secret_values import is_sensitive
@@ -89,6 +89,26 @@ def test_what_may_be_imported() -> None:
         ("import.other-project", "theirs"),
     ]
     assert choose(["specified"], live, desired, again=True)
+
+
+def test_connectors_that_a_plan_would_refuse_are_named_one_by_one() -> None:
+    """A name with a slash is beyond Apache's REST API, and says nothing of other connectors."""
+    config = {"connector.class": "FileStreamSource", "topic": "lines"}
+    live = Live(
+        {
+            name: LiveConnector(name, "source", {"name": name} | config, TargetState.RUNNING)
+            for name in ("a", "b/c", "..")
+        },
+        LedgerState(fingerprint_key=b"key"),
+        version="4.1.0",
+        ours=False,
+    )
+    imported = {name: spec_of(each, live) for name, each in live.connectors.items()}
+    problems = refused(PROJECT, live, imported)
+    assert {name: [each.code for each in found] for name, found in problems.items()} == {
+        "b/c": ["plan.name-not-addressable"],
+        "..": ["spec.bad-name"],
+    }
 
 
 class Leased:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.session import Invocation, connector_names, invocation
 from connect_specs.counting import counted
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
+from connect_specs.diagnostics_text import render_diagnostics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -45,7 +47,8 @@ def import_(
     """Write specs from live connectors and adopt them: the next plan is empty.
 
     The connectors are not changed. Secrets are not written: their keys stay as they are on the
-    cluster. Writes all files or none.
+    cluster. Writes all files or none; --all leaves out connectors that no spec can hold, and names
+    them.
     """
     from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.cli.project_files import before_creating, first_folder, written
@@ -69,6 +72,10 @@ def import_(
             each.name: importing.spec_of(each, live, before.connectors.get(each.name))
             for each in importing.choose(wanted, live, before, again=force)
         }
+        refused = importing.refused(project, live, found)
+        if refused and not everything:
+            raise Invalid(*chain.from_iterable(refused.values()))
+        found = {name: each for name, each in found.items() if name not in refused}
         files, texts = _spec_files(project, found)
         with written(folder, texts, force=force):
             desired = importing.read_back(project, before, found)
@@ -81,7 +88,7 @@ def import_(
         report = None if plan.empty else importing.adopt(plan, backend, desired, user)
     left = [name for name in importing.importable(live, before) if name not in found]
     places = {name: relative_name(folder / file, project.folder) for name, file in files.items()}
-    _tell(places, found, report, left, as_json=as_json)
+    _tell(places, found, report, left, refused, as_json=as_json)
     return ExitCode.OK
 
 
@@ -108,9 +115,13 @@ def _tell(
     found: Mapping[str, Imported],
     report: ApplyReport | None,
     left: Sequence[str],
+    refused: Mapping[str, Sequence[Diagnostic]],
     *,
     as_json: bool,
 ) -> None:
+    if refused:
+        problems = chain.from_iterable(refused.values())
+        progress(render_diagnostics(problems, "warning").rstrip("\n"))
     if as_json:
         result_json(
             {
@@ -124,6 +135,11 @@ def _tell(
                 ],
                 "apply_id": None if report is None else report.apply_id,
                 "not_imported": list(left),
+                "refused": [
+                    {"connector": name, "code": each.code, "what": each.what}
+                    for name, problems in refused.items()
+                    for each in problems
+                ],
             }
         )
         return
@@ -138,7 +154,9 @@ def _tell(
         result(f"{counted(len(found), 'connector')} imported, unchanged on the cluster")
     else:
         result("nothing to import: every connector has a spec or an owner")
-    if left:
+    if refused:
+        progress(f"not imported: {', '.join(refused)}: these stay without a spec and an owner")
+    elif left:
         progress(f"not imported: {', '.join(left)} (`connect import --all` imports them)")
 
 
