@@ -9,21 +9,28 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
+from typing import Final, TypeVar
 
 from connect_runtime.kafka.client_checks import check_worker_clients
 from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.election import GroupTaken, find_leader
-from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.errors import UNREACHABLE
+from connect_runtime.kafka.log import TOO_FEW_BROKERS, TOPIC_NOT_READY, KafkaLogs
 from connect_runtime.kafka.rights import READ, WRITE, check_rights
 from connect_runtime.settings.worker_config import SMALL_SEGMENTS, TopicSettings, WorkerConfig
-from connect_specs.diagnostics import ConnectError, Unreachable
+from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 _waits = logging.getLogger("connect.waits")
 
+T = TypeVar("T")
+
+# What a Kafka that is starting answers: it is not there, or its coordinators, leaders or other
+# brokers are not
+_STARTING: Final = frozenset({UNREACHABLE, TOPIC_NOT_READY, TOO_FEW_BROKERS})
 # The leader is cached this long; a failover takes seconds.
 _FRESH_S = 1.0
 # How long Kafka is waited for before anybody is told
@@ -37,38 +44,55 @@ _STALE_S = 10.0
 
 
 def find_kafka(config: WorkerConfig) -> str:
-    """Returns the Kafka cluster's id. Raises Unreachable, and Invalid for invalid client
-    properties.
-
-    Kafka may be starting at the same time: waits for it, and says so.
-    """
+    """Returns the Kafka cluster's id, after waiting for a Kafka that is starting. Raises
+    Unreachable, and Invalid for invalid client properties."""
     check_worker_clients(config.resolved_properties)
-    deadline = time.monotonic() + config.reach_s
-    try:
-        return check_reachable(config.client, min(config.reach_s, _QUIET_S))
-    except Unreachable as error:
-        (found,) = error.diagnostics
-        left_s = deadline - time.monotonic()
-        if found.code != "kafka.unreachable" or left_s <= 0:
-            raise
-    text = "%s at %s (%s); waiting up to %.0f s for it"
-    _waits.warning(text, found.what, found.where, found.why, left_s)
-    return check_reachable(config.client, left_s)
+    return _when_started(lambda left_s: check_reachable(config.client, left_s), config.reach_s)
 
 
 def find_cluster(config: WorkerConfig) -> str:
     """Returns the Kafka cluster's id. Raises Unreachable, also if Apache's workers or another
-    cluster use the group, and Invalid for invalid client properties.
-
-    Killed workers stay members for one session; this waits for that long.
-    """
+    cluster use the group, and Invalid for invalid client properties."""
     cluster_id = find_kafka(config)
+    _when_started(lambda _: _check_members(config), config.reach_s)
+    return cluster_id
+
+
+def join_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
+    """Does what `ensure_topics` does, after waiting for a Kafka that is starting."""
+    _when_started(lambda _: ensure_topics(config, logs), config.reach_s)
+
+
+def _when_started(call: Callable[[float], T], wait_s: float) -> T:
+    """Returns what `call` returns, which gets the seconds that it may take. While Kafka is
+    starting, and a part of it is not there yet, calls it again for up to `wait_s`, and says so."""
+    deadline = time.monotonic() + wait_s
+    left_s = min(wait_s, _QUIET_S)
+    told = False
+    while True:
+        try:
+            return call(left_s)
+        except ConnectError as error:
+            found = error.diagnostics[0]
+            left_s = deadline - time.monotonic()
+            if found.code not in _STARTING or left_s <= 0:
+                raise
+            if not told:
+                text = "%s at %s (%s); waiting up to %.0f s for it"
+                _waits.warning(text, found.what, found.where, found.why, left_s)
+                told = True
+        time.sleep(_RETRY_S)
+
+
+def _check_members(config: WorkerConfig) -> None:
+    """Raises GroupTaken if the group belongs to others. Killed workers stay members for one
+    session; this waits for that long."""
     deadline = time.monotonic() + _SESSION_S
     warned = False
     while True:
         try:
             find_leader(config.client, config.group_id, config.topics.config, 0.0)
-            return cluster_id
+            return
         except GroupTaken as taken:
             if time.monotonic() > deadline:
                 raise

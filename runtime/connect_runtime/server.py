@@ -22,7 +22,7 @@ from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.herder.view import View
 from connect_runtime.herder.worker_settings import WorkerSettings
-from connect_runtime.joining import Leader, ensure_topics, find_cluster, find_kafka
+from connect_runtime.joining import Leader, find_cluster, find_kafka, join_topics
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
@@ -155,7 +155,7 @@ class Runtime:
         logs = KafkaLogs(config.client)
         closing.callback(logs.close)
         launcher = self._start_launcher(closing)
-        ensure_topics(config, logs)
+        join_topics(config, logs)
         topic = config.topics.config
         return ConnectHerder(
             self.url,

@@ -7,13 +7,22 @@ import threading
 import time
 
 import pytest
+from confluent_kafka import KafkaError
 
 from connect_runtime import joining
-from connect_runtime.joining import Leader, find_kafka
+from connect_runtime.joining import Leader, find_cluster, find_kafka
 from connect_runtime.kafka.election import Leader as Member
+from connect_runtime.kafka.errors import as_failure
 from connect_runtime.settings.worker_config import from_properties
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from support.wait import wait_until
+
+WORKER = {
+    "group.id": "g",
+    "key.converter": "StringConverter",
+    "value.converter": "StringConverter",
+    **{f"{kind}.storage.topic": f"g-{kind}" for kind in ("config", "offset", "status")},
+}
 
 
 class Kafka:
@@ -73,6 +82,55 @@ def test_a_worker_waits_for_a_kafka_that_starts(
     monkeypatch.setattr(joining, "check_reachable", Starting("kafka.authentication"))
     with pytest.raises(Unreachable):
         find_kafka(config)
+
+
+class StartingGroups:
+    """A Kafka whose group coordinator is there the third time."""
+
+    def __init__(self, error: KafkaError) -> None:
+        self.asked = 0
+        self._error = error
+
+    def __call__(self, *_: object) -> None:
+        self.asked += 1
+        if self.asked < 3:
+            raise as_failure(self._error, "The group cannot be read", "g")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError._TIMED_OUT,
+    ],
+)
+def test_a_worker_waits_for_the_coordinators_of_a_kafka_that_starts(
+    code: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config, _ = from_properties(WORKER)
+    monkeypatch.setattr(logging.getLogger("connect.waits"), "propagate", True)
+    monkeypatch.setattr(joining, "check_reachable", lambda *_: "its id")
+    monkeypatch.setattr(joining, "find_leader", groups := StartingGroups(KafkaError(code)))
+    assert find_cluster(config) == "its id"
+    assert groups.asked == 3
+    assert caplog.text.count("The group cannot be read at g") == 1
+    # no longer than for a Kafka that does not answer
+    config, _ = from_properties(WORKER | {"default.api.timeout.ms": "1"})
+    monkeypatch.setattr(joining, "find_leader", StartingGroups(KafkaError(code)))
+    with pytest.raises(Unreachable, match="The group cannot be read"):
+        find_cluster(config)
+
+
+def test_a_worker_does_not_wait_for_a_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    config, _ = from_properties(WORKER)
+    denied = StartingGroups(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+    monkeypatch.setattr(joining, "check_reachable", lambda *_: "its id")
+    monkeypatch.setattr(joining, "find_leader", denied)
+    with pytest.raises(Unreachable, match="The group cannot be read"):
+        find_cluster(config)
+    assert denied.asked == 1
 
 
 def test_an_answer_of_kafka_is_waited_for(kafka: Kafka) -> None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from connect_runtime.herder.runs import Failure
 from connect_runtime.herder.view import View
+from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.storage.status_topic import storable_trace
 from connect_specs.diagnostics import ConnectError
 from connect_specs.redaction import Redactor
@@ -23,7 +24,6 @@ _log = logging.getLogger(__name__)
 
 _RETRY_S = 2.0
 _RETRY_MAX_S = 60.0
-_UNREACHABLE = "kafka.unreachable"
 
 
 class Failures:
@@ -89,5 +89,5 @@ class Failures:
 
 def _passes(error: Exception | str) -> bool:
     return isinstance(error, ConnectError) and any(
-        diagnostic.code == _UNREACHABLE for diagnostic in error.diagnostics
+        diagnostic.code == UNREACHABLE for diagnostic in error.diagnostics
     )

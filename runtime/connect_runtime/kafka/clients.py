@@ -30,6 +30,7 @@ from connect_runtime.kafka.errors import (
     REACH_HINT,
     SPECIFIC,
     TLS,
+    UNREACHABLE,
     error_of,
     login_refused,
     reason,
@@ -204,7 +205,7 @@ def _unreachable(properties: Mapping[str, str], seen: list[KafkaError]) -> Unrea
         hint = REACH_HINT
     return Unreachable(
         Diagnostic(
-            "kafka.unreachable",
+            UNREACHABLE,
             "Kafka cannot be reached",
             properties["bootstrap.servers"],
             reason(specific[-1]) if specific else "it does not answer",

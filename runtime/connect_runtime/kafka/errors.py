@@ -175,6 +175,9 @@ NO_SUCH_TOPIC = frozenset(
     }
 )
 
+# The code of an error that may pass by itself: no answer, or one of a Kafka that is starting
+UNREACHABLE = "kafka.unreachable"
+AGAIN_HINT = "Kafka is starting, or a broker is away: try again."
 # The code of a refusal, and the end of its text, for any refused operation.
 DENIED = "kafka.not-allowed"
 REACH_HINT = "Check bootstrap.servers and security.protocol, and whether the broker runs."
@@ -214,5 +217,7 @@ def as_failure(error: KafkaError, what: str, where: str) -> Unreachable | Failed
     if error.code() in REFUSED:
         return Unreachable(Diagnostic(DENIED, what, where, reason(error), RIGHTS_HINT))
     if error.code() in SILENT:
-        return Unreachable(Diagnostic("kafka.unreachable", what, where, reason(error), REACH_HINT))
+        return Unreachable(Diagnostic(UNREACHABLE, what, where, reason(error), REACH_HINT))
+    if error.code() in PASSING:
+        return Unreachable(Diagnostic(UNREACHABLE, what, where, reason(error), AGAIN_HINT))
     return Failed(Diagnostic("kafka.failed", what, where, reason(error)))

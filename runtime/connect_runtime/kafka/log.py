@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 from weakref import WeakSet
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -16,14 +17,21 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin, check_reachable
-from connect_runtime.kafka.errors import NO_SUCH_TOPIC, REFUSED, as_failure, error_of
+from connect_runtime.kafka.errors import NO_SUCH_TOPIC, REFUSED, as_failure, error_of, reason
 from connect_runtime.kafka.log_reader import KafkaLogReader
 from connect_runtime.kafka.log_writer import KafkaLogWriter
 from connect_runtime.settings.connector_clients import ConnectorClients
-from connect_runtime.storage.internal_topics import check_compacted, check_partitions
+from connect_runtime.storage.internal_topics import (
+    check_compacted,
+    check_partitions,
+    replication_key,
+)
 from connect_runtime.storage.log import LogRecord
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 
+# Codes of errors of a Kafka that is starting
+TOPIC_NOT_READY: Final = "topic.not-ready"
+TOO_FEW_BROKERS: Final = "topic.too-few-brokers"
 _FENCED_AT_ONCE = 8
 _REQUEST_S = 10.0
 _NEW_TOPIC_S = 10.0
@@ -127,7 +135,7 @@ class KafkaLogs:
         -1 leaves partitions or replication to the broker.
         """
         found = self._partitions(topic)
-        if not found and self._create(topic, partitions, replication_factor, config or {}):
+        if not found and self._create(topic, partitions, replication_factor, config or {}, key):
             return
         found = found or self._wait_for_partitions(topic)
         check_partitions(topic, len(found), purpose, key)
@@ -165,7 +173,12 @@ class KafkaLogs:
 
     @logged("create topic", "topic")
     def _create(
-        self, topic: str, partitions: int, replication_factor: int, config: Mapping[str, str]
+        self,
+        topic: str,
+        partitions: int,
+        replication_factor: int,
+        config: Mapping[str, str],
+        key: str,
     ) -> bool:
         """Creates the topic. Returns False if it already exists."""
         new = NewTopic(
@@ -179,7 +192,14 @@ class KafkaLogs:
         except KafkaException as error:
             if error_of(error).code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
-            raise as_failure(error_of(error), "The topic cannot be created", topic) from None
+            what = "The topic cannot be created"
+            if error_of(error).code() == KafkaError.INVALID_REPLICATION_FACTOR:
+                hint = (
+                    f"Start the other brokers, or set {replication_key(key)} to a smaller number."
+                )
+                why = reason(error_of(error))
+                raise Failed(Diagnostic(TOO_FEW_BROKERS, what, topic, why, hint)) from None
+            raise as_failure(error_of(error), what, topic) from None
         self._wait_for_partitions(topic)
         return True
 
@@ -192,7 +212,7 @@ class KafkaLogs:
                 return found
             if time.monotonic() > deadline:
                 raise Unreachable(
-                    Diagnostic("topic.not-ready", "The topic's partitions are not available", topic)
+                    Diagnostic(TOPIC_NOT_READY, "The topic's partitions are not available", topic)
                 )
             time.sleep(_POLL_S)
 

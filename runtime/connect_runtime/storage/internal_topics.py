@@ -13,6 +13,16 @@ from connect_specs.diagnostics import Diagnostic, Failed
 _OF_MANY_PARTITIONS = frozenset(
     {"offset.storage.topic", "offsets.storage.topic", "status.storage.topic"}
 )
+_REPLICATION = {
+    "offset.storage.topic": "offset.storage.replication.factor",
+    "offsets.storage.topic": "offset.storage.replication.factor",
+    "status.storage.topic": "status.storage.replication.factor",
+}
+
+
+def replication_key(key: str) -> str:
+    """Returns the worker's setting for the replicas of a new topic that the setting `key` names."""
+    return _REPLICATION.get(key, "config.storage.replication.factor")
 
 
 def ensure_own_offsets_topic(logs: Logs, clients: ConnectorClients) -> None:

@@ -15,11 +15,11 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from connect_runtime.kafka.errors import PASSING, error_of, reason
+from connect_runtime.kafka.errors import PASSING, UNREACHABLE, error_of, reason
 from connect_runtime.storage.log import LogBlocked
 from connect_specs.diagnostics import ConnectError, Unreachable
 
-_PASSING_CODES = frozenset({"kafka.unreachable", "topic.slow"})
+_PASSING_CODES = frozenset({UNREACHABLE, "topic.slow"})
 
 
 class Interrupted(Exception):
