@@ -14,6 +14,8 @@ from connect_runtime.data.json_text import Options, encoder, json_string
 from connect_runtime.data.json_values import decoder
 
 _TYPES: Final = {t.value: t for t in Type}
+# Of elements, which may have no schema
+_PARTS: Final = {Type.ARRAY: ("items",), Type.MAP: ("keys", "values")}
 _INT32: Final = range(-(1 << 31), 1 << 31)
 
 
@@ -24,10 +26,9 @@ def schema_json(schema: Schema, options: Options) -> str:
 
 def _members(schema: Schema, options: Options) -> list[str]:
     members = [f'"type":"{schema.type.value}"']
-    for name in ("items", "keys", "values"):
+    for name in _PARTS.get(schema.type, ()):
         part = getattr(schema, name)
-        if part is not None:
-            members.append(f'"{name}":{schema_json(part, options)}')
+        members.append(f'"{name}":{"null" if part is None else schema_json(part, options)}')
     if schema.type is Type.STRUCT:
         fields = (
             "{" + ",".join([*_members(f.schema, options), f'"field":{json_string(f.name)}']) + "}"

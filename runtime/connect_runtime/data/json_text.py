@@ -152,10 +152,10 @@ def _present(schema: Schema, options: Options) -> Encode:
             return _checked(schema, types, write)
 
 
-def _part(schema: Schema | None) -> Schema:
-    if schema is None:
-        raise DataError("Array and map schemas need the schemas of their elements")
-    return schema
+def _part(schema: Schema | None, options: Options) -> Encode:
+    """Returns a function that writes elements, which may have no schema: those of an empty list, or
+    of a list of texts and numbers."""
+    return _plain if schema is None else encoder(schema, options)
 
 
 def _checked(schema: Schema, types: tuple[type, ...], write: Encode) -> Encode:
@@ -189,7 +189,7 @@ def _wrong(value: Any, schema: Schema) -> DataError:
 
 
 def _array(schema: Schema, options: Options) -> Encode:
-    item = encoder(_part(schema.items), options)
+    item = _part(schema.items, options)
 
     def encode(value: Any) -> str:
         if not isinstance(value, list | tuple):
@@ -200,8 +200,10 @@ def _array(schema: Schema, options: Options) -> Encode:
 
 
 def _map(schema: Schema, options: Options) -> Encode:
-    keys = _part(schema.keys)
-    key, item = encoder(keys, options), encoder(_part(schema.values), options)
+    keys = schema.keys
+    if keys is None:
+        raise DataError("The schema of a map needs one of its keys")
+    key, item = encoder(keys, options), _part(schema.values, options)
 
     def encode(value: Any) -> str:
         if not isinstance(value, Mapping):

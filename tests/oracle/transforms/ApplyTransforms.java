@@ -29,8 +29,10 @@ import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.data.SchemaBuilder;
 import org.apache.kafka.connect.data.SchemaProjector;
 import org.apache.kafka.connect.data.Struct;
+import org.apache.kafka.connect.data.Values;
 import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.header.Header;
+import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.storage.Converter;
@@ -47,7 +49,7 @@ import org.apache.kafka.connect.util.ConnectorUtils;
  * projects it, {format, millis, texts} formats and parses times, {describe} lists the options of a
  * class, {elements, groups} distributes the numbers below `elements`. {converter, config} reads each
  * of `read` (base64, or null), and writes each of `write` ({schema, value}); with `brief` it does not
- * say what it read. tests/support/connect_json.py says how records and values are written.
+ * say what it read. {literals, config} writes texts as headers in JSON. tests/support/connect_json.py says how records and values are written.
  */
 public final class ApplyTransforms {
     private static final JsonNodeFactory JSON = JsonNodeFactory.instance;
@@ -91,6 +93,9 @@ public final class ApplyTransforms {
             }
             if (given.has("headers")) {
                 return asHeaders(given);
+            }
+            if (given.has("literals")) {
+                return literalsAsJson(given);
             }
             Schema schema = schema(given.get("schema"));
             ConnectSchema.validateValue("f", schema, value(given.get("value"), schema));
@@ -203,6 +208,34 @@ public final class ApplyTransforms {
             found.put("data", data);
             found.set("schema", text(read.schema()));
             found.put("again", converter.fromConnectHeader("t", "h", read.schema(), read.value()));
+        }
+        return JSON.objectNode().set("results", results);
+    }
+
+    /** What JsonConverter makes of the header that InsertHeader makes of a literal, and what it reads then. */
+    private static JsonNode literalsAsJson(JsonNode given) {
+        JsonConverter converter = new JsonConverter();
+        Map<String, String> config = config(given);
+        config.put("converter.type", "header");
+        converter.configure(config);
+        ArrayNode results = JSON.arrayNode();
+        for (JsonNode each : given.get("literals")) {
+            byte[] data;
+            try {
+                SchemaAndValue header = Values.parseString(each.asText());
+                data = converter.fromConnectHeader("t", "h", header.schema(), header.value());
+            } catch (Throwable e) {
+                results.add(error(e));
+                continue;
+            }
+            ObjectNode found = results.addObject().put("data", data);
+            try {
+                SchemaAndValue read = converter.toConnectHeader("t", "h", data);
+                found.set("schema", text(read.schema()));
+                found.set("value", text(read.value()));
+            } catch (Throwable e) {
+                found.set("unreadable", error(e));
+            }
         }
         return JSON.objectNode().set("results", results);
     }

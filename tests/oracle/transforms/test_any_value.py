@@ -10,18 +10,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from connect_runtime.api import DataError, Schema, Struct
 from connect_runtime.api.java_numbers import to_float
 from connect_runtime.api.java_text import java_float
 from connect_runtime.data.json_converter import JsonConverter
+from connect_runtime.data.literals import parse_literal
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
 from connect_runtime.data.string_converter import StringConverter
 from oracle.transforms.test_any_record import JSON, schemas
 from support.connect_classes import ConnectClasses
-from support.connect_json import schema_json, value_json
+from support.connect_json import comparable, schema_json, value_json
 from support.converting import writing
 
 pytestmark = pytest.mark.oracle
@@ -98,6 +99,54 @@ def test_any_header(
         found, read = simple.to_connect("t", "h", None if value is None else theirs)
         assert schema_json(found) == answer["schema"]
         assert _comparable(simple.from_connect("t", "h", found, read)) == _comparable(again)
+
+
+LITERALS = st.recursive(
+    st.sampled_from(
+        ["1", "300", "1.5", "1.1", "1e300", "-0.0", '"a"', "true", "null", "2024-01-01"]
+    ),
+    lambda parts: st.one_of(
+        st.lists(parts, max_size=3).map(lambda found: f"[{','.join(found)}]"),
+        # of one entry: Java writes others in the order of a hash map
+        parts.map(lambda value: f'{{"k":{value}}}'),
+        parts.map(lambda value: f"{{1:{value}}}"),
+        st.just("{}"),
+    ),
+    max_leaves=6,
+)
+
+
+@given(literals=st.lists(LITERALS, min_size=1, max_size=4), options=st.sampled_from(OPTIONS[:3]))
+@example(literals=["[]", "{}", '[1,"a"]', "[null]", '{"k":null}', "[[],1]"], options={})
+def test_any_literal_as_a_header_in_json(
+    connect_classes: ConnectClasses, literals: list[str], options: Mapping[str, str]
+) -> None:
+    """The trap: elements of different types, and those of an empty list, have no schema."""
+    converter = JsonConverter()
+    converter.configure({**options, "converter.type": "header"})
+    answers = connect_classes.ask({"literals": literals, "config": options})["results"]
+    for text, answer in zip(literals, answers, strict=True):
+        # a whole number of Python is no byte, so it fits a schema of fractions
+        if text == "null" or answer.get("message", "").startswith("Invalid type for FLOAT"):
+            continue
+        schema, value = parse_literal(text)
+        try:
+            data = converter.from_connect("t", "h", schema, value)
+        except DataError as error:
+            if answer["error"] == "java.lang.NullPointerException":
+                assert str(error) == "The schema of a map needs one of its keys"
+            else:
+                assert (type(error).java_class, str(error)) == (answer["error"], answer["message"])
+            continue
+        theirs = base64.b64decode(answer["data"]) if answer["data"] else None
+        assert _comparable(data) == _comparable(theirs)
+        try:
+            found, read = converter.to_connect("t", "h", theirs)
+        except DataError as error:
+            assert str(error) == answer["unreadable"]["message"]
+        else:
+            assert schema_json(found) == answer["schema"]
+            assert comparable(value_json(read, found)) == comparable(answer["value"])
 
 
 def _has_an_order_or_address(value: Any) -> bool:
