@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.diagnostics import Diagnostic, Location, Severity
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 
@@ -149,7 +149,8 @@ class Project:
     or None for the embedded broker, which asks for a login with `embedded_authentication`.
     `target` None means our runtime. `worker` holds worker properties for `connect up` in Apache's
     names (`value.converter`, `offset.flush.interval.ms`, `listeners`, ...). `policies` name policy
-    files as `specs` name specs. `deletes` says how much a plan may delete. `env` is the environment
+    files as `specs` name specs. `deletes` says how much a plan may delete, and `unknown_keys` how
+    severe a config key is that no plugin defines. `env` is the environment
     whose values the files were read with, `given` what `--var` set in them, and `secrets` the texts
     of those that are never shown. `…_locations` say where connect.yaml names an entry. `warnings`
     are what reading connect.yaml found.
@@ -175,6 +176,7 @@ class Project:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     embedded_authentication: bool = False
     deletes: DeleteLimits = DeleteLimits()
+    unknown_keys: Severity = "warning"
 
     @property
     def uses_runtime(self) -> bool:

@@ -22,12 +22,17 @@ _FORMAT = 1
 _HINT = "create it again with `connect plugins lock`"
 
 
+def has_lock(folder: Path) -> bool:
+    """Whether the project in this folder has a lock file."""
+    file = folder / PLUGINS_LOCK
+    return file.exists() or file.is_symlink()
+
+
 def load_lock(folder: Path) -> PluginSet | None:
     """Returns the lock file in a project's folder, None if there is none. Raises Invalid."""
-    file = folder / PLUGINS_LOCK
-    if not file.exists() and not file.is_symlink():
+    if not has_lock(folder):
         return None
-    text = read_text(file, PLUGINS_LOCK)
+    text = read_text(folder / PLUGINS_LOCK, PLUGINS_LOCK)
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:

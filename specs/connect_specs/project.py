@@ -13,7 +13,7 @@ from pathlib import Path
 from connect_specs.client_properties import check_client_properties
 from connect_specs.config_values import ConfigValues, read_config
 from connect_specs.desired import DeleteLimits, Project, RestTarget
-from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
+from connect_specs.diagnostics import Diagnostic, Invalid, Location, Severity, by_place
 from connect_specs.fields import (
     as_count,
     as_map,
@@ -92,13 +92,14 @@ def load_project(
 def _read_project(
     file: Path, node: Map, variables: Mapping[str, str], problems: list[Diagnostic]
 ) -> Project | None:
-    known = ("project", "cluster", "specs", "policies", "max_deletes")
+    known = ("project", "cluster", "specs", "policies", "max_deletes", "validate")
     check_fields(node, known, _CODE, PROJECT_FILE, problems)
     name_node = required(node, "project", _CODE, PROJECT_FILE, problems)
     name = name_node and as_text(name_node, "project", _CODE, problems)
     specs, specs_places = _paths("specs", node.get("specs"), problems)
     policies, policies_places = _paths("policies", node.get("policies"), problems)
     deletes = _delete_limits(node.get("max_deletes"), problems)
+    unknown_keys = _unknown_keys(node.get("validate"), problems)
     cluster_node = required(node, "cluster", _CODE, PROJECT_FILE, problems)
     cluster = cluster_node and as_map(cluster_node, "cluster", _CODE, problems)
     if not cluster:
@@ -140,6 +141,7 @@ def _read_project(
         warnings=tuple(warnings),
         embedded_authentication=authentication or False,
         deletes=deletes,
+        unknown_keys=unknown_keys,
     )
 
 
@@ -161,6 +163,23 @@ def _paths(
 def _delete_limits(node: Node | None, problems: list[Diagnostic]) -> DeleteLimits:
     most = None if node is None else as_count(node, "max_deletes", _CODE, problems)
     return DeleteLimits(most, where=None if node is None else node.where)
+
+
+def _unknown_keys(node: Node | None, problems: list[Diagnostic]) -> Severity:
+    """Returns how severe a config key is that no plugin defines: `validate: {unknown_keys: …}`."""
+    fields = None if node is None else as_map(node, "validate", _CODE, problems)
+    if fields is None:
+        return "warning"
+    check_fields(fields, ("unknown_keys",), _CODE, "validate", problems)
+    value = fields.get("unknown_keys")
+    text = value and as_text(value, "unknown_keys", _CODE, problems)
+    if text == "error":
+        return "error"
+    if value is not None and text and text != "warning":
+        what = "'unknown_keys' must be 'error' or 'warning'"
+        hint = "write unknown_keys: error, or leave it out for warnings"
+        problems.append(Diagnostic("project.bad-value", what, value.where, hint=hint))
+    return "warning"
 
 
 def _resolved(

@@ -86,6 +86,25 @@ specs: [a, "b/*.yaml"]
     assert places == {"a": "connect.yaml:11:9", "b/*.yaml": "connect.yaml:11:12"}
 
 
+def test_unknown_keys_are_warnings_unless_connect_yaml_makes_them_errors(tmp_path: Path) -> None:
+    assert load(tmp_path, MINIMAL).unknown_keys == "warning"
+    strict = load(tmp_path, MINIMAL + "validate: {unknown_keys: error}\n")
+    assert strict.unknown_keys == "error"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("{unknown_keys: fatal}", "project.bad-value"),
+        ("{unknown_keys: }", "project.bad-value"),
+        ("error", "project.bad-value"),
+        ("{unknown_key: error}", "project.unknown-field"),
+    ],
+)
+def test_mistakes_in_validate(tmp_path: Path, text: str, code: str) -> None:
+    assert codes(tmp_path, f"{MINIMAL}validate: {text}\n") == [code]
+
+
 def test_max_deletes(tmp_path: Path) -> None:
     found = load(tmp_path, MINIMAL + "max_deletes: 3\n").deletes
     assert found == DeleteLimits(3, allow_empty=False, where=Location("connect.yaml", 3, 14))

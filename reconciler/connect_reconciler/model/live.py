@@ -99,7 +99,8 @@ class Live:
     `warnings` are what observing found, such as the cluster's validation answers; the plan passes
     them on. `rest_alone`: no Kafka could be asked, so that logs and what deleted connectors left
     are not known, and the ledger lies in the configs. `version` is Connect's, where a REST API told
-    it. `ours`: our runtime runs the connectors, or will.
+    it. `ours`: our runtime runs the connectors, or will. `unknown_keys` by connector: keys of
+    configs that are to be written, and that no plugin defines.
     """
 
     connectors: Mapping[str, LiveConnector] = field(default_factory=dict)
@@ -118,6 +119,7 @@ class Live:
     ours: bool = False
     logs_elsewhere: Mapping[str, TopicLogs] = field(default_factory=dict)
     unread_offsets: Mapping[str, str] = field(default_factory=dict)
+    unknown_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def key_comes(self) -> bool:

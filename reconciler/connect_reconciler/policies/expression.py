@@ -66,6 +66,8 @@ def compiled(expression: str, where: Location, problems: list[Diagnostic]) -> ce
         why = str(error).partition("ERROR: ")[2] or str(error)
         what = "the expression is not one of CEL"
         hint = "an expression is like: change.does.exists(d, d == 'delete')"
+        if "has() macro" in why:
+            hint = """to ask for a key in brackets, write "tasks.max" in change.config"""
         problems.append(Diagnostic("policy.syntax", what, where, why=why.strip(), hint=hint))
         return None
     wrong = list(_misnamed(expression, program, where)) or list(_untyped(program, where))

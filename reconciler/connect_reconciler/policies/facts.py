@@ -10,7 +10,7 @@ policy is read, and not on the day it matters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, get_args
 from zoneinfo import ZoneInfo
@@ -42,19 +42,23 @@ _UNCOUNTED: Final[frozenset[Consequence]] = frozenset(
 )
 
 
-def plan_facts(plan: Plan) -> Facts:
-    """`plan`: project, cluster, env, `does` with a count for each kind of change, and changes."""
+def plan_facts(plan: Plan, unknown_keys: Mapping[str, Sequence[str]]) -> Facts:
+    """Returns `plan`: project, cluster, env, `does` with a count for each kind of change, and
+    changes. `unknown_keys` by connector."""
     return {
         "project": plan.project,
         "cluster": plan.group_id,
         "env": plan.env or "",
         "does": dict(summarize(plan)),
-        "changes": [change_facts(actions) for actions in grouped(plan)],
+        "changes": [
+            change_facts(actions, unknown_keys.get(actions[0].connector, ()))
+            for actions in grouped(plan)
+        ],
     }
 
 
-def change_facts(actions: tuple[act.Action, ...]) -> Facts:
-    """`change`: one connector's, as `docs/policies.md` lists them."""
+def change_facts(actions: tuple[act.Action, ...], unknown_keys: Sequence[str]) -> Facts:
+    """Returns `change`: one connector's, as `docs/policies.md` lists them."""
     moves = [
         move for action in actions if isinstance(action, act.PinAction) for move in action.moves
     ]
@@ -70,6 +74,7 @@ def change_facts(actions: tuple[act.Action, ...]) -> Facts:
         "does": list(kinds(actions)),
         "config": _config(configs[-1]) if configs else {},
         "keys": [_key(change) for change in fields],
+        "unknown_keys": list(unknown_keys),
         "offsets": [_move(move) for move in moves],
         **_amounts(moves, fields),
     }
@@ -151,6 +156,7 @@ _CHANGE: Final[dict[str, Any]] = {
     "does": ["change", "rewind"],
     "config": {"connector.class": "FileStreamSink", "tasks.max": "2"},
     "keys": [{"key": "tasks.max", "old": "1", "new": "2", "consequence": "restart"}],
+    "unknown_keys": ["tasks.maxx"],
     "offsets": [
         {
             "partition": {"kafka_topic": "orders", "kafka_partition": 0},

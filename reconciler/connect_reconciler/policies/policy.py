@@ -9,9 +9,10 @@ violated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -142,12 +143,18 @@ def _zone_problem(zone: str | None, node: Map) -> Diagnostic | None:
 # --- judging ---
 
 
-def judge(plan: Plan, policies: Iterable[Policy], now_ms: int) -> Plan:
-    """The plan with an error for each denial, and a warning for each policy that warns.
+def judge(
+    plan: Plan,
+    policies: Iterable[Policy],
+    now_ms: int,
+    unknown_keys: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Plan:
+    """Returns the plan with an error for each denial, and a warning for each policy that warns.
 
-    Earlier verdicts do not count: a saved plan is judged again when it is applied.
+    Earlier verdicts do not count: a saved plan is judged again when it is applied. `unknown_keys`
+    by connector, as `Live` has them.
     """
-    facts = plan_facts(plan)
+    facts = plan_facts(plan, unknown_keys)
     if not facts["changes"]:
         policies = ()
     found = [each for policy in policies for each in _findings(policy, facts, now_ms)]
@@ -203,5 +210,8 @@ def _why(error: Exception, change: Facts | None) -> tuple[str, str]:
         return why, "ask `change.amount_known` first: docs/policies.md has examples"
     hint = "ask `has(...)` before a field that may be missing"
     if isinstance(error, KeyError):
+        if isinstance(field, str) and not field.isidentifier():
+            # `has` takes no key in brackets
+            hint = f'ask `"{field}" in …` before it, as in `"{field}" in change.config`'
         return "a field is missing" if field is None else f"there is no field {field}", hint
     return str(error).partition(". ")[0], hint

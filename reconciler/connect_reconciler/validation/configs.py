@@ -14,7 +14,7 @@ from typing import Final
 
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.observe.plugin_facts import kinds_of, passwords, passwords_in
-from connect_reconciler.backend.plugins import RestPlugins, local_definitions
+from connect_reconciler.backend.plugins import RestPlugins, Validation, local_definitions
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import follows_from_another
@@ -23,7 +23,7 @@ from connect_reconciler.model.live import Live, kind_of
 from connect_reconciler.plan.checks.pins import shape_problem, unread_topics
 from connect_reconciler.plan.checks.unsupported import names_not_creatable
 from connect_reconciler.plan.diff import base_config, recorded_pin, written_config
-from connect_reconciler.validation.findings import Written, findings
+from connect_reconciler.validation.findings import Written, findings, unread
 from connect_reconciler.validation.judges import NO_KAFKA, ClusterAnswers, ask_cluster
 from connect_runtime.api import ConfigError, ConnectorError, SourceConnector
 from connect_runtime.herder.errors import RequestError
@@ -153,6 +153,15 @@ def checked(live: Live, desired: Desired, backend: Backend) -> Live:
     answers, slots = _ask(backend, written)
     with backend.plugins() as plugins:
         errors, warnings = by_severity(findings(backend.project, written, answers, plugins))
+        unread_keys = {
+            each.spec.name: tuple(
+                found.key
+                for found in unread(
+                    each.config, answers.validations.get(each.spec.name, Validation(())), plugins
+                )
+            )
+            for each in written
+        }
     found = {
         name: passwords(validation.keys.values()) | live.password_keys.get(name, frozenset())
         for name, validation in answers.validations.items()
@@ -170,6 +179,7 @@ def checked(live: Live, desired: Desired, backend: Backend) -> Live:
             **live.password_keys,
             **{name: keys for name, keys in found.items() if keys},
         },
+        unknown_keys=unread_keys,
     )
 
 

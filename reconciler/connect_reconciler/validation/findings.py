@@ -18,6 +18,7 @@ from connect_reconciler.validation.judges import (
     local_judges,
 )
 from connect_reconciler.validation.keys import (
+    Finding,
     mistyped_options,
     sensitive_slips,
     slips,
@@ -28,7 +29,7 @@ from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.plugins.modules import PLUGIN_MODULES, listed_modules, unlisted_module
 from connect_runtime.validation.unresolved_references import unresolved_references
 from connect_specs.desired import DesiredConnector, Project
-from connect_specs.diagnostics import Diagnostic, Location, by_place, warning
+from connect_specs.diagnostics import Diagnostic, Location, Severity, by_place, by_severity, warning
 from connect_specs.plugin_definitions import (
     CLASS_KEY,
     CONNECTORS,
@@ -37,6 +38,7 @@ from connect_specs.plugin_definitions import (
     nearest_class,
     parts_of,
 )
+from connect_specs.plugins_lock import PLUGINS_LOCK, has_lock
 
 _SHOWN_MOST: Final = 8
 _LIST: Final = "`connect plugins list` shows all classes"
@@ -82,6 +84,7 @@ def findings(
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     unchecked: list[str] = []
+    locked = has_lock(project.folder)
     unknown: dict[str, Written] = {}
     for each in written:
         unlisted = _unlisted(project, each) if ours else None
@@ -95,7 +98,11 @@ def findings(
             if why:
                 errors.append(_unusable_class(each, why))
             elif not ours or installed(class_name, CONNECTORS) is None:
-                unknown.setdefault(class_name, each)
+                if locked:
+                    errors.append(_unknown_class(project, each, plugins, locked=True))
+                else:
+                    # One for each class: without a lock there may be many
+                    unknown.setdefault(class_name, each)
         verdict = first_verdict(judges, name, each.config)
         # Our runtime's leader runs the connector, so a reference that it cannot resolve is an error
         resolved = ours and answered
@@ -105,13 +112,16 @@ def findings(
         slipped = tuple(_slips(each, verdict, plugins))
         told = {slip.where for slip in (*broken, *slipped)}
         warnings += slipped
-        warnings += [warn for warn in _unread(each, verdict, plugins) if warn.where not in told]
+        unread_here = _unread(project, each, verdict, plugins)
+        severe, mild = by_severity(found for found in unread_here if found.where not in told)
+        errors += severe
+        warnings += mild
         if ours:
             warnings += _unresolved(each, project.worker)
         references = [key for key, value in each.config.items() if holds_reference(value)]
         if references and not resolved:
             unchecked.append(f"{name} ({', '.join(sorted(references))})")
-    warnings += [_unknown_class(project, name, each, plugins) for name, each in unknown.items()]
+    warnings += [_unknown_class(project, each, plugins, locked=False) for each in unknown.values()]
     if unchecked:
         warnings.append(_not_checkable(unchecked))
     yield from by_place(errors)
@@ -176,13 +186,23 @@ def _class_meant(each: Written, problem: KeyProblem, plugins: Definitions) -> st
     return f"did you mean {near}? {_LIST}" if near else _LIST
 
 
-def _unread(each: Written, verdict: Validation, plugins: Definitions) -> Iterator[Diagnostic]:
-    keys = keys_of(each.config, plugins)
+def unread(
+    config: Mapping[str, str], verdict: Validation, plugins: Definitions
+) -> Iterator[Finding]:
+    """Yields the keys of a config that nothing reads, as far as its plugins are known."""
+    keys = keys_of(config, plugins)
     if verdict.keys:
         keys = {**(keys or {}), **verdict.keys}
-    for found in () if keys is None else unknown_keys(each.config, keys):
-        what = f"{each.spec.name}: {found.what}"
-        yield warning("config.unknown-key", what, each.place(found.key), hint=found.hint)
+    yield from () if keys is None else unknown_keys(config, keys)
+
+
+def _unread(
+    project: Project, each: Written, verdict: Validation, plugins: Definitions
+) -> Iterator[Diagnostic]:
+    for found in unread(each.config, verdict, plugins):
+        what, place = f"{each.spec.name}: {found.what}", each.place(found.key)
+        severity = project.unknown_keys
+        yield Diagnostic("config.unknown-key", what, place, "", found.hint, severity)
 
 
 def _broken_chains(each: Written, plugins: Definitions) -> Iterator[Diagnostic]:
@@ -244,13 +264,21 @@ def _unusable_class(each: Written, why: str) -> Diagnostic:
     return Diagnostic("config.unknown-class", what, each.place(CLASS_KEY), why, hint)
 
 
-def _unknown_class(project: Project, name: str, each: Written, plugins: Definitions) -> Diagnostic:
-    what = f"{each.spec.name}: no class {name} is known here, so its config is not checked"
+def _unknown_class(
+    project: Project, each: Written, plugins: Definitions, *, locked: bool
+) -> Diagnostic:
+    """A class that nobody defines: an error if the project has a lock file, which lacks it."""
+    name = each.config[CLASS_KEY]
+    what = f"no class {name} is known here, so its config is not checked"
+    if locked:
+        what = f"{PLUGINS_LOCK} has no class {name}, so its config is not checked"
     why = "its secrets can only be guessed from names and values; `sensitive` in a spec adds keys"
     near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
-    hint = _INSTALL if project.uses_runtime else "run `connect plugins lock`"
+    hint = _INSTALL if project.uses_runtime and not locked else "run `connect plugins lock`"
     hint = f"did you mean {near}? {_LIST}; else {hint}" if near else f"{hint}; {_LIST}"
-    return warning("config.unknown-class", what, each.place(CLASS_KEY), why, hint)
+    severity: Severity = "error" if locked else "warning"
+    what, place = f"{each.spec.name}: {what}", each.place(CLASS_KEY)
+    return Diagnostic("config.unknown-class", what, place, why, hint, severity)
 
 
 def _not_checkable(unchecked: list[str]) -> Diagnostic:

@@ -63,6 +63,14 @@ _PASSED_ON: Final[Mapping[str, tuple[str, ...]]] = {
     "io.confluent.*": ("confluent.", "connection.", "hadoop.", "kafka.", "reporter.", "store."),
     "io.aiven.*": ("aws.", "connection.", "gcs."),
     "com.mongodb.*": ("topic.override.",),
+    "*.iceberg.connect.*": (
+        "iceberg.catalog.",
+        "iceberg.hadoop.",
+        "iceberg.kafka.",
+        "iceberg.table.",
+        "iceberg.tables.auto-create-props.",
+        "iceberg.tables.write-props.",
+    ),
     "org.apache.kafka.connect.mirror.*": (
         "admin.",
         "config.property.filter.",
@@ -76,7 +84,8 @@ _PASSED_ON: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 _ALIAS: Final = re.compile(r"[\w-]+")
-_HAVE_RULES: Final = ("transforms", "predicates")
+# What an option that names parts, such as `converters: isbn`, is followed by
+_KINDS_OF_PARTS: Final = ("type", "class")
 _TOPICS_OF_SINKS: Final = ("topics", "errors.deadletterqueue.topic.name")
 _OPEN_REFERENCE: Final = re.compile(r"\$\{[\w-]+:[^{}]*\Z")
 _CLIENTS: Final = ("admin", "consumer", "producer")
@@ -187,12 +196,13 @@ def _dynamic_prefixes(class_name: str, config: Mapping[str, str]) -> tuple[str, 
 
 
 def _aliases(config: Mapping[str, str]) -> Iterator[str]:
-    """`converters: isbn` makes room for `isbn.type`: many connectors name parts in this way."""
+    """Yields how the keys of parts begin that a connector names itself: `converters: isbn` with
+    `isbn.type` makes room for all of `isbn.*`."""
     for key, value in config.items():
-        if key not in _HAVE_RULES:
-            for alias in elements(value):
-                if _ALIAS.fullmatch(alias) and alias not in _HAVE_RULES:
-                    yield f"{alias}."
+        for alias in () if key in _CHAINS else elements(value):
+            named = any(f"{alias}.{kind}" in config for kind in _KINDS_OF_PARTS)
+            if named and _ALIAS.fullmatch(alias) and alias not in _CHAINS:
+                yield f"{alias}."
 
 
 def _of_converter(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:

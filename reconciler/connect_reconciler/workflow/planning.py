@@ -63,7 +63,7 @@ def judged(plan: Plan, policies: tuple[Policy, ...], live: Live) -> Plan:
         return plan
     from connect_reconciler.policies.policy import judge
 
-    return judge(plan, policies, live.now_ms)
+    return judge(plan, policies, live.now_ms, live.unknown_keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,6 +155,23 @@ def test_what_cannot_be_judged_is_not_let_through(expression: str) -> None:
     assert denied.code == warned.code == "policy.failed"
 
 
+def test_a_policy_sees_keys_that_no_plugin_defines() -> None:
+    rule = policy('change.unknown_keys.exists(k, k.startsWith("iceberg."))')
+    unknown = {"new": ("iceberg.catalogue", "x"), "gone": ("iceberg.y",)}
+    (denied,) = judge(plan(DELETE, CREATE), [rule], 0, unknown).errors
+    assert denied.what.startswith("new: ")
+    assert not judge(plan(DELETE, CREATE), [rule], 0).errors
+
+
+def test_the_hint_for_a_missing_key_is_an_expression_that_compiles() -> None:
+    (failed,) = judge(plan(CREATE), [policy('change.config["tasks.max"] == "2"')], 0).errors
+    assert failed.why == "there is no field tasks.max"
+    asked = '"tasks.max" in change.config'
+    assert f"`{asked}`" in failed.hint
+    better = policy(f'{asked} && change.config["tasks.max"] == "2"')
+    assert not judge(plan(CREATE), [better], 0).errors
+
+
 BYTES = replace(RESET, moves=(replace(RESET.moves[0], counts=Counts(7, unit="byte")),))
 STAYS = replace(RESET, moves=(replace(RESET.moves[0], counts=Counts()),))
 REGROUPED = replace(CHANGE, changes=(FieldChange("g", None, Plain("h"), "new-group"),))
@@ -259,9 +276,9 @@ def test_facts_have_the_shape_that_expressions_are_checked_with() -> None:
         return shape is None or value in shape
 
     made = plan(DELETE, REWIND, CHANGE, RESET, CREATE)
-    assert fits(plan_facts(made), SHAPES["plan"])
+    assert fits(plan_facts(made, {}), SHAPES["plan"])
     assert now_facts(FRIDAY_23_UTC, "UTC").keys() == SAMPLE["now"].keys()
-    everything = set[str]().union(*(change.keys() for change in plan_facts(made)["changes"]))
+    everything = set[str]().union(*(change.keys() for change in plan_facts(made, {})["changes"]))
     assert everything == SAMPLE["change"].keys()
 
 

@@ -378,9 +378,32 @@ LOCK = "run `connect plugins lock`"
 def test_an_unknown_class_has_its_nearest_name(tmp_path: Path, name: str, meant: str) -> None:
     lock(tmp_path, PLUGIN)
     specs = desired(tmp_path, SPEC.replace("com.example.OrdersSink", name).replace("many", "1"))
+    errors, _ = by_severity(check_specs(project(tmp_path), specs))
+    assert [(each.code, each.hint) for each in errors] == [("config.unknown-class", meant)]
+
+
+def test_each_spec_whose_class_the_lock_lacks_is_an_error(tmp_path: Path) -> None:
+    lock(tmp_path, PLUGIN)
+    spec = "name: {}\nconfig: {{connector.class: com.example.OrderSink, topics: t}}\n"
+    specs = desired(tmp_path, "---\n".join(map(spec.format, "ab")))
     errors, warnings = by_severity(check_specs(project(tmp_path), specs))
-    assert [each.hint for each in warnings if each.code == "config.unknown-class"] == [meant]
-    assert not errors
+    assert [(each.code, str(each.where)) for each in errors] == [
+        ("config.unknown-class", "a.yaml:2:10"),
+        ("config.unknown-class", "a.yaml:5:10"),
+    ]
+    assert all("plugins.lock.json has no class" in each.what for each in errors)
+    assert not warnings
+    (tmp_path / PLUGINS_LOCK).unlink()
+    errors, warnings = by_severity(check_specs(project(tmp_path), specs))
+    assert ([each.code for each in warnings], errors) == (["config.unknown-class"], ())
+
+
+def test_unknown_keys_can_be_errors(tmp_path: Path) -> None:
+    lock(tmp_path, PLUGIN)
+    strict = replace(project(tmp_path), unknown_keys="error")
+    errors, warnings = by_severity(check_specs(strict, desired(tmp_path)))
+    assert "a.yaml:6:3" in [place for place, _ in said(errors, "config.unknown-key")]
+    assert not said(warnings, "config.unknown-key")
 
 
 def test_an_unknown_converter_has_its_nearest_name(tmp_path: Path) -> None:
@@ -421,7 +444,8 @@ def test_connects_own_rules_hold_for_classes_that_are_elsewhere(
     lock(tmp_path, PLUGIN)
     config = f"{{connector.class: {name}, connection.host: h, {more}}}"
     specs = desired(tmp_path, f"name: a\nconfig: {config}\n")
-    errors, _ = by_severity(check_specs(project(tmp_path), specs))
+    found, _ = by_severity(check_specs(project(tmp_path), specs))
+    errors = [each for each in found if each.code != "config.unknown-class"]
     assert len(errors) >= (says is not None)
     assert all(says is not None and says in each.what for each in errors)
 

@@ -34,6 +34,12 @@ PLUGINS = PluginSet(
             converters="LIST",
             topic_creation_groups="LIST",
         ),
+        plugin(
+            "org.apache.iceberg.connect.IcebergSinkConnector",
+            "sink",
+            iceberg_tables="LIST",
+            iceberg_catalog="STRING",
+        ),
         plugin("io.debezium.connector.X.PgConnector", "source", database_hostname="STRING"),
         plugin("com.example.Mask$Value", "transformation", field="STRING!", limit="INT"),
         plugin(
@@ -101,9 +107,12 @@ def _wrong(config: dict[str, str]) -> dict[str, str]:
     return {finding.key: finding.what for finding in wrong_values(config, keys)}
 
 
+UNREAD = "remove it, unless the connector passes it on"
 UNKNOWN = [
     ({**GOOD, "bach.size": "5"}, "bach.size", "did you mean batch.size?"),
-    ({**GOOD, "wholly.other": "5"}, "wholly.other", "remove it, unless the connector passes it on"),
+    ({**GOOD, "wholly.other": "5"}, "wholly.other", UNREAD),
+    ({**GOOD, "name": "orders", "orders.size": "5"}, "orders.size", UNREAD),
+    ({**GOOD, "topic": "big", "big.size": "5"}, "big.size", UNREAD),
     ({**GOOD, "trasforms": "m"}, "trasforms", "did you mean transforms?"),
     ({**MASKED, "transforms.m.fild": "x"}, "transforms.m.fild", "did you mean transforms.m.field?"),
     ({**MASKED, "transforms.mm.field": "x"}, "transforms.mm.field", "did you mean m?"),
@@ -141,6 +150,19 @@ NO_FALSE_ALARM = [
     {"name": "a", "connector.class": "PgConnector", "driver.loginTimeout": "5"}
     | {"connector.class": "io.debezium.connector.X.PgConnector", "database.sslmode": "require"},
     {**GOOD, "connect.ledger": "{}"},
+    {**GOOD, "converters": "a, b", "b.class": "com.example.Isbn", "b.schema.name": "x"},
+    {
+        "name": "iceberg",
+        "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+        "iceberg.tables": "db.orders",
+        "iceberg.catalog.type": "rest",
+        "iceberg.catalog.uri": "http://catalog",
+        "iceberg.hadoop.fs.s3a.path.style.access": "true",
+        "iceberg.kafka.security.protocol": "SSL",
+        "iceberg.table.db.orders.partition-by": "days(at)",
+        "iceberg.tables.auto-create-props.format-version": "2",
+        "iceberg.tables.write-props.write.format.default": "orc",
+    },
 ]
 
 
