@@ -126,7 +126,9 @@ SENTENCES: Mapping[EffectCode, str] = {
     "source-reads-again": "re-reads {size}{place}",
     "source-goes-back": "goes back by {size}{place}",
     "source-goes-back-in-slot": (
-        "goes back by {size}: as much of it as its replication slot still keeps is re-read{place}"
+        "goes back by {size}{place}, which is not re-read: PostgreSQL skips what its slot has"
+        " confirmed, or the task fails (no longer available); to read again, reset: true takes a"
+        " new snapshot, and an incremental snapshot reads tables"
     ),
     "source-goes-back-in-binlog": (
         "goes back by {size}, re-read if the server still keeps it{place}"
@@ -206,6 +208,12 @@ SENTENCES: Mapping[EffectCode, str] = {
     "failed-record-stops-its-task": "a record that fails stops its task from now on",
     "other-dead-letter-queue": (
         "failed records go elsewhere from now on; those in the old queue stay"
+    ),
+    "failed-records-lost": (
+        "failed records are lost from now on: errors.tolerance is all, and no queue takes them"
+    ),
+    "failed-records-in-no-queue": (
+        "no queue takes failed records any more; the first one stops its task"
     ),
     "for-failed-records": "counts for records that fail from now on",
     "for-failures": "counts for what fails from now on",

@@ -79,6 +79,7 @@ def _place(entry: OffsetEntry) -> Effect:
 
 
 _SHOWN = 3
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 
 
 def _other_cluster(setting: Setting) -> Effect:
@@ -137,6 +138,13 @@ def _offsets_topic(setting: Setting) -> Effect:
     return effect("looks-for-offsets-in", topic=topic)
 
 
+def _dead_letters(setting: Setting) -> Effect:
+    if _shown(setting.new, _DEAD_LETTERS, ""):
+        return effect("other-dead-letter-queue")
+    tolerant = _shown(setting.new, "errors.tolerance", "none").lower() == "all"
+    return effect("failed-records-lost" if tolerant else "failed-records-in-no-queue")
+
+
 def _tasks_max(setting: Setting) -> Effect | None:
     old, new = (_shown(config, "tasks.max", "1") for config in (setting.old, setting.new))
     tasks = effect("one-task") if new == "1" else effect("several-tasks", tasks=new)
@@ -169,7 +177,7 @@ CONNECT_RULES: tuple[Rule, ...] = (
         {"all": "failed-records-skipped", "none": "failed-record-stops-its-task"},
         default="none",
     ),
-    Rule("errors.deadletterqueue.topic.name", "restart", "other-dead-letter-queue", "sink"),
+    Rule(_DEAD_LETTERS, "restart", _dead_letters, "sink"),
     Rule("errors.deadletterqueue.*", "restart", "for-failed-records", "sink"),
     Rule("errors.retry.*", "restart", "for-failures"),
     Rule(

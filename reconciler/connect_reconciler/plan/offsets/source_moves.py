@@ -43,7 +43,8 @@ class Shape:
 
     `measures` are asked in order, and the first that sees a difference decides. Where a field of
     `unless` is set, the position does not mean what it says. `partitions` are sets of keys; `label`
-    names the key that a reader knows a partition by. `back` and `start` are its effects.
+    names the key that a reader knows a partition by. `back` and `start` are its effects. Unless it
+    `rereads`, nobody can tell how much of the way back is read again.
     """
 
     partitions: tuple[frozenset[str], ...]
@@ -54,6 +55,7 @@ class Shape:
     label: str = ""
     back: EffectCode = "source-goes-back"
     start: EffectCode = "source-begins-anew"
+    rereads: bool = True
 
     def fits(self, partition: Partition, offset: Offset) -> bool:
         """Whether this is such an offset of such a partition."""
@@ -95,6 +97,7 @@ def _debezium(
     beside: str,
     partition: str = "server",
     back: EffectCode = "source-goes-back",
+    rereads: bool = True,
 ) -> Shape:
     """A source of Debezium. `partition` holds the keys of its partitions; their last names them."""
     of_any = (
@@ -108,6 +111,7 @@ def _debezium(
         unless=_keys("snapshot last_snapshot_record snapshot_completed"),
         label=partition.split()[-1],
         back=back,
+        rereads=rereads,
     )
 
 
@@ -129,6 +133,7 @@ SHAPES: Sequence[Shape] = (
         postgres_lsn("lsn", "lsn_proc", "lsn_commit"),
         beside="lsn_proc|lsn_commit|txId|xmin|messageType",
         back="source-goes-back-in-slot",
+        rereads=False,
     ),
     # MySQL and MariaDB: by GTIDs where the server has them, else by file and position
     _debezium(
@@ -187,6 +192,8 @@ def source_move(
         step, what = _in_one_field(old, new, reads_on=reads_on)
     if step is None or what is None:
         return _told(label, old, new, _OPAQUE), "unclear", None
+    if step.direction == "back" and shape is not None and not shape.rereads:
+        return _told(label, old, new, what), step.direction, None
     return _told(label, old, new, what), step.direction, _counts(step, reads_on=reads_on)
 
 

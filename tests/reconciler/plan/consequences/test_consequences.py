@@ -16,6 +16,7 @@ from connect_specs.desired import Consequence, ConsequenceRule, Desired
 from support.plans import desired_of, live_of
 
 SINK = {"connector.class": "FileStreamSink", "topics": "orders"}
+TOLERANT = SINK | {"errors.tolerance": "all"}
 SOURCE = {"connector.class": "FileStreamSource", "topic": "lines", "file": "/data/in"}
 POSTGRES = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}
 JDBC = {"connector.class": "io.confluent.connect.jdbc.JdbcSourceConnector"}
@@ -83,6 +84,10 @@ def changed(
         (SINK, "errors.tolerance", None, "all", "restart", "are skipped"),
         (SINK, "errors.tolerance", "all", None, "restart", "stops its task"),
         (SINK, "errors.deadletterqueue.topic.name", None, "q", "restart", "go elsewhere"),
+        (SINK, "errors.deadletterqueue.topic.name", "p", "q", "restart", "go elsewhere"),
+        (SINK, "errors.deadletterqueue.topic.name", "q", None, "restart", "stops its task"),
+        (TOLERANT, "errors.deadletterqueue.topic.name", "q", None, "restart", "lost from now on"),
+        (TOLERANT, "errors.deadletterqueue.topic.name", "q", "", "restart", "lost from now on"),
         (SINK, "errors.deadletterqueue.context.headers.enable", None, "true", "restart", "fail"),
         (SINK, "errors.retry.timeout", None, "9", "restart", "what fails from now on"),
         (SINK, "errors.log.enable", None, "true", "restart", "only what the log tells"),
