@@ -311,7 +311,8 @@ def _untyped(value: Any, own: Schema | None) -> Any:
     if own is None:
         return value
     match value:
-        case float() if own.type is Type.FLOAT32:
+        # an element of a list with several schemas need not be of the one that the list has
+        case float() if own.type is Type.FLOAT32 and _is_float32(value):
             return float(java_float(value))
         case list():
             return [_untyped(each, own.items) for each in value]
@@ -319,6 +320,13 @@ def _untyped(value: Any, own: Schema | None) -> Any:
             return {_untyped(k, own.keys): _untyped(v, own.values) for k, v in value.items()}
         case _:
             return value
+
+
+def _is_float32(value: float) -> bool:
+    try:
+        return bool(struct.unpack(">f", struct.pack(">f", value))[0] == value)
+    except OverflowError:
+        return False
 
 
 def _date_of(days: int) -> dt.date:
