@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from connect_reconciler.backend.http import HttpCluster
+from connect_runtime.herder.errors import RequestError
+from connect_specs.desired import OffsetEntry, Pin
 from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
 from support import http
@@ -70,6 +73,45 @@ def test_a_source_goes_on_where_it_was(
     assert offsets(oracle, new) != {}
 
 
+def test_a_rename_that_could_not_delete_the_old_name_is_reverted(
+    project: RestProject,
+    broker: BrokerAddress,
+    unique: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The trap: the offsets of the old name are gone by then, and it reads everything again."""
+    file, kafka = tmp_path / "in", broker.bootstrap_servers
+    create_topic(kafka, unique)
+    file.write_text("".join(f"{n}\n" for n in range(100)))
+    old, new = f"{unique}-old", f"{unique}-new"
+    project.want(source(old, file, unique))
+    project.settle()
+    wait_until(lambda: len(list(committed_lines(kafka, unique))) == 100, what="100 lines")
+    project.specs = {}
+    project.want(replace(source(new, file, unique), renamed_from=old))
+
+    def refuse(cluster: HttpCluster, name: str) -> None:
+        raise RequestError(409, "Cannot complete request momentarily due to stale configuration")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(HttpCluster, "delete", refuse)
+        assert project.apply().exit_code == 1
+    with file.open("a") as more:
+        more.writelines(f"{n}\n" for n in range(100, 120))
+    wait_until(lambda: len(list(committed_lines(kafka, unique))) >= 120, what="120 lines")
+    project.specs = {}
+    project.want(source(old, file, unique))
+    assert names(project.plan()) == [
+        f"{step} {old}" for step in ("StopOld", "CarryOffsets", "Resume", "DeleteOld")
+    ]
+    project.settle()
+    with file.open("a") as more:
+        more.writelines(f"{n}\n" for n in range(120, 130))
+    wait_until(lambda: len(list(committed_lines(kafka, unique))) >= 130, what="130 lines")
+    assert list(committed_lines(kafka, unique)) == [str(n) for n in range(130)]
+
+
 def test_a_sink_takes_its_groups_offsets_along(
     project: RestProject, broker: BrokerAddress, unique: str, tmp_path: Path
 ) -> None:
@@ -92,3 +134,23 @@ def test_a_sink_takes_its_groups_offsets_along(
     )
     assert after.read_text().splitlines() == [str(n) for n in range(10, 15)]
     assert Ends(kafka).committed(f"connect-{old}", unique) == 0
+
+
+def test_a_source_that_was_stopped_by_hand_is_renamed(
+    project: RestProject, oracle: Oracle, unique: str, tmp_path: Path
+) -> None:
+    """The trap: workers that are asked to stop it once more answer each further change of its
+    offsets with 500, so that both names stay stopped."""
+    old, new, file = f"{unique}-old", f"{unique}-new", tmp_path / "in"
+    kept = Pin("p", (OffsetEntry({"filename": str(file)}, {"position": 5}),))
+    stopped, url = TargetState.STOPPED, f"{oracle.url}/connectors/{old}"
+    project.want(replace(source(old, file, unique), state=stopped))
+    project.settle()
+    assert http.put(f"{url}/stop").status_code == 204
+    project.want(replace(source(old, file, unique), state=stopped, pin=kept))
+    project.settle()
+    project.specs = {}
+    project.want(replace(source(new, file, unique), state=stopped, renamed_from=old))
+    project.settle()
+    assert list(offsets(oracle, new).values()) == [{"position": 5}]
+    assert http.get(url).status_code == 404

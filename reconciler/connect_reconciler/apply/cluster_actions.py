@@ -53,7 +53,7 @@ class ClusterActions:
                 has = self._has(name, config, frozenset(change.key for change in changes))
                 self._ask(lambda: cluster.update_config(name, config), has)
             case act.Stop() | act.StopOld():
-                self._set_target(name, TargetState.STOPPED)
+                self._stop(name)
                 self._wait_for_tasks(name, still_running)
             case act.AlterOffsets(moves=moves):
                 self._alter(name, [move.entry for move in moves])
@@ -115,8 +115,7 @@ class ClusterActions:
         if found is None or not self.cluster.runs_tasks:
             return
         try:
-            if found.target is not TargetState.STOPPED:
-                self._set_target(name, TargetState.STOPPED)
+            self._stop(name)
         except RequestError as error:
             if error.status not in _NO_STOP:
                 raise
@@ -222,6 +221,14 @@ class ClusterActions:
 
     def _set_target(self, name: str, target: TargetState) -> None:
         self._ask(lambda: self.cluster.set_target(name, target), self._is(name, target))
+
+    def _stop(self, name: str) -> None:
+        """Asks nothing where it is stopped already. Apache's workers count the source that is
+        stopped again among those whose zombies are to be fenced, and then alter its offsets only
+        once."""
+        found = self.read_back(name)
+        if found is None or found.target is not TargetState.STOPPED:
+            self._set_target(name, TargetState.STOPPED)
 
     def _is(self, name: str, target: TargetState) -> Callable[[], bool]:
         def is_there() -> bool:

@@ -31,8 +31,16 @@ from connect_reconciler.ledger.action_records import (
     snapshot_of,
 )
 from connect_reconciler.ledger.journal import Step, StepEnd, offsets_records, snapshot_records
-from connect_reconciler.model.actions import Action, ConfigAction, Delete, Restart, subject
+from connect_reconciler.model.actions import (
+    Action,
+    ConfigAction,
+    Delete,
+    Restart,
+    old_name,
+    subject,
+)
 from connect_reconciler.model.config_values import without_reserved
+from connect_reconciler.model.ledger import carried
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import (
@@ -152,7 +160,8 @@ class Executor:
     def redact(self, name: str, text: str) -> str:
         """`text` without the connector's secrets."""
         spec, live = self._desired.connectors.get(name), self._live.connectors.get(name)
-        old = None if spec is None else self._live.connectors.get(spec.renamed_from or "")
+        actions = (action for action in self._plan.actions if action.connector == name)
+        old = self._live.connectors.get(next(filter(None, map(old_name, actions)), ""))
         return redact(
             text,
             self._redactor(name),
@@ -327,8 +336,20 @@ class Executor:
         left = self._where(state.name, reachable=reachable, goes=goes)
         if state.old is None:
             return left
-        old = self._where(state.old.name, reachable=reachable)
-        return f"{left}; {state.old.name}, which is renamed to it: {old}"
+        return f"{left}; {self._old_left(state.name, state.old.name, reachable=reachable)}"
+
+    def _old_left(self, name: str, old: str, *, reachable: bool) -> str:
+        """The state that the old name of a rename is left in, and what the next apply does."""
+        where, ledger = self._where(old, reachable=reachable, goes=True), self._edges.ledger.state
+        text, held = f"{old}, which is renamed to it: {where}", ledger.restore_to(old)
+        if where != TargetState.STOPPED.value:
+            return text
+        if carried(ledger.renames_of(name), old):
+            return f"{text}; the next apply deletes it"
+        text += "; the next apply goes on with the rename"
+        if held is None:
+            return text
+        return f"{text}, or brings {old} back to {held.value} if its spec replaces that of {name}"
 
     def _where(self, name: str, *, reachable: bool, goes: bool = False) -> str:
         """`goes`: the next apply deletes it, and does not restore its state."""

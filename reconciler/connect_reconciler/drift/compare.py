@@ -20,7 +20,12 @@ from connect_reconciler.model.secrets import (
     live_redactor,
 )
 from connect_reconciler.plan.checks.ownership import no_owned_is_named
-from connect_reconciler.plan.diff import managed_state, rename_of, written_config
+from connect_reconciler.plan.diff import (
+    managed_state,
+    rename_of,
+    with_recorded_renames,
+    written_config,
+)
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Location
 from connect_specs.secret_values import is_sensitive
@@ -72,7 +77,7 @@ def _where(found: Finding, spec: DesiredConnector | None) -> Location | None:
 def _renames(desired: Desired, live: Live) -> dict[str, Detail]:
     """What an apply does to the two connectors of each unfinished rename."""
     found: dict[str, Detail] = {}
-    for spec in desired.connectors.values():
+    for spec in with_recorded_renames(desired, live).connectors.values():
         rename = rename_of(spec, live)
         if rename is not None and rename.stage != "unrelated":
             found[rename.old] = Detail("renamed-to", spec.name)

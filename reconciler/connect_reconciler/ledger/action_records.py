@@ -25,6 +25,7 @@ from connect_reconciler.model.ledger import (
     LedgerState,
     Owned,
     Renaming,
+    carried,
     pin_of_rename,
 )
 from connect_reconciler.model.live import Live
@@ -78,7 +79,7 @@ def records_before(
             )
         case act.Stop(restore_to=restore_to) | act.StopOld(restore_to=restore_to):
             owned = replace(_owned(ledger, name, context), restore_to=restore_to)
-            return (owned_record(context.topic, name, owned),)
+            return (*_taken_back(action, ledger, context), owned_record(context.topic, name, owned))
         case act.Delete():
             # It is stopped first, and may get a spec again before it is deleted
             known, target = ledger.connectors.get(name), context.live_state
@@ -149,10 +150,13 @@ def records_after(
             return (owned_record(topic, name, owned),)
         case act.CarryOffsets(old=old):
             pins, renames = ledger.pins_of(name), ledger.renames_of(name)
-            carried = {**renames, old: Renaming("carried", context.now_ms)}
+            now = {**renames, old: Renaming("carried", context.now_ms)}
+            of_old = ledger.renames_of(old)
+            kept = {each: renaming for each, renaming in of_old.items() if each != name}
             return (
                 *_pin_records(topic, name, pins, pins_once_carried(pins, ledger.pins_of(old))),
-                *_rename_records(ledger, topic, name, renames, carried),
+                *_rename_records(ledger, topic, name, renames, now),
+                *_rename_records(ledger, topic, old, of_old, kept),
             )
         case act.Delete() | act.Forget() | act.DeleteOld():
             return _forgotten(name, ledger, topic)
@@ -160,6 +164,19 @@ def records_after(
             return ()
         case _:
             assert_never(action)
+
+
+def _taken_back(
+    action: act.Stop | act.StopOld, ledger: LedgerState, context: Context
+) -> Iterator[NewRecord]:
+    """Records that a connector is to get its offsets back from the one that has them by now."""
+    if not isinstance(action, act.StopOld):
+        return
+    name, new = action.connector, action.old
+    if carried(ledger.renames_of(new), name):
+        renames = ledger.renames_of(name)
+        begun = {**renames, new: Renaming("begun", context.now_ms, held=True)}
+        yield from _rename_records(ledger, context.topic, name, renames, begun)
 
 
 def _owned(ledger: LedgerState, name: str, context: Context) -> Owned:

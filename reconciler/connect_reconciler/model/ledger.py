@@ -212,6 +212,14 @@ class LedgerState:
         """The connector's pins by id."""
         return {pin: applied for (of, pin), applied in self.pins.items() if of == name}
 
+    def carried_to(self, old: str) -> tuple[str, ...]:
+        """The connectors that have the offsets of `old`, which has not been deleted since."""
+        return tuple(
+            sorted(
+                n for (n, of), each in self.renames.items() if of == old and each.stage == "carried"
+            )
+        )
+
     def renames_of(self, name: str) -> dict[str, Renaming]:
         """The unfinished renames to this connector, by old name."""
         return {old: each for (of, old), each in self.renames.items() if of == name}

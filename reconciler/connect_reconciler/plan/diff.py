@@ -7,7 +7,7 @@ Whether a change is allowed is for plan/checks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
@@ -295,11 +295,35 @@ def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
         stage = "carried"
     elif not here:
         stage = "new"
+    elif begun(renames, old) or _is_taken_back(spec.name, old, live):
+        stage = "begun"
     else:
-        stage = "begun" if begun(renames, old) else "unrelated"
+        stage = "unrelated"
     if there is None and (not here or stage == "unrelated"):
         return None
     return Rename(old, stage, there, owned)
+
+
+def with_recorded_renames(desired: Desired, live: Live) -> Desired:
+    """The specs, with the renames to finish that only the ledger tells of: to take one back, where
+    the spec of the old name is back and none has the new name, or to delete what is left of one."""
+    specs = dict(desired.connectors)
+    for name, spec in desired.connectors.items():
+        renames = live.ledger.renames_of(name)
+        for other in sorted({*renames, *live.ledger.carried_to(name)}):
+            owned = live.ledger.owner(other) == desired.project and other not in specs
+            if owned and (carried(renames, other) or _is_taken_back(name, other, live)):
+                specs[name] = replace(spec, renamed_from=other)
+    return replace(desired, connectors=specs)
+
+
+def _is_taken_back(name: str, new: str, live: Live) -> bool:
+    """Whether the connector that a rename stopped, and has not deleted, is to have its offsets
+    back from `new`."""
+    connector = live.connectors.get(name)
+    stopped = connector is not None and connector.target is TargetState.STOPPED
+    there = new in live.connectors and live.ledger.owner(name) == live.ledger.owner(new) is not None
+    return stopped and there and new in live.ledger.carried_to(name)
 
 
 def base_config(spec: DesiredConnector, live: Live) -> Mapping[str, str] | None:

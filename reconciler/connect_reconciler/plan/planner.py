@@ -14,7 +14,7 @@ from connect_reconciler.plan.checks.unfinished import UNFINISHED
 from connect_reconciler.plan.checks.unsupported import without_put_off
 from connect_reconciler.plan.consequences.explain import explained
 from connect_reconciler.plan.context import Context, readers_of
-from connect_reconciler.plan.diff import ConnectorDiff, diff
+from connect_reconciler.plan.diff import ConnectorDiff, diff, with_recorded_renames
 from connect_reconciler.plan.order import ordered
 from connect_reconciler.plan.scope import Scope, narrowed
 from connect_specs.desired import DeleteLimits, Desired
@@ -43,6 +43,7 @@ def make_plan(
     is the environment whose values the specs were read with. `deletes` says how much the plan may
     delete; that all is deleted is a warning where it is allowed.
     """
+    desired = with_recorded_renames(desired, live)
     part, narrow = narrowed(desired, live, scope or Scope())
     known = worker or {}
     changes = tuple(

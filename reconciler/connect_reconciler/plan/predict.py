@@ -14,7 +14,7 @@ from typing import TypeVar, assert_never
 from connect_reconciler.model import actions as act
 from connect_reconciler.model import preconditions as pre
 from connect_reconciler.model.config_values import Value, without_reserved
-from connect_reconciler.model.ledger import AppliedPin, LedgerState, RenameStage, Renaming
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, RenameStage, Renaming, carried
 from connect_reconciler.model.live import Kind, Live, LogRange
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_reconciler.model.plan import Plan, grouped
@@ -288,12 +288,20 @@ def _renamed(
             stopped = replace(
                 old, target=TargetState.STOPPED, owner=state.project, restore_to=restore_to
             )
+            if carried(old.renames, state.name):
+                begun = {**state.renames, old.name: Renaming("begun", held=True)}
+                return replace(state, old=stopped, renames=begun)
             return replace(state, old=stopped)
         case act.CarryOffsets(moves=moves):
             renames = {**state.renames, old.name: Renaming("carried")}
             pins = pins_once_carried(state.pins, old.pins)
+            kept = {name: each for name, each in old.renames.items() if name != state.name}
             return replace(
-                state, pins=pins, renames=renames, offsets=Offsets(move.entry for move in moves)
+                state,
+                pins=pins,
+                renames=renames,
+                offsets=Offsets(move.entry for move in moves),
+                old=replace(old, renames=kept),
             )
         case act.DeleteOld(reset=reset):
             renames = {name: each for name, each in state.renames.items() if name != old.name}

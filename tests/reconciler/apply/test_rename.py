@@ -12,6 +12,7 @@ from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
 from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming
 from connect_reconciler.model.live import LogRange
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.storage.offsets_topic import offset_records
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import ExitCode, Location
 from connect_specs.names import sink_group
@@ -181,6 +182,113 @@ def killed(case: Case, at: int, *, before: bool) -> bool:
     return False
 
 
+REVERTED = ("sink", "source", "sink in a group of its own name", "paused", "stopped")
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before its effect", "after its effect"])
+@pytest.mark.parametrize("name", REVERTED)
+def test_killed_at_any_call_and_reverted_nothing_is_repeated(name: str, before: bool) -> None:
+    """The trap: the old name has lost its offsets, or the new one has gone on from them, when the
+    spec is put back as it was."""
+    case, at_call = CASES[name], 1
+    while (world := killed_and_run(case, at_call, before=before)) is not None:
+        check_reverted(world, case)
+        at_call += 1
+    assert at_call > 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["sink", "source"])
+def test_a_revert_that_is_killed_at_any_call_repeats_nothing(name: str) -> None:
+    case, at_call, kills = CASES[name], 1, 0
+    while killed_and_run(case, at_call, before=False) is not None:
+        again = 1
+        while True:
+            world = killed_and_run(case, at_call, before=False)
+            assert world is not None
+            expected = newest(world)
+            cluster = DoomedCluster(world.kafka)
+            cluster.doom = Doom(again, before=False)
+            logs = DoomedLogs(world.kafka.logs, cluster.doom)
+            try:
+                world.apply(desired_of(reverted(case)), cluster=cluster, ledger_logs=logs)
+            except Killed:
+                check_reverted(world, case, expected)
+                again, kills = again + 1, kills + 1
+                continue
+            break
+        at_call += 1
+    assert kills > 100
+
+
+def reverted(case: Case) -> DesiredConnector:
+    config = {**case.config, "name": "old"}
+    return DesiredConnector("old", config, Location("old.yaml", 1, 1), case.state)
+
+
+def killed_and_run(case: Case, at_call: int, *, before: bool) -> Applying | None:
+    """The world after a kill at that call, in which the new name has gone on if it runs; None
+    where there was no such call."""
+    world, desired = build(case)
+    cluster = DoomedCluster(world.kafka)
+    cluster.doom = Doom(at_call, before=before)
+    logs = DoomedLogs(world.kafka.logs, cluster.doom)
+    try:
+        world.apply(desired, cluster=cluster, ledger_logs=logs)
+    except Killed:
+        live = world.observe(desired).connectors
+        if "old" not in live:
+            # Nothing tells any more that it was renamed
+            return None
+        if "new" in live and live["new"].target is RUNNING:
+            go_on(world, "new")
+        return world
+    return None
+
+
+def go_on(world: Applying, name: str) -> None:
+    """What the connector would commit if it processed some data."""
+    fake = FakeCluster(world.kafka)
+    for entry in fake.offsets(name):
+        if "kafka_topic" in entry.partition:
+            config = fake.config(name)
+            assert config is not None
+            world.kafka.groups[sink_group(name, config)]["t", 0] += 3
+        else:
+            assert entry.offset is not None
+            moved = [(entry.partition, {"position": int(str(entry.offset["position"])) + 3})]
+            records = offset_records(TOPICS.offsets, name, moved, fake._offsets())
+            world.kafka.logs.writer("task").write(records)
+
+
+def newest(world: Applying) -> set[str]:
+    """The offsets of whichever of the two names got further."""
+    fake, live = FakeCluster(world.kafka), world.ledger()
+    name = "new" if live.carried_to("old") else "old"
+    if any(each.stage == "carried" for each in live.renames_of("old").values()):
+        name = "old"
+    return offsets(fake, name)
+
+
+def check_reverted(world: Applying, case: Case, expected: set[str] | None = None) -> None:
+    expected = newest(world) if expected is None else expected
+    desired, cluster = desired_of(reverted(case)), FakeCluster(world.kafka)
+
+    def on_resume(name: str) -> None:
+        assert name == "old"
+        assert offsets(cluster, name) == expected
+
+    cluster.on_resume = on_resume
+    report = world.apply(desired, cluster=cluster)
+    assert report.exit_code == 0, report
+    live = world.observe(desired)
+    assert set(live.connectors) == set(live.ledger.connectors) == {"old"}
+    assert live.connectors["old"].target is case.goal
+    assert offsets(cluster, "old") == expected
+    assert live.ledger.renames == {}
+    assert world.plan(desired).empty
+
+
 @pytest.mark.parametrize("name", ["sink", "source", "with a pin"])
 def test_a_rename_that_an_earlier_version_began_converges(name: str) -> None:
     """It recorded the rename as a pin; once it is done nothing of that is left."""
@@ -278,14 +386,36 @@ def test_a_refused_create_leaves_the_old_one_to_the_next_apply() -> None:
     report = world.apply(desired, cluster=cluster)
     assert report.exit_code is ExitCode.FAILED
     assert report.connectors[0].left == (
-        "it is not there; old, which is renamed to it: stopped; the next apply brings it back to"
-        " running"
+        "it is not there; old, which is renamed to it: stopped; the next apply goes on with the"
+        " rename, or brings old back to running if its spec replaces that of new"
     )
     assert world.observe(desired).connectors["old"].target is STOPPED
     back = replace(case.spec, name="old", config={**SOURCE, "name": "old"}, renamed_from=None)
     assert names(world.plan(desired_of(back))) == ["Forget new", "Resume old"]
     assert world.apply(desired).exit_code == 0
     check_end(world, case)
+
+
+def test_a_source_that_refuses_its_offsets_can_be_given_up() -> None:
+    """Both names are stopped then, and the report says what brings which back."""
+    case = CASES["source"]
+    world, desired = build(case)
+    cluster = FakeCluster(world.kafka)
+
+    def throws(name: str) -> None:
+        raise RequestError(500, "offsets of this connector cannot be altered")
+
+    cluster.on_alter = throws
+    (report,) = world.apply(desired, cluster=cluster).connectors
+    assert report.left == (
+        "stopped; the next apply brings it back to running; old, which is renamed to it: stopped;"
+        " the next apply goes on with the rename, or brings old back to running if its spec"
+        " replaces that of new"
+    )
+    back = replace(case.spec, name="old", config={**SOURCE, "name": "old"}, renamed_from=None)
+    assert names(world.plan(desired_of(back))) == ["Delete new", "Resume old"]
+    assert world.apply(desired_of(back)).exit_code == 0
+    assert world.observe(desired_of(back)).connectors["old"].target is RUNNING
 
 
 def test_the_group_is_left_to_others_that_read_with_it() -> None:

@@ -287,6 +287,41 @@ def test_killed_after_any_request_it_converges(
         check_end(killed, desired, change, kind)
 
 
+@pytest.mark.parametrize("kind", ["Sink", "Source"])
+def test_a_rename_that_was_killed_and_reverted_repeats_nothing(kind: str) -> None:
+    """The trap: offsets that were forgotten before the delete are gone when the spec is back, and
+    over REST alone none can be set once the connector is deleted."""
+    change = (SINK if kind == "Sink" else SOURCE)["rename"]
+    (before,), at = change.before, 0
+    while True:
+        at += 1
+        killed, desired = begun(change, kind, KAFKA_VERSION, busy=False)
+        killed.worker.doom = Doom(at, before=False)
+        with pytest.raises(Killed):
+            killed.apply(desired)
+        killed.worker.doom, worker = None, killed.worker
+        if "a" not in worker.connectors:
+            break
+        newest = offsets_of(before, change, kind)
+        if "b" in worker.connectors and worker.connectors["b"].target is RUNNING:
+            newest = [
+                replace(each, offset=dict.fromkeys(each.offset or {}, 103)) for each in newest
+            ]
+            moved = [{"partition": dict(each.partition), "offset": each.offset} for each in newest]
+            worker.set_offsets("b", moved)
+
+        def on_run(name: str, worker: FakeWorker = worker, newest: object = newest) -> None:
+            found = [OffsetEntry(*each) for each in worker.offsets.get(name, {}).values()]
+            assert found == newest, (name, found)
+
+        worker.on_run = on_run
+        report = killed.apply(desired_of(before))
+        assert report.exit_code == 0, (at, report)
+        assert {n: each.target for n, each in worker.connectors.items()} == {"a": RUNNING}
+        assert killed.plan(desired_of(before)).actions == ()
+    assert at > 10
+
+
 @pytest.mark.parametrize("busy", [False, True], ids=["quiet", "busy"])
 def test_a_stop_by_hand_is_told_from_a_resume_that_never_came(busy: bool) -> None:
     """By the offsets, which moved if it went on; where they did not, the plan says that."""

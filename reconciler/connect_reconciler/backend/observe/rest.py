@@ -274,13 +274,17 @@ def offsets_needed(
     desired: Desired, found: Mapping[str, Listed], ledger: LedgerState
 ) -> frozenset[str]:
     """The connectors of `found` whose offsets the plan needs."""
-    renamed = _renamed(desired, found)
-    return renamed | {
-        name
-        for name, told in found.items()
-        if _is_held(name, ledger, desired.project)
-        or _is_moved(desired.connectors.get(name), told, ledger)
-    }
+    begun = {name for pair in ledger.renames for name in pair if name in found}
+    return (
+        _renamed(desired, found)
+        | begun
+        | {
+            name
+            for name, told in found.items()
+            if _is_held(name, ledger, desired.project)
+            or _is_moved(desired.connectors.get(name), told, ledger)
+        }
+    )
 
 
 def _renamed(desired: Desired, found: Mapping[str, Listed]) -> frozenset[str]:

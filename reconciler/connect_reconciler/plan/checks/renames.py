@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from connect_reconciler.model.ledger import begun, carried
+from connect_reconciler.model.ledger import begun
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.plan.context import Context
+from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff, Rename
 from connect_reconciler.plan.predict import SINK_SERVERS
 from connect_specs.desired import Consequence, Desired, DesiredConnector
@@ -74,21 +74,22 @@ def nothing_to_rename(changes: ConnectorDiff, context: Context) -> Iterator[Diag
 
 
 def taken_back(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A warning of a connector that is deleted after it got the offsets of another."""
-    name, ledger = changes.name, context.live.ledger
-    renames = ledger.renames_of(name)
-    if changes.existence != "delete":
+    """A warning of a connector that runs again although another one has gone on from its
+    offsets, and cannot give them back."""
+    name, live = changes.name, context.live
+    if changes.spec is None or changes.live is None or changes.rename is not None:
         return
-    for old in sorted(renames):
-        there = old in context.live.connectors and old in ledger.connectors
-        if carried(renames, old) and there:
-            yield warning(
-                "plan.rename-taken-back",
-                f"{name} goes on from the offsets of {old}: what it did since, {old} does again",
-                name,
-                hint=f"rename {name} back with renamed_from, once its own rename is finished",
-            )
-            return
+    for new in live.ledger.carried_to(name):
+        if changes.goal is TargetState.STOPPED or live.ledger.owner(name) is None:
+            continue
+        gone = "" if new in live.connectors else ", which is not there any more"
+        yield warning(
+            "plan.rename-taken-back",
+            f"the offsets of {name} were carried to {new}{gone}: what {new} did since, {name} does"
+            " again",
+            place_of(changes),
+            hint=f"to prevent that, set the offsets of {name} with a pin",
+        )
 
 
 def _given_up(spec: DesiredConnector, desired: Desired, live: Live) -> Diagnostic | None:
@@ -142,7 +143,11 @@ def _on_cluster(
         )
     if rename.stage == "carried":
         return _running_again(name, old, connector.target)
-    return _goes_on_elsewhere(changes, old, connector) or _own_rename(name, old, live)
+    return (
+        _carried_elsewhere(name, old, live)
+        or _goes_on_elsewhere(changes, old, connector)
+        or _own_rename(name, old, live)
+    )
 
 
 def _not_allowed(name: str, rename: Rename, project: str) -> Diagnostic | None:
@@ -168,6 +173,18 @@ def _not_allowed(name: str, rename: Rename, project: str) -> Diagnostic | None:
             " rename done",
         )
     return None
+
+
+def _carried_elsewhere(name: str, old: str, live: Live) -> Diagnostic | None:
+    """A problem where a third connector has gone on from the offsets of the old one."""
+    others = [new for new in live.ledger.carried_to(old) if new != name and new in live.connectors]
+    if not others:
+        return None
+    return _problem(
+        "plan.rename-carried-elsewhere",
+        f"{name} is renamed from {old}, whose offsets were carried to {others[0]}",
+        f"write renamed_from: {others[0]}, which goes on where {old} stopped",
+    )
 
 
 def _goes_on_elsewhere(
