@@ -35,7 +35,7 @@ class NowhereLauncher:
     active = 0
     problem: str | None = None
 
-    def lead(self) -> None:
+    def lead(self, term: int) -> None:
         pass
 
     def follow(self) -> None:

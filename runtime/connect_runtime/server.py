@@ -56,6 +56,8 @@ _log = logging.getLogger(__name__)
 
 # As long as a change of a sink's offsets waits for its group (kafka/sink_groups)
 _LEAVING_S = 5.0
+# In which a task of a former leader reads that it is to end, and writes that it has ended
+_REPORT_S = 10.0
 
 
 class Runtime:
@@ -200,11 +202,25 @@ class Runtime:
     def _start_launcher(self, closing: contextlib.ExitStack) -> SparkLauncher:
         config = self._config
         closing.callback(self._providers.close)
-        launcher = SparkLauncher(config.master, config.data_folder, settings=config.spark)
+        launcher = SparkLauncher(
+            config.master,
+            config.data_folder,
+            settings=config.spark,
+            cluster=f"group {config.group_id}, Kafka {self._cluster_id}",
+            executors_s=config.executor_start_s,
+            patience_s=self._patience_s(),
+        )
         launcher.start()
         closing.callback(launcher.close)
         self._launcher = launcher
         return launcher
+
+    def _patience_s(self) -> float:
+        """Returns how long tasks of a former leader may take to end by themselves. Where nothing
+        fences them, their successors need to read that they have."""
+        if self._settings().exactly_once:
+            return 0.0
+        return self._config.graceful_timeout_ms / 1000 + _REPORT_S
 
     def _settings(self, socket: str | None = None) -> WorkerSettings:
         config = self._config

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import pytest
 
 from support import faults
 from support.faults import Happens
+from support.spark_cluster import spark_cluster
 from support.unruly import SINK, SOURCE
 from support.world import MAY_MOUNT, World, new_world
 
@@ -32,7 +34,8 @@ class Fault:
     """`happens` for `lasts_s`. Meanwhile GET /health of the runtime that led answers one of
     `health`, the `bystander` moves on or not, and connectors come to `states` (their own and their
     tasks'); `in` and `out` are the subject's source and sink. `back_s` after it all move again. The
-    runtimes log `logs_kb` at most. `mounts`: it needs the right to mount a disk."""
+    runtimes log `logs_kb` at most. `mounts`: it needs the right to mount a disk. `cluster`: tasks
+    run on a Spark cluster."""
 
     name: str
     happens: Happens
@@ -43,6 +46,7 @@ class Fault:
     back_s: float = 60
     logs_kb: int = 200
     mounts: bool = False
+    cluster: bool = False
 
 
 def _source(where: str, how: str) -> Mapping[str, str]:
@@ -112,6 +116,8 @@ FAULTS = (
     Fault("leader-frozen", faults.leader_frozen, 20, health=GONE),
     Fault("leader-and-tasks-frozen", faults.leader_all_frozen, 75, health=GONE),
     Fault("leader-cut-off", faults.leader_cut_off, 30, health=UNHEALTHY),
+    Fault("leader-host-frozen", faults.leader_host_frozen, 10, health=GONE, cluster=True),
+    Fault("leader-cut-off-on-a-cluster", faults.leader_cut_off, 30, health=UNHEALTHY, cluster=True),
     # disks
     Fault("sinks-disk-full", faults.sinks_disk_full, states={"out": "RUNNING/FAILED"}),
     Fault("leaders-disk-full", faults.leaders_disk_full, 15, mounts=True),
@@ -135,17 +141,24 @@ FAULTS = (
 def _row(fault: Fault) -> object:
     needs = pytest.mark.skipif(not MAY_MOUNT, reason="mounts a disk to fill it")
     marks = [needs] if fault.mounts else []
-    return pytest.param(fault, id=fault.name, marks=marks)
+    return pytest.param(fault.cluster, fault, id=fault.name, marks=marks)
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """One for all rows."""
-    with new_world(tmp_path_factory.mktemp("world")) as world:
-        yield world
+def world(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[World]:
+    """One for all rows, and another one, on a Spark cluster, for those that need it."""
+    with ExitStack() as stack:
+        cluster = None
+        if request.param:
+            cluster = stack.enter_context(spark_cluster(tmp_path_factory.mktemp("spark")))
+        yield stack.enter_context(new_world(tmp_path_factory.mktemp("world"), cluster))
 
 
-@pytest.mark.parametrize("fault", [_row(each) for each in FAULTS])
+@pytest.mark.parametrize(
+    ("world", "fault"), [_row(each) for each in FAULTS], indirect=["world"], scope="module"
+)
 def test_fault(fault: Fault, world: World, record_property: Callable[[str, object], None]) -> None:
     with world.load(fault.name):
         leader, logged = world.leader, world.logged

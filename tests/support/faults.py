@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ from support.world import Pair, World
 Happens: TypeAlias = Callable[[World], AbstractContextManager[None]]
 
 _GONE_S = 60
+_SUCCESSOR_S = 60
 _MANY_S = 600
 _FILLED_MOST = 256 << 20
 _BLOCK = 4096
@@ -105,6 +107,27 @@ def leader_all_frozen(world: World) -> Iterator[None]:
     """As a laptop that sleeps: the driver, its JVM and its tasks."""
     with frozen(world.leader.processes):
         yield
+
+
+@contextmanager
+def leader_host_frozen(world: World) -> Iterator[None]:
+    """On a Spark cluster: the driver and its JVM. The master takes its application for healthy, and
+    its tasks run on elsewhere; the standby must get their cores all the same."""
+    leader, old = world.leader, {*world.tasks}
+    with frozen(leader.processes):
+        until = time.monotonic() + _SUCCESSOR_S
+        wait_until(
+            lambda: world.tasks and not old & {*world.tasks},
+            what="tasks of the successor instead of the leader's",
+            timeout_s=_SUCCESSOR_S,
+        )
+        world.bystander.wait_until_moving(max(1.0, until - time.monotonic()))
+        yield
+    wait_until(
+        lambda: not any("SparkSubmit" in each.command for each in leader.processes),
+        what="the former leader to give its Spark up",
+        timeout_s=_GONE_S,
+    )
 
 
 @contextmanager

@@ -214,7 +214,7 @@ class MemoryLauncher:
         """Attempts whose processes are alive."""
         return [attempt for attempt in self.attempts if attempt.alive]
 
-    def lead(self) -> None:
+    def lead(self, term: int) -> None:
         self.leads = True
 
     def follow(self) -> None:
@@ -249,7 +249,7 @@ class ThreadLauncher:
         self._running: dict[tuple[TaskId, int], tuple[threading.Thread, threading.Event]] = {}
         self._killed: set[tuple[TaskId, int]] = set()
 
-    def lead(self) -> None: ...
+    def lead(self, term: int) -> None: ...
     def follow(self) -> None: ...
 
     def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:

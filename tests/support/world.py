@@ -182,9 +182,7 @@ class World:
     def _of_spark(self) -> dict[str, str]:
         if self.cluster is None:
             return {}
-        cores = str(self.cluster.cores // 2)  # both runtimes have a session
-        of_master = {"spark.master": self.cluster.url, "spark.cores.max": cores}
-        return of_master | self.cluster.settings
+        return {"spark.master": self.cluster.url} | self.cluster.settings
 
     @property
     def tasks(self) -> list[Process]:

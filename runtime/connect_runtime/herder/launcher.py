@@ -27,8 +27,8 @@ class Launcher(Protocol):
         """Returns why nothing can run now; None if attempts can run."""
         ...
 
-    def lead(self) -> None:
-        """This runtime leads from now on. Returns at once."""
+    def lead(self, term: int) -> None:
+        """This runtime leads from now on, in this term. Returns at once."""
         ...
 
     def follow(self) -> None:

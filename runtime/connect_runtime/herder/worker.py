@@ -233,7 +233,7 @@ class Worker:
         """Starts leading in this term."""
         self.term = term
         if self._launcher is not None:
-            self._launcher.lead()
+            self._launcher.lead(term)
 
     def forget_all(self, now: float) -> None:
         """Stops leading: instances stop, the new leader supersedes the attempts, and those that do

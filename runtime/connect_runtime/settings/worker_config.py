@@ -25,6 +25,7 @@ from connect_runtime.rest.settings import (
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, asks_for_certificates
 from connect_runtime.settings.slots import PAUSED_RELEASE, default_slots, memory_limit
 from connect_runtime.settings.worker_keys import (
+    EXECUTOR_START,
     JSON_CONVERTER,
     OFFSET_FILE,
     REACH,
@@ -66,7 +67,8 @@ class WorkerConfig:
     references to config providers unresolved; `resolved_properties` the same with their values, for
     this process alone. `tls` are those of https listeners. Topics are created by `config_topic`,
     `offset_topic` and `status_topic`. `spark` holds further Spark settings. Everything that the
-    runtime writes on this machine goes below `data_folder`. `offset_file`: of a standalone worker,
+    runtime writes on this machine goes below `data_folder`. `executor_start_s` is how long Spark's
+    executors may take to start. `offset_file`: of a standalone worker,
     which has no topics in Kafka. `reach_s` is how long it waits for Kafka when it starts.
     """
 
@@ -93,6 +95,7 @@ class WorkerConfig:
     master: str
     spark: Mapping[str, str]
     data_folder: Path
+    executor_start_s: float
     offset_file: Path | None = None
 
     @property
@@ -337,6 +340,7 @@ def _config(
             if key.startswith("spark.") and key != "spark.master"
         },
         data_folder=data_folder,
+        executor_start_s=values[EXECUTOR_START] / 1000,
         offset_file=Path(given[OFFSET_FILE]) if standalone else None,
     )
 

@@ -36,6 +36,8 @@ SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderC
 OFFSET_FILE: Final = "offset.storage.file.filename"
 # How long Apache's workers wait for Kafka at their start: a property of the client that asks it
 REACH: Final = "default.api.timeout.ms"
+# Our own: how long the executors that a standalone Spark master has granted may take to start.
+EXECUTOR_START: Final = "executor.start.timeout.ms"
 
 # How to reach Kafka: for the clients of this runtime's own topics.
 CLIENT_KEYS: Final = frozenset(
@@ -165,6 +167,7 @@ def _supported() -> ConfigDef:
     keys.define("topic.creation.enable", ConfigType.BOOLEAN, True)
     keys.define("spark.master", ConfigType.STRING, None, validator=NonEmptyString())
     keys.define(PAUSED_RELEASE, ConfigType.BOOLEAN, False)
+    keys.define(EXECUTOR_START, ConfigType.LONG, 300_000, validator=at_least_one)
     return keys
 
 

@@ -1,7 +1,8 @@
 """Keeps one Spark session alive while it is wanted: starts, watches and replaces it.
 
-A session has ended when its JVM died or does not answer, when its SparkContext was stopped, and
-when a standalone cluster gives it no more executors because a restarted master has forgotten it.
+A session has ended when its JVM died or does not answer, when its SparkContext was stopped, when a
+restarted master has forgotten it, and when the executors that a master grants it do not start. A
+master that grants it nothing is waited for: a new application would only be the last in its queue.
 Calls to the JVM run neither on a caller's thread nor on the watching one.
 """
 
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 
 from connect_runtime.logs.rotation import rotate
 from connect_runtime.spark.jvm_figures import JvmFigures
+from connect_runtime.spark.master import MasterState, StandaloneMaster, former
 from connect_runtime.spark.session import SparkSession
 from connect_specs.diagnostics import ConnectError
 
@@ -35,33 +37,33 @@ _FIGURES_EVERY = 15  # probes
 _SILENT_S = 10.0
 _DEAD_S = 60.0
 # A start that takes longer is reported.
-_SLOW_START_S = 120.0
-# How long without executors before that is reported, and before the session counts as ended.
-# Doubled for each session without one, to give a slower cluster more time.
+_SLOW_START_S = 45.0
+# How long without executors before that is reported, unless they are just being started first.
 _NO_SLOTS_REPORTED_S = 10.0
-_NO_SLOTS_S = 30.0
-_NO_SLOTS_MAX_S = 480.0
-# A new session waits at least this long: executors may start slowly, and giving up loses the
-# application's place in the master's queue.
-_FIRST_SLOTS_S = 120.0
+# Between two questions to a master, while there are no executors.
+_MASTER_S = 2.0
 
 _END_S = 30.0
 
 
 @dataclass(slots=True)
 class _Answers:
-    """The JVM's last answer, and the number of answers. `slots` None: the context was stopped."""
+    """The JVM's last answer, and the number of answers. `slots` None: the context was stopped.
+    `master`: what a standalone master said when there were no executors; None if it did not
+    answer."""
 
     slots: int | None = 0
     figures: JvmFigures | None = None
+    master: MasterState | None = None
     count: int = 0
     enough: threading.Event = field(default_factory=threading.Event)
 
 
 class SessionKeeper:
     """`make` creates a session that is not open yet. `opened` is called when one is open, `failed`
-    with the reason when one did not open; both on the keeper's thread. `needs_executors`: a session
-    that has none for some time is replaced."""
+    with the reason when one did not open; both on the keeper's thread. `executors_s`: a session of
+    a standalone cluster whose executors take longer to start is replaced. `patience_s`: how long
+    after `start` applications of former leaders may go on."""
 
     def __init__(
         self,
@@ -69,12 +71,14 @@ class SessionKeeper:
         *,
         opened: Callable[[SparkSession], None],
         failed: Callable[[str], None],
-        needs_executors: bool,
+        executors_s: float,
+        patience_s: float = 0.0,
     ) -> None:
         self._make = make
         self._opened = opened
         self._failed = failed
-        self._needs_executors = needs_executors
+        self._executors_s = executors_s
+        self._patience_s = patience_s
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._wanted = threading.Event()
@@ -88,7 +92,6 @@ class SessionKeeper:
         self._answers = _Answers()
         self._starting_first = True
         self._failures = 0
-        self._no_slots_s = _NO_SLOTS_S
 
     def start(self) -> None:
         """Wants a session from now on, and returns at once."""
@@ -124,16 +127,14 @@ class SessionKeeper:
 
     @property
     def problem(self) -> str | None:
-        """Returns why nothing can run now; None if tasks can, if Spark starts for the first time,
-        or if no session is wanted."""
+        """Returns why nothing can run now; None if tasks can, if Spark has just begun to start, or
+        if no session is wanted."""
         if not self._wanted.is_set():
             return None
-        if not self._starting_first:
+        if self._problem is not None or not self._starting_first:
             return self._problem
         waited = time.monotonic() - self._began if self._began else 0.0
-        if waited < _SLOW_START_S:
-            return None
-        return self._problem or f"Spark has been starting for {waited:.0f} s"
+        return None if waited < _SLOW_START_S else f"Spark has been starting for {waited:.0f} s"
 
     def close(self, before: Callable[[], None]) -> None:
         """Ends the session within a bounded time; calls `before` first if it is open."""
@@ -209,20 +210,28 @@ class SessionKeeper:
             target=_probe, args=(session, answers), name="spark-probe", daemon=True
         )
         probe.start()
+        master = session.master
+        if master is not None:
+            args = (session, master, answers)
+            name = "spark-master"
+            threading.Thread(target=self._ask, args=args, name=name, daemon=True).start()
         try:
-            return self._end_of(session, answers)
+            return self._end_of(session, None if master is None else master.own_id, answers)
         finally:
             answers.enough.set()
 
-    def _end_of(self, session: SparkSession, answers: _Answers) -> str:
-        seen, silent_s, empty_s, last = 0, 0.0, 0.0, time.monotonic()
-        patience_s = max(self._no_slots_s, _FIRST_SLOTS_S)
+    def _end_of(self, session: SparkSession, application: str | None, answers: _Answers) -> str:
+        """`application`: its id at a standalone master; None if there is none."""
+        seen, silent_s, empty_s, starting_s, last = 0, 0.0, 0.0, 0.0, time.monotonic()
         while True:
             now = time.monotonic()
             step, last = min(now - last, _TICK_MAX_S), now
             silent_s = 0.0 if answers.count != seen else silent_s + step
             seen = answers.count
             empty_s = 0.0 if answers.slots else empty_s + step
+            said = None if application is None or answers.slots else answers.master
+            shortage = said.shortage(application) if said and application else None
+            starting_s = 0.0 if answers.slots or shortage else starting_s + step
             if not self._wanted.is_set() and now >= self._released_at:
                 return ""
             if not session.alive:
@@ -232,19 +241,46 @@ class SessionKeeper:
             if silent_s > _DEAD_S:
                 session.kill()
                 return f"Spark's JVM did not answer for {_DEAD_S:g} s"
-            if self._needs_executors and empty_s > patience_s:
-                self._no_slots_s = min(self._no_slots_s * 2, _NO_SLOTS_MAX_S)
+            if said and application and said.application(application) is None:
+                return "Spark had no executor, and its master does not know the application"
+            if application is not None and starting_s > self._executors_s:
                 return f"Spark had no executor for {empty_s:.0f} s"
             if answers.slots:
-                self._starting_first, self._no_slots_s = False, _NO_SLOTS_S
-                patience_s = self._no_slots_s
+                self._starting_first = False
             self._slots = answers.slots
-            problem = _problem_of(silent_s, empty_s)
+            reported_s = _NO_SLOTS_REPORTED_S
+            if self._starting_first and shortage is None:
+                reported_s = _SLOW_START_S
+            problem = _problem_of(silent_s, empty_s, reported_s, shortage)
             if problem or answers.slots:  # else the earlier problem may persist
                 self._problem = problem
             _keep_small(session)
             if self._over.wait(_TICK_S):
                 return ""
+
+    def _ask(self, session: SparkSession, master: StandaloneMaster, answers: _Answers) -> None:
+        """Asks a master once, and again while there are no executors. Ends applications of former
+        leaders, which may hang and keep all cores."""
+        asked = False
+        while not answers.enough.is_set():
+            if not asked or not answers.slots:
+                try:
+                    asked = self._ask_once(session, master, answers)
+                except Exception:
+                    answers.master = None
+                    _log.debug("Spark's master did not answer", exc_info=True)
+            answers.enough.wait(_MASTER_S)
+
+    def _ask_once(self, session: SparkSession, master: StandaloneMaster, answers: _Answers) -> bool:
+        """Returns whether former leaders' applications were given the time to end by themselves."""
+        answers.master = state = master.state()
+        due = time.monotonic() - self._began >= self._patience_s and self._wanted.is_set()
+        if due and session.tenure is not None:
+            for each in former(state, master.own_id, session.tenure):
+                text = "Spark application %s of a former leader is ended, to get its cores: %s"
+                _log.warning(text, each.id, each.name)
+                master.end(each.id)
+        return due
 
 
 def _probe(session: SparkSession, answers: _Answers) -> None:
@@ -271,12 +307,14 @@ def _figures(session: SparkSession) -> JvmFigures | None:
         return None
 
 
-def _problem_of(silent_s: float, empty_s: float) -> str | None:
+def _problem_of(
+    silent_s: float, empty_s: float, reported_s: float, shortage: str | None
+) -> str | None:
     if silent_s > _SILENT_S:
         return f"Spark's JVM has not answered for {silent_s:.0f} s"
-    if empty_s > _NO_SLOTS_REPORTED_S:
-        return f"Spark has had no executor for {empty_s:.0f} s: has the cluster free workers?"
-    return None
+    if empty_s <= reported_s:
+        return None
+    return shortage or f"Spark has had no executor for {empty_s:.0f} s: does one start?"
 
 
 def _keep_small(session: SparkSession) -> None:

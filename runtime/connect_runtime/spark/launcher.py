@@ -26,6 +26,7 @@ from connect_runtime.spark.jvm_figures import JvmFigures
 from connect_runtime.spark.keeper import SessionKeeper
 from connect_runtime.spark.lease import Lease, confirm_death
 from connect_runtime.spark.losses import failure_cause
+from connect_runtime.spark.master import Tenure
 from connect_runtime.spark.messages import ENVELOPE, envelope_json, outcome_from_json
 from connect_runtime.spark.places import node_of, other_hosts, waits_again
 from connect_runtime.spark.readings import file_beside, read
@@ -69,7 +70,8 @@ class _Attempt:
 
 class SparkLauncher:
     """Implements `Launcher`. `settings` are further Spark settings; `body` replaces the function
-    that a worker runs and must be picklable."""
+    that a worker runs and must be picklable. `cluster` names the Connect cluster, as in `Tenure`;
+    `executors_s` and `patience_s` are as in `SessionKeeper`."""
 
     def __init__(
         self,
@@ -78,7 +80,12 @@ class SparkLauncher:
         *,
         settings: Mapping[str, str] | None = None,
         body: Body | None = None,
+        cluster: str = "",
+        executors_s: float = 300.0,
+        patience_s: float = 0.0,
     ) -> None:
+        self._cluster = cluster
+        self._tenure: Tenure | None = None
         self._local = is_local(master)
         run = functools.partial(run_partition, body=body)
         self._lock = threading.Lock()
@@ -89,11 +96,11 @@ class SparkLauncher:
         self._last_readings: dict[TaskId, Mapping[str, Any]] = {}
         self._numbers = itertools.count(1)
         self._keeper = SessionKeeper(
-            lambda: SparkSession(master, data_folder, run, settings),
+            lambda: SparkSession(master, data_folder, run, settings, self._tenure),
             opened=self._start_queued,
             failed=self._end_queued,
-            # other cluster managers report a lost application
-            needs_executors=master.startswith("spark://"),
+            executors_s=executors_s,
+            patience_s=patience_s,
         )
 
     def start(self) -> None:
@@ -106,8 +113,10 @@ class SparkLauncher:
             name = "spark-lost"
             threading.Thread(target=self._end_without_slot, name=name, daemon=True).start()
 
-    def lead(self) -> None:
-        """Starts Spark, if it does not run."""
+    def lead(self, term: int) -> None:
+        """Starts Spark, if it does not run. On a standalone cluster the applications of leaders of
+        earlier terms are then ended."""
+        self._tenure = Tenure(self._cluster, term)
         self._keeper.start()
 
     def follow(self) -> None:

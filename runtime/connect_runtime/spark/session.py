@@ -30,6 +30,7 @@ from connect_runtime.spark import sealing
 from connect_runtime.spark.daemon import DRIVER_PYTHON
 from connect_runtime.spark.jvm import Jvm, jars_folder
 from connect_runtime.spark.jvm_figures import JvmFigures, jvm_figures
+from connect_runtime.spark.master import StandaloneMaster, Tenure
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ _KILL_TIMEOUT = "100ms"
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _PYTHON = "spark.pyspark.python"
+_NAME: Final = "spark.app.name"
 _EXECUTOR_ENV = "spark.executorEnv."
 _AUTHENTICATE: Final = "spark.authenticate"
 _SECRET: Final = "spark.authenticate.secret"
@@ -87,9 +89,11 @@ class SparkSession:
         data_folder: Path,
         run: Callable[[Iterable[Any]], Iterable[Any]],
         settings: Mapping[str, str] | None = None,
+        tenure: Tenure | None = None,
     ) -> None:
         """Creates the session's folder and its launch key. Each job calls `run` once.
-        `settings` override ours. Raises OSError, or Unreadable for a key file without a key."""
+        `settings` override ours. `tenure`: of the leader that it is for. Raises OSError, or
+        Unreadable for a key file without a key."""
         # it logs every connection that it closes
         logging.getLogger("py4j").setLevel(logging.WARNING)
         settings = settings or {}
@@ -97,9 +101,13 @@ class SparkSession:
         self.key = sealing.new_key() if key_file is None else sealing.key_in(Path(key_file))
         self._key_travels = key_file is None
         self.local = is_local(master)
+        self.tenure = tenure
+        self._url = master
         self.log = log_file(data_folder)
         self._files = _Folder(self.log.parent)
         self._settings = _settings(master, self._files.path, settings)
+        if tenure is not None:
+            self._settings[_NAME] = tenure.name_of(self._settings[_NAME])
         self._lock = threading.Lock()
         self._closing = False
         self._jvm: Jvm | None = None
@@ -111,6 +119,14 @@ class SparkSession:
     def context(self) -> Any:
         """Returns the SparkContext; None until it is open."""
         return self._context
+
+    @property
+    def master(self) -> StandaloneMaster | None:
+        """Returns the master of an open session; None if another cluster manager, or this machine,
+        runs its tasks."""
+        if not is_standalone(self._url) or self._context is None:
+            return None
+        return StandaloneMaster(self._url, self._context)
 
     @property
     def leases(self) -> Path:
@@ -310,6 +326,11 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def is_standalone(master: str) -> bool:
+    """Whether Spark's own master and workers run tasks."""
+    return master.startswith("spark://")
+
+
 def makes_secret(master: str) -> bool:
     """Whether Spark itself makes the secret of its connections for each application. A standalone
     master shares one with all its applications."""
@@ -349,5 +370,5 @@ def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, 
     }
     where = _OF_THIS_MACHINE if is_local(master) else _OF_CLUSTERS
     secured = _SECURED if makes_secret(master) or _SECRET in given else {}
-    own = {"spark.master": master, "spark.app.name": "connect"}
+    own = {"spark.master": master, _NAME: "connect"}
     return own | defaults | where | secured | dict(given)

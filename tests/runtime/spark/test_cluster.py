@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.kafka.java import find_java
 from connect_runtime.spark import keeper
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
@@ -35,13 +36,17 @@ def cluster(folder: Path) -> Iterator[SparkCluster]:
 @pytest.fixture(scope="module")
 def launcher(folder: Path, cluster: SparkCluster) -> Iterator[SparkLauncher]:
     launcher = SparkLauncher(
-        cluster.url, folder / "data", settings=cluster.settings, body=body_in(folder)
+        cluster.url,
+        folder / "data",
+        settings=cluster.settings,
+        body=body_in(folder),
+        cluster="group orders, Kafka 4L6g",
     )
     with pytest.MonkeyPatch.context() as patch:
         # these tests end Spark more often than once a minute
         patch.setattr(keeper, "_BACKOFF_MAX_S", 1.0)
         launcher.start()
-        launcher.lead()
+        launcher.lead(1)
         yield launcher
         launcher.close()
 
@@ -106,6 +111,50 @@ def test_a_killed_worker_and_another_one(
     _lost(endings, 3)
     runs_again(launcher, endings, 3)
     assert len(endings.told) == 2
+
+
+_SLOW_JAVA = """\
+#!/bin/sh
+case "$*" in *CoarseGrainedExecutorBackend*) sleep {seconds};; esac
+exec "{java}" "$@"
+"""
+# More than an application without executors was given before it was dropped
+_SLOW_S = 35
+
+
+def test_a_replacement_executor_on_a_slow_worker_is_waited_for(
+    launcher: SparkLauncher, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    """The trap: an application that is dropped because one worker is slow makes it begin anew."""
+    wait_for_slots(launcher)
+    application = launcher.context.applicationId
+    slow = tmp_path / "java" / "bin" / "java"
+    slow.parent.mkdir(parents=True)
+    slow.write_text(_SLOW_JAVA.format(seconds=_SLOW_S, java=find_java()))
+    slow.chmod(0o755)
+    cluster.kill(cluster.workers[-1])
+    wait_until(lambda: launcher.slots == 0, what="the executor to be missed", timeout_s=60)
+    waiting = wait_until(lambda: launcher.problem, what="a problem", timeout_s=60)
+    assert "no living worker" in waiting
+    worker = cluster.start_worker(environment={"JAVA_HOME": str(slow.parents[1])})
+    wait_until(lambda: launcher.slots, what="the slow executor", timeout_s=_SLOW_S + 60)
+    assert launcher.context.applicationId == application
+    cluster.kill(worker)
+    cluster.start_worker()
+
+
+def test_a_master_tells_which_application_has_which_cores(
+    launcher: SparkLauncher, cluster: SparkCluster
+) -> None:
+    slots = wait_for_slots(launcher)
+    session = launcher._keeper.session
+    assert session is not None
+    assert session.master is not None
+    state = session.master.state()
+    (own,) = state.applications
+    assert (own.id, own.cores) == (launcher.context.applicationId, slots)
+    assert own.name.endswith("(group orders, Kafka 4L6g, term 1)")
+    assert (state.cores, state.free) == (cluster.cores, 0)
 
 
 def test_a_lost_node_of_a_full_cluster(

@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from connect_runtime.spark import keeper
+from connect_runtime.spark.master import Application, MasterState, Tenure
 from connect_runtime.spark.session import SparkSession
 from support.wait import wait_until
+
+
+class Master:
+    """Stands in for a StandaloneMaster: it grants `cores` of its 8 to the session, and lists
+    `others`. `known` False: it has forgotten the session."""
+
+    def __init__(self) -> None:
+        self.own_id = "app-1"
+        self.cores, self.known = 8, True
+        self.others: list[Application] = []
+        self.ended: list[str] = []
+
+    def state(self) -> MasterState:
+        own = [Application(self.own_id, "own", None, self.cores)] if self.known else []
+        return MasterState((*own, *self.others), 8, 0)
+
+    def end(self, application: str) -> None:
+        self.ended.append(application)
+        self.others = [each for each in self.others if each.id != application]
 
 
 class Session:
     """Stands in for a SparkSession; `slots` is what its JVM answers."""
 
-    def __init__(self, folder: Path, slots: int | None) -> None:
+    tenure = Tenure("group g, Kafka k", 5)
+
+    def __init__(self, folder: Path, slots: int | None, master: Master | None) -> None:
+        self.master = master
         self.log = folder / "spark.log"
         self.answer = slots
         self.alive = True
@@ -37,17 +61,26 @@ class Session:
 class Kept:
     """A keeper of such sessions, in the order of their starts."""
 
-    def __init__(self, folder: Path, *, needs_executors: bool, slots: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        master: Master | None = None,
+        slots: int = 0,
+        executors_s: float = 60.0,
+        patience_s: float = 0.0,
+    ) -> None:
         self.sessions: list[Session] = []
         self.keeper = keeper.SessionKeeper(
-            lambda: self._make(folder, slots),  # type: ignore[arg-type, return-value]
+            lambda: self._make(folder, slots, master),  # type: ignore[arg-type, return-value]
             opened=lambda session: None,
             failed=lambda reason: None,
-            needs_executors=needs_executors,
+            executors_s=executors_s,
+            patience_s=patience_s,
         )
 
-    def _make(self, folder: Path, slots: int) -> Session:
-        self.sessions.append(Session(folder, slots))
+    def _make(self, folder: Path, slots: int, master: Master | None) -> Session:
+        self.sessions.append(Session(folder, slots, master))
         return self.sessions[-1]
 
     def started(self, number: int) -> Session:
@@ -72,7 +105,7 @@ def test_pauses_between_starts_double_up_to_a_minute(monkeypatch: pytest.MonkeyP
         raise OSError("No space left on device")
 
     kept = keeper.SessionKeeper(
-        make, opened=lambda session: None, failed=tried.append, needs_executors=False
+        make, opened=lambda session: None, failed=tried.append, executors_s=60.0
     )
     monkeypatch.setattr(kept, "_over", Over())
     kept._wanted.set()
@@ -91,37 +124,125 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
         ("_SILENT_S", 0.1),
         ("_DEAD_S", 0.5),
         ("_NO_SLOTS_REPORTED_S", 0.1),
-        ("_NO_SLOTS_S", 0.5),
-        ("_FIRST_SLOTS_S", 0.5),
+        ("_MASTER_S", 0.01),
     ):
         monkeypatch.setattr(keeper, name, seconds)
 
 
 @pytest.mark.usefixtures("fast")
-def test_a_session_without_executors_is_replaced_later_and_later(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, needs_executors=True)
-    kept.keeper._no_slots_s = keeper._NO_SLOTS_S
+def test_executors_that_a_master_granted_and_that_do_not_start_are_given_up(
+    tmp_path: Path,
+) -> None:
+    kept = Kept(tmp_path, master=Master(), executors_s=0.5)
     kept.keeper.start()
     first = kept.started(0)
     first.answer = 4
     wait_until(lambda: kept.keeper.slots == 4, what="slots")
     first.answer = 0
     assert "no executor" in wait_until(lambda: kept.keeper.problem, what="a problem")
-    kept.started(1)
+    second = kept.started(1)
     assert not first.alive
-    assert kept.keeper._no_slots_s >= 2 * keeper._NO_SLOTS_S
-    third = kept.started(2)
-    assert kept.keeper._no_slots_s >= 4 * keeper._NO_SLOTS_S
-    third.answer = 4
+    second.answer = 4
     wait_until(lambda: kept.keeper.slots == 4, what="slots")
     wait_until(lambda: kept.keeper.problem is None, what="the problem to be over")
-    assert kept.keeper._no_slots_s == keeper._NO_SLOTS_S
+    kept.keeper.close(before=lambda: None)
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_replacement_that_is_being_started_is_waited_for(tmp_path: Path) -> None:
+    """The trap: a slow worker needs more time than the fast one before, and a new application would
+    make it begin anew."""
+    kept = Kept(tmp_path, master=Master(), executors_s=600, slots=4)
+    kept.keeper.start()
+    first = kept.started(0)
+    wait_until(lambda: kept.keeper.slots == 4, what="slots")
+    first.answer = 0
+    wait_until(lambda: kept.keeper.problem, what="a problem")
+    _waits(kept, first)
+    kept.keeper.close(before=lambda: None)
+
+
+def _waits(kept: Kept, session: Session) -> None:
+    """It stays for as long as many times the patience of these tests."""
+    answers = kept.keeper._answers
+    before = answers.count
+    wait_until(lambda: answers.count > before + 100, what="some probes")
+    assert session.alive
+    assert kept.sessions[-1] is session
+
+
+@pytest.mark.usefixtures("fast")
+def test_an_application_that_is_granted_no_core_waits_and_names_who_has_them(
+    tmp_path: Path,
+) -> None:
+    """A new one would only be the last in the master's queue."""
+    master = Master()
+    master.cores = 0
+    master.others = [Application("app-0", "nightly", None, 8)]
+    kept = Kept(tmp_path, master=master, executors_s=0.3)
+    kept.keeper.start()
+    first = kept.started(0)
+    problem = wait_until(lambda: kept.keeper.problem, what="a problem")
+    assert "none of its 8 cores to this runtime: nightly holds 8 (app-0)" in problem
+    _waits(kept, first)
+    assert master.ended == []
+    kept.keeper.close(before=lambda: None)
+
+
+@pytest.mark.usefixtures("fast")
+def test_an_application_that_the_master_has_forgotten_is_replaced_at_once(tmp_path: Path) -> None:
+    master = Master()
+    kept = Kept(tmp_path, master=master, executors_s=600, slots=4)
+    kept.keeper.start()
+    first = kept.started(0)
+    wait_until(lambda: kept.keeper.slots == 4, what="slots")
+    master.known = False
+    first.answer = 0
+    kept.started(1)
+    assert not first.alive
+    kept.keeper.close(before=lambda: None)
+
+
+@pytest.mark.usefixtures("fast")
+@pytest.mark.parametrize("patience_s", [0.0, 0.5])
+def test_applications_of_former_leaders_are_ended_and_no_others(
+    tmp_path: Path, patience_s: float
+) -> None:
+    master = Master()
+    master.cores = 0
+    master.others = [
+        Application("former", "connect (group g, Kafka k, term 4)", None, 8),
+        Application("newer", "connect (group g, Kafka k, term 6)", None, 0),
+        Application("elsewhere", "connect (group g, Kafka l, term 4)", None, 0),
+        Application("other", "nightly", None, 0),
+    ]
+    kept = Kept(tmp_path, master=master, patience_s=patience_s)
+    kept.keeper.start()
+    began = kept.keeper._began
+    wait_until(lambda: master.ended, what="an application to be ended")
+    assert time.monotonic() - began >= patience_s
+    _waits(kept, kept.started(0))
+    assert master.ended == ["former"]
+    kept.keeper.close(before=lambda: None)
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_former_leader_that_wakes_up_ends_nothing(tmp_path: Path) -> None:
+    master = Master()
+    master.cores = 0
+    master.others = [Application("former", "connect (group g, Kafka k, term 4)", None, 8)]
+    kept = Kept(tmp_path, master=master, patience_s=0.3)
+    kept.keeper.start()
+    first = kept.started(0)
+    kept.keeper.release(after_s=1.0)
+    wait_until(lambda: not first.alive, what="the session to end")
+    assert master.ended == []
     kept.keeper.close(before=lambda: None)
 
 
 @pytest.mark.usefixtures("fast")
 def test_other_clusters_may_have_no_executors_for_long(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, needs_executors=False)
+    kept = Kept(tmp_path)
     kept.keeper.start()
     session = kept.started(0)
     # the first start may take its time
@@ -140,7 +261,7 @@ def test_other_clusters_may_have_no_executors_for_long(tmp_path: Path) -> None:
 def test_a_session_that_does_not_answer_is_killed_and_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = Kept(tmp_path, needs_executors=False, slots=2)
+    kept = Kept(tmp_path, slots=2)
     kept.keeper.start()
     first = kept.started(0)
     first.frozen.set()
@@ -155,7 +276,7 @@ def test_a_session_that_does_not_answer_is_killed_and_replaced(
 def test_a_problem_is_said_before_the_rest_of_a_session_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Kept(tmp_path, needs_executors=False, slots=2)
+    kept = Kept(tmp_path, slots=2)
     kept.keeper.start()
     first = kept.started(0)
     ending = threading.Event()
@@ -174,7 +295,7 @@ def test_a_problem_is_said_before_the_rest_of_a_session_is_ended(
 def test_whatever_ends_a_session_badly_another_one_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Kept(tmp_path, needs_executors=False, slots=2)
+    kept = Kept(tmp_path, slots=2)
     kept.keeper.start()
     first = kept.started(0)
 
@@ -191,7 +312,7 @@ def test_whatever_ends_a_session_badly_another_one_is_started(
 def test_a_slow_first_start_is_a_problem_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Kept(tmp_path, needs_executors=False)
+    kept = Kept(tmp_path)
     opening = threading.Event()
     monkeypatch.setattr(Session, "open", lambda self: opening.wait(30))
     kept.keeper.start()
@@ -207,7 +328,7 @@ def test_a_slow_first_start_is_a_problem_after_a_while(
 def test_a_released_session_ends_and_another_one_starts_when_it_is_wanted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = Kept(tmp_path, needs_executors=True, slots=2)
+    kept = Kept(tmp_path, master=Master(), slots=2)
     kept.keeper.start()
     first = kept.started(0)
     kept.keeper.release()
@@ -225,7 +346,7 @@ def test_a_released_session_ends_and_another_one_starts_when_it_is_wanted(
 
 @pytest.mark.usefixtures("fast")
 def test_a_session_that_is_wanted_again_in_time_stays(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, needs_executors=True, slots=2)
+    kept = Kept(tmp_path, master=Master(), slots=2)
     kept.keeper.start()
     first = kept.started(0)
     wait_until(lambda: kept.keeper.slots == 2, what="slots")
@@ -240,29 +361,7 @@ def test_a_session_that_is_wanted_again_in_time_stays(tmp_path: Path) -> None:
     kept.keeper.close(before=lambda: None)
 
 
-@pytest.mark.usefixtures("fast")
-def test_executors_that_start_slowly_are_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(keeper, "_FIRST_SLOTS_S", 60.0)
-    monkeypatch.setattr(keeper, "_NO_SLOTS_S", 0.1)
-    kept = Kept(tmp_path, needs_executors=True)
-    kept.keeper._no_slots_s = keeper._NO_SLOTS_S
-    kept.keeper.start()
-    first = kept.started(0)
-    wait_until(
-        lambda: kept.keeper._no_slots_s != 0.1 or kept.keeper._answers.count > 50,
-        what="some probes",
-    )
-    assert first.alive
-    first.answer = 2
-    wait_until(lambda: kept.keeper.slots == 2, what="slots")
-    first.answer = 0
-    kept.started(1)
-    kept.keeper.close(before=lambda: None)
-
-
 def test_nothing_starts_before_a_session_is_wanted(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, needs_executors=True)
+    kept = Kept(tmp_path, master=Master())
     kept.keeper.close(before=lambda: None)
     assert kept.sessions == []

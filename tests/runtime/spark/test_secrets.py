@@ -93,7 +93,7 @@ def test_no_secret_is_found_on_disks_command_lines_and_pages(
         data = tmp_path / "data"
         launcher = SparkLauncher(url, data, settings=settings, body=body_in(tmp_path))
         launcher.start()
-        launcher.lead()
+        launcher.lead(1)
         try:
             wait_for_slots(launcher)
             endings = Endings()
