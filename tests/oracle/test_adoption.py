@@ -63,7 +63,7 @@ def test_import_then_drift(
     assert ours == [("file", "theirs")]
     assert "hunter" not in drifted.stdout
 
-    applied = connect("apply", "--yes")
+    applied = connect("apply", "--yes", "--healthy-for", "2s")
     assert applied.returncode == 0, applied.stdout + applied.stderr
     config = http.get(f"{address}/config", timeout=60).json()
     assert config == CONFIG | {"name": unique, "db.password": "hunter3"}

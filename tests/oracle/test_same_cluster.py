@@ -127,7 +127,7 @@ def test_a_copied_connect_yaml_with_the_other_group_s_workers_is_refused(
 ) -> None:
     """An update would create a second copy there, and a delete would find nothing to delete."""
     write(connect, first.group_id, first.url, broker.bootstrap_servers, "lines")
-    applied = connect("apply", "--yes")
+    applied = connect("apply", "--yes", "--healthy-for", "2s")
     assert applied.returncode == 0, applied.stderr
 
     write(connect, first.group_id, second.url, broker.bootstrap_servers, "lines")

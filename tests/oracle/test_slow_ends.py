@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.workflow.user import Choices
 from support import http
 from support.broker import BrokerAddress, create_topic, produce
 from support.command import CONNECT, Command
@@ -126,7 +125,7 @@ def test_a_delete_over_rest_alone_is_done_when_nothing_is_left(
     produce(servers, unique, [(None, b"x" * 500)] * 400)
     os.mkfifo(tmp_path / "pipe")
     pipe = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    project = RestProject(oracle.url, oracle.group_id, name=unique, choices=Choices(settle=2))
+    project = RestProject(oracle.url, oracle.group_id, name=unique)
     project.want(sink(unique, tmp_path / "pipe", unique))
     project.settle()
     status = f"{oracle.url}/connectors/{unique}/status"

@@ -103,7 +103,7 @@ def sinks(pair: Pair, broker: BrokerAddress, folder: Path, unique: str, kafka: s
     )
     for number in range(4):
         made.spec(f"{unique}-{number}", f"{unique}-{number}.txt")
-    first = made.connect("apply", "--yes", "--settle", "2")
+    first = made.connect("apply", "--yes", "--settle", "2", "--healthy-for", "2s")
     assert first.returncode == 0, first.stdout + first.stderr
     return made
 

@@ -224,13 +224,13 @@ def test_what_fails_is_rolled_back(
     good, bad = f"{topic}-good", f"{topic}-bad"
     spec(good, tmp_path / "out.txt")
     try:
-        first = connect("apply", "--yes", "--json")
+        first = connect("apply", "--yes", "--healthy-for", "2s", "--json")
         assert first.returncode == 0, first.stderr
         assert "rollback" not in json.loads(first.stdout)
         stored = http.get(f"{oracle.url}/connectors/{good}/config", timeout=30).json()
         spec(good, tmp_path / "other.txt", "offsets: {pin: again, to: earliest}\n")
         spec(bad, tmp_path / "not-there" / "out.txt")
-        done = connect("apply", "--yes", "--json", "--rollback-on-failure")
+        done = connect("apply", "--yes", "--healthy-for", "2s", "--json", "--rollback-on-failure")
         assert done.returncode == 1
         answer = json.loads(done.stdout)
         assert answer["report"]["exit_code"] == 1
@@ -241,7 +241,7 @@ def test_what_fails_is_rolled_back(
         assert now == stored
         newest, failed, _ = json.loads(connect("history", "--json").stdout)["applies"]
         assert newest["rolls_back"] == failed["apply_id"] == answer["report"]["apply_id"]
-        again = connect("apply", "--yes", "--rollback-on-failure")
+        again = connect("apply", "--yes", "--healthy-for", "2s", "--rollback-on-failure")
         assert again.returncode == 1
         assert f"{bad}: failed: " in again.stdout
         assert "Rolled back: apply " in again.stdout

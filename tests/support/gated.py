@@ -4,7 +4,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from connect_runtime.api import SourceTask
+from connect_runtime.api import ConnectorError, SourceBatch, SourceTask
 from connect_runtime.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
 
 _EVERY_S = 0.05
@@ -39,6 +39,28 @@ class SlowToStopTask(FileStreamSourceTask):
         """Waits for the gate."""
         _wait_for(self._gate)
         super().stop()
+
+
+class BreaksLate(FileStreamSourceConnector):
+    """Between its start and the end of its first poll, which then throws."""
+
+    def task_class(self) -> type[SourceTask]:
+        """The one that throws."""
+        return BreaksLateTask
+
+
+class BreaksLateTask(FileStreamSourceTask):
+    """Polls for as long as its database does not answer."""
+
+    def start(self, props: Mapping[str, str]) -> None:
+        """Keeps where the gate is."""
+        self._gate = props["gate"]
+        super().start(props)
+
+    def poll(self) -> SourceBatch | None:
+        """Waits for the gate."""
+        _wait_for(self._gate)
+        raise ConnectorError("the database refuses the login")
 
 
 def _wait_for(gate: str) -> None:

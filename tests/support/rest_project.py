@@ -42,7 +42,7 @@ class RestProject:
     specs: dict[str, DesiredConnector] = field(default_factory=dict)
     reached: RestTarget | None = None
     worker: Mapping[str, str] = field(default_factory=dict)
-    choices: Choices = field(default_factory=lambda: Choices(settle=2.0))
+    choices: Choices = field(default_factory=lambda: Choices(healthy_for=2.0, settle=2.0))
     unknown_s: float | None = None
 
     @property
@@ -108,7 +108,7 @@ class RestProject:
         def look() -> Live:
             return backend.observe(desired)
 
-        with edges_for(backend, desired, Choices()) as edges:
+        with edges_for(backend, desired, self.choices) as edges:
             return apply_plan(found.plan(project), desired, project, edges, observe=look)
 
     def settle(self) -> ApplyReport:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from connect_reconciler.apply.evidence import Evidence, lags_of
 from connect_reconciler.apply.health import Lags
@@ -23,7 +23,8 @@ FATAL = (LeaseLost, NotRecorded, Unreachable, LogBlocked)
 @dataclass(frozen=True, slots=True)
 class Limits:
     """All in seconds. `stop_again_s`: how often a stop that has not ended is asked for again.
-    `healthy_s`: how long a connector must stay healthy. `settle_s`: how long after a change a
+    `healthy_s`: how long a connector must stay healthy; `unproven_s`: how long one must run whose
+    tasks are not known to have polled since the change. `settle_s`: how long after a change a
     status may still be from before it, where nothing tells. `commits_s`: how often a sink commits
     its offsets. `group_s`: how long a stopped sink's consumer group may still have members.
     `unknown_s`: how long the effect of an unanswered request is looked for."""
@@ -34,9 +35,14 @@ class Limits:
     group_s: float = 30.0
     unknown_s: float = 10.0
     healthy_s: float = 2.0
+    unproven_s: float = 10.0
     settle_s: float = 10.0
     commits_s: float = 60.0
     every_s: float = 0.25
+
+    def healthy_for(self, seconds: float) -> Limits:
+        """The same, where all connectors must stay healthy for so long."""
+        return replace(self, healthy_s=seconds, unproven_s=seconds)
 
 
 @dataclass(frozen=True, slots=True)

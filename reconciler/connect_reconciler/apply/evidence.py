@@ -103,7 +103,8 @@ class Evidence:
         # A task starts again with its new config, however long that takes
         restarting = frozenset() if since.tasks is None else outdated - {CONNECTOR}
         unsure = frozenset() if since.tasks is None else self._unsure(name, since, told) - outdated
-        return Observation(status, found.tasks, current, outdated, restarting, unsure)
+        proven = bool(found.tasks) and current and told.polled - unsure >= set(range(found.tasks))
+        return Observation(status, found.tasks, current, outdated, restarting, unsure, proven)
 
     def _noted(self, name: str, at: Position) -> Since:
         found: Found | None = self.followed.configs.known(name)

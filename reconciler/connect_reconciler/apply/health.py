@@ -56,7 +56,8 @@ class Observation:
     """A connector's status at one time. `tasks` is the number of its tasks, and `tasks_current`
     says that they were created from its current config. `outdated` holds the numbers of tasks, or
     CONNECTOR, whose status is from before the change; `restarting` those of them that are certain
-    to report again. `unsure` holds tasks whose status may be of their old config."""
+    to report again. `unsure` holds tasks whose status may be of their old config. `proven`: each
+    task has polled its source, or put records, since the change."""
 
     status: ConnectorStatus | None
     tasks: int
@@ -64,6 +65,7 @@ class Observation:
     outdated: frozenset[int] = field(default_factory=frozenset)
     restarting: frozenset[int] = field(default_factory=frozenset)
     unsure: frozenset[int] = field(default_factory=frozenset)
+    proven: bool = False
 
 
 def judge(look: Observation, wanted: Wanted) -> Judged:
@@ -151,12 +153,14 @@ def anything_left(status: ConnectorStatus | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """In seconds. `healthy_s`: how long a connector must stay healthy. `settle_s`: how long after
+    """In seconds. `healthy_s`: how long a connector must stay healthy; `unproven_s`: how long one
+    must run whose tasks are not proven to work. `settle_s`: how long after
     its last change a connector is judged. `unsure_s`: how long a verdict must stand that a later
     status may contradict, and how long after its last change a connector is one that failed
     before."""
 
     healthy_s: float
+    unproven_s: float
     settle_s: float
     unsure_s: float
 
@@ -165,7 +169,7 @@ class Periods:
 class Watch:
     """A connector whose health is awaited. `changed` is the time of its last change, `since` the
     time of the newest verdict, and `first` a sink's lags then, once they were read. `grew` says how
-    far its lag grew since."""
+    far its lag grew since, and `keeps_up` that it did not."""
 
     wanted: Wanted = Wanted()
     changed: float = 0.0
@@ -173,6 +177,7 @@ class Watch:
     since: float = 0.0
     first: Lags | None = None
     grew: str = ""
+    keeps_up: bool = False
 
     def now_judged(self, judged: Judged, now: float) -> Watch:
         """The watch after one more observation; a new verdict starts its period again."""
@@ -181,8 +186,11 @@ class Watch:
         return Watch(self.wanted, self.changed, judged, now)
 
 
-def watch(state: Watch, judged: Judged, now: float, periods: Periods) -> tuple[Watch, bool]:
-    """The watch after one more observation, and whether its verdict is final."""
+def watch(
+    state: Watch, judged: Judged, now: float, periods: Periods, *, proven: bool = False
+) -> tuple[Watch, bool]:
+    """The watch after one more observation, and whether its verdict is final. `proven`: its tasks
+    work, by other evidence than that they run."""
     state, ago = state.now_judged(judged, now), now - state.changed
     stood_s = now - state.since
     if judged.unsure and stood_s < periods.unsure_s:
@@ -195,7 +203,9 @@ def watch(state: Watch, judged: Judged, now: float, periods: Periods) -> tuple[W
         case Verdict.OLD_FAILURE:
             return state, ago >= periods.unsure_s
         case Verdict.HEALTHY:
-            return state, stood_s >= periods.healthy_s and ago >= periods.settle_s
+            runs = state.wanted.target is TargetState.RUNNING
+            needs_s = periods.unproven_s if runs and not proven else periods.healthy_s
+            return state, stood_s >= needs_s and ago >= periods.settle_s
         case _:
             assert_never(judged.verdict)
 
@@ -208,7 +218,7 @@ def watch_lag(state: Watch, now: Lags, *, final: bool) -> tuple[Watch, bool]:
     if not final:
         return state, False
     grew = growth(state.first, now)
-    return replace(state, grew=grew), not grew
+    return replace(state, grew=grew, keeps_up=not grew), not grew
 
 
 def failures(status: ConnectorStatus | None) -> Mapping[int, InstanceStatus]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from connect_reconciler.apply.edges import FATAL, Edges
@@ -42,7 +42,8 @@ _FAILURES = (Verdict.FAILED, Verdict.OLD_FAILURE)
 def await_health(
     reports: Mapping[str, ConnectorReport], executor: Executor, edges: Edges
 ) -> dict[str, ConnectorReport]:
-    """The reports with the health of each connector; all are waited for at once."""
+    """The reports with the health of each connector. All are waited for at once, and watched until
+    they are healthy together: one that fails meanwhile has failed."""
     found = dict(reports)
     pending = {name: Watch(each.wanted, each.changed) for name, each in executor.changed.items()}
     if not edges.cluster.runs_tasks:
@@ -54,29 +55,42 @@ def await_health(
         return found
     check = _HealthCheck(edges, executor)
     edges.settings.progress(_waiting_for(pending))
+    healthy: set[str] = set()
 
     def look() -> bool:
         check.read()
+        healthy.clear()
         for name in list(pending):
             pending[name], final = check.look(name, pending[name])
-            if final:
+            if final and pending[name].judged.verdict is Verdict.HEALTHY:
+                healthy.add(name)
+            elif final:
                 found[name] = _judged(found[name], pending.pop(name), executor)
-        return not pending
+        return healthy == pending.keys()
+
+    def waits_for(verdict: Callable[[Watch], bool]) -> bool:
+        return any(verdict(state) for name, state in pending.items() if name not in healthy)
 
     try:
-        # The time that a connector must stay healthy comes on top of the time until it is
-        edges.patience.until(look, edges.settings.limits.health_s + check.longest_s)
-        if _any_unsure(pending):
+        if not edges.patience.until(look, edges.settings.limits.health_s):
+            # The time that a connector must stay healthy comes on top of the time until it is
+            edges.patience.until(lambda: look() or not waits_for(_is_healthy), check.longest_s)
             # So does the time that an unsure verdict must stand
-            edges.patience.until(lambda: look() or not _any_unsure(pending), check.periods.unsure_s)
+            if waits_for(_is_unsure):
+                edges.patience.until(
+                    lambda: look() or not waits_for(_is_unsure), check.periods.unsure_s
+                )
         health, why = Health.TIMED_OUT, ""
         if edges.settings.stop():
             health = Health.NOT_AWAITED
     except ConnectError as error:
         # All is done and recorded; only the health could not be read
         health, why = Health.UNKNOWN, str(error)
+        healthy.clear()
     for name, state in pending.items():
-        if health is Health.TIMED_OUT and state.judged.detail == NO_STATUS and _gone(name, edges):
+        if name in healthy:
+            found[name] = _judged(found[name], state, executor)
+        elif health is Health.TIMED_OUT and state.judged.detail == NO_STATUS and _gone(name, edges):
             found[name] = replace(found[name], health=Health.DELETED, health_detail=_DELETED)
         else:
             found[name] = _unfinished(found[name], state, executor, health, why)
@@ -91,8 +105,12 @@ def _gone(name: str, edges: Edges) -> bool:
         return False
 
 
-def _any_unsure(pending: Mapping[str, Watch]) -> bool:
-    return any(state.judged.unsure for state in pending.values())
+def _is_healthy(state: Watch) -> bool:
+    return state.judged.verdict is Verdict.HEALTHY
+
+
+def _is_unsure(state: Watch) -> bool:
+    return state.judged.unsure
 
 
 def _waiting_for(pending: Mapping[str, Watch]) -> Waiting:
@@ -114,11 +132,12 @@ class _HealthCheck:
     def periods(self) -> Periods:
         limits = self.edges.settings.limits
         settle_s = limits.settle_s if self.edges.evidence is None else 0
-        return Periods(limits.healthy_s, settle_s, limits.settle_s)
+        return Periods(limits.healthy_s, limits.unproven_s, settle_s, limits.settle_s)
 
     @property
     def longest_s(self) -> float:
-        return max(self.periods.healthy_s, self.periods.settle_s)
+        periods = self.periods
+        return max(periods.healthy_s, periods.unproven_s, periods.settle_s)
 
     def read(self) -> None:
         if self.edges.evidence is not None:
@@ -140,7 +159,8 @@ class _HealthCheck:
             seen = self.edges.evidence.look(name, long_ago=long_ago)
         else:
             seen = _over_rest(self.edges.cluster.status(name), self.executor.changed[name].before)
-        state, final = watch(state, judge(seen, state.wanted), now, self.periods)
+        judged = judge(seen, state.wanted)
+        state, final = watch(state, judged, now, self.periods, proven=seen.proven)
         healthy = final and state.judged.verdict is Verdict.HEALTHY
         if healthy and self.edges.evidence is None and state.wanted.target is TargetState.RUNNING:
             # Last, because it is one more request: a task has no status before it has started
@@ -158,7 +178,7 @@ class _HealthCheck:
 
     def _with_lag(self, name: str, state: Watch, *, final: bool) -> tuple[Watch, bool]:
         lags = self.edges.lags
-        if lags is None or (state.first is not None and not final):
+        if lags is None or state.keeps_up or (state.first is not None and not final):
             return state, final
         status = self.edges.cluster.status(name)
         if status is None or status.type != "sink":

@@ -73,10 +73,12 @@ class ConfigTopic:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The statuses of one connector and, by number, of its tasks."""
+    """The statuses of one connector and, by number, of its tasks. `polled` holds the tasks that
+    have polled, or put records, since they run."""
 
     connector: InstanceStatus | None = None
     tasks: Mapping[int, InstanceStatus] = field(default_factory=dict)
+    polled: frozenset[int] = frozenset()
 
 
 class StatusTopic:
@@ -147,7 +149,8 @@ class StatusTopic:
 def _reported(name: str, snapshot: StatusSnapshot) -> Reported:
     connector = snapshot.connectors.get(name)
     tasks = {task.task: _part(status) for task, status in snapshot.tasks.items()}
-    return Reported(None if connector is None else _part(connector), tasks)
+    polled = frozenset(task.task for task, status in snapshot.tasks.items() if status.polled)
+    return Reported(None if connector is None else _part(connector), tasks, polled)
 
 
 def _part(status: Status) -> InstanceStatus:

@@ -182,7 +182,14 @@ HealthTimeout = Annotated[
     typer.Option(min=0, metavar="S", help="Seconds to wait for connectors to become healthy."),
 ]
 HealthyFor = Annotated[
-    float, typer.Option(min=0, metavar="S", help="Seconds that connectors must stay healthy.")
+    float | None,
+    typer.Option(
+        parser=duration,
+        metavar="DURATION",
+        help="How long connectors must stay healthy. Default: 10s; 2s if their tasks are known to "
+        "have polled or put records since the change.",
+        show_default=False,
+    ),
 ]
 Settle = Annotated[
     float,

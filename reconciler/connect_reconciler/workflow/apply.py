@@ -235,12 +235,7 @@ def edges_for(
         stop=lambda: stop is not None and stop.is_set(),
         parallelism=choices.parallelism,
         fail_fast=choices.fail_fast,
-        limits=Limits(
-            health_s=choices.health_timeout,
-            healthy_s=choices.healthy_for,
-            settle_s=choices.settle,
-            commits_s=_commits_s(worker),
-        ),
+        limits=_limits(choices, worker),
     )
     at_once = nullcontext if user is None else user.at_once
     tell = waits or (silently if user is None else user.waits)
@@ -251,6 +246,13 @@ def edges_for(
         nullcontext(settings.progress) if user is None else user.progress() as told,
     ):
         yield edges_over(connection, replace(settings, progress=told), worker)
+
+
+def _limits(choices: Choices, worker: Mapping[str, str]) -> Limits:
+    limits = Limits(
+        health_s=choices.health_timeout, settle_s=choices.settle, commits_s=_commits_s(worker)
+    )
+    return limits if choices.healthy_for is None else limits.healthy_for(choices.healthy_for)
 
 
 def _commits_s(worker: Mapping[str, str]) -> float:

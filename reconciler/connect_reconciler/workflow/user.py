@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """`health_timeout`, `healthy_for`, `settle` and `lock_timeout` are in seconds."""
+    """`health_timeout`, `healthy_for`, `settle` and `lock_timeout` are in seconds. `healthy_for`
+    None: as long as the evidence of their health requires."""
 
     parallelism: int = 8
     fail_fast: bool = False
     health_timeout: float = 60.0
-    healthy_for: float = 2.0
+    healthy_for: float | None = None
     settle: float = 10.0
     lock_timeout: float = 0.0
 

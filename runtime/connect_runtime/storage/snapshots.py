@@ -108,7 +108,8 @@ class Status:
     """One status record. `trace` is a traceback's text; `generation` the writer's leader term.
 
     `attempt` is the attempt at a task that the record is about; None for connectors, and in records
-    of Apache's workers and of runtimes before attempts were written.
+    of Apache's workers and of runtimes before attempts were written. `polled`: the task has polled
+    its source, or put records, without an error since it runs; Apache's workers do not say so.
     """
 
     state: State
@@ -117,6 +118,7 @@ class Status:
     trace: str | None = None
     version: str | None = None
     attempt: int | None = None
+    polled: bool = False
 
     @property
     def busy(self) -> bool:

@@ -233,6 +233,8 @@ def _encode(status: Status | None, *, again: bool = False) -> bytes | None:
     if status.attempt is not None:
         # Apache's workers ignore unknown fields
         value["attempt"] = status.attempt
+    if status.polled:
+        value["polled"] = True
     if again:
         value["again"] = True
     return orjson.dumps(value)
@@ -252,6 +254,7 @@ def _decode(value: bytes) -> Status | None:
         trace=_text(found, "trace"),
         version=_text(found, "version"),
         attempt=_number(found, "attempt"),
+        polled=found.get("polled") is True,
     )
 
 

@@ -43,6 +43,7 @@ from connect_runtime.transforms.chain import chain_of
 _log = logging.getLogger(__name__)
 
 _READ_S: Final = 0.2  # how long to wait for records; also the longest delay of a stop
+_IDLE_S: Final = 1.0  # how long after their assignment partitions without records count as read
 _RETRY_S: Final = 1.0
 _REPORTS_WAIT: Final = "Kafka has not taken all reports of failed records yet"
 
@@ -83,6 +84,9 @@ class _Loop:
         self._offsets = SinkOffsets()
         self._consumer: SinkConsumer | None = None
         self._state: State | None = None
+        # Whether a successful poll was reported, and since when none brought records
+        self._said_polled = False
+        self._idle_since: float | None = None
         self._pending: PutBatch | None = None
         self._put_again = 0.0  # when to retry the pending batch
         self._held: set[TopicPartition] = set()  # paused by the task itself
@@ -198,6 +202,19 @@ class _Loop:
                 self._unpause()
         self._reporter.write(self._reporter.record(state))
         self._metrics.in_state(state)
+        self._said_polled, self._idle_since = False, None
+
+    def _after_put(self, *, records: bool) -> None:
+        """Reports the first successful poll since the task runs: an apply takes it for health. One
+        without records counts once none came for a while: they may be on their way."""
+        if self._said_polled or self._state is not State.RUNNING or not self._offsets.assigned:
+            return
+        now = time.monotonic()
+        if self._idle_since is None:
+            self._idle_since = now
+        if records or now - self._idle_since >= _IDLE_S:
+            self._reporter.write(self._reporter.record(State.RUNNING, polled=True))
+            self._said_polled = True
 
     def _once(self) -> None:
         """Commits if it is time, reads, and puts."""
@@ -260,6 +277,7 @@ class _Loop:
         self._offsets.deliver(ready.positions)
         self._note_offsets()
         self._set_pending(None)
+        self._after_put(records=bool(ready.positions))
 
     def _set_pending(self, batch: PutBatch | None) -> None:
         """Sets the batch to retry; without one, all partitions are read."""
@@ -352,6 +370,7 @@ class _Loop:
     def _on_gained(self, partitions: list[TopicPartition]) -> Mapping[TopicPartition, int]:
         starts = self._kafka.starts(partitions)
         self._offsets.gain(starts)
+        self._idle_since = None
         self._task.open(list(partitions))
         return starts | self._offsets.take_rewinds(partitions)
 

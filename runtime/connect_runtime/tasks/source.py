@@ -207,6 +207,9 @@ class _Loop:
         self._boundary = boundary_of(launch, asked=self._asks)
         self._timer = CommitTimer(writer, self._boundary, self._commit_meanwhile)
         self._state: State | None = None
+        # Whether the newest poll is to be repeated, and whether a successful one was reported
+        self._retries = False
+        self._said_polled = False
         self._started = False
         self._idle = IdleWait(poll_waits=task.poll_waits)
         self._poll_s = 0.0
@@ -239,6 +242,8 @@ class _Loop:
             try:
                 if wanted is Wanted.RUN:
                     self._run_once()
+                    if not self._retries and not self._said_polled:
+                        self._say_polled()
                 elif wanted is Wanted.PAUSE:
                     self._pause()
                 else:
@@ -303,6 +308,7 @@ class _Loop:
             if polled:
                 self._send(polled)
         except RetriesEnded:  # what was not sent is polled again by the next attempt
+            self._retries = True
             self._asks = False  # the task might move offsets past it (KIP-910)
             if isinstance(boundary, ConnectorBoundary):
                 boundary.after_batch()  # a transaction that lacks it does not end here
@@ -319,12 +325,13 @@ class _Loop:
         return self._writer.opened_at if self._writer.open else self._uncommitted.since
 
     def _poll(self) -> Polled:
-        before = time.monotonic()
+        before, self._retries = time.monotonic(), False
         try:
             with self._timer.may_commit(_QUICK_POLL_S):
                 return self._task.poll() or ()
         except RetriableError as error:
             _log.warning("Task %s polls again later: %s", self._launch.id, self._text(error))
+            self._retries = True
             return ()
         finally:
             self._poll_s = time.monotonic() - before
@@ -437,3 +444,9 @@ class _Loop:
         self._reporter.write(self._reporter.record(state))
         self._metrics.in_state(state)
         self._state = state
+        self._said_polled = False
+
+    def _say_polled(self) -> None:
+        """Reports the first successful poll since the task runs: an apply takes it for health."""
+        self._reporter.write(self._reporter.record(State.RUNNING, polled=True))
+        self._said_polled = True

@@ -46,8 +46,8 @@ class Reporter:
         self._writing: threading.Thread | None = None
         self._closed = threading.Event()
 
-    def record(self, state: State, trace: str | None = None) -> NewRecord:
-        """Returns a record that says that the task is in `state`."""
+    def record(self, state: State, trace: str | None = None, *, polled: bool = False) -> NewRecord:
+        """Returns a record that says that the task is in `state`, and `polled` since it runs."""
         launch = self._launch
         status = Status(
             state=state,
@@ -56,6 +56,7 @@ class Reporter:
             trace=trace,
             version=self.version,
             attempt=launch.attempt,
+            polled=polled,
         )
         return task_record(launch.topics.status, launch.id, status)
 

@@ -438,7 +438,7 @@ def test_a_task_that_has_not_begun_is_waited_for(world: Applying) -> None:
     cluster.status = status_of  # type: ignore[method-assign]
     report = world.apply(desired_of(spec("a")), cluster=cluster)
     assert report.connectors[0].health is Health.RUNNING
-    assert 9 < world.time.at < 15
+    assert 19 < world.time.at < 20
 
 
 def test_a_failed_task_is_a_failed_connector(world: Applying) -> None:

@@ -155,13 +155,13 @@ def test_judge(case: str) -> None:
 )
 def test_when_a_verdict_is_final(verdict: Verdict, now: float, final: bool) -> None:
     """Well: for two seconds, and five after the change. An old failure: ten after it."""
-    state, _ = watch(Watch(), Judged(verdict), 0, Periods(2, 5, 10))
-    assert watch(state, Judged(verdict), now, Periods(2, 5, 10))[1] is final
+    state, _ = watch(Watch(), Judged(verdict), 0, Periods(2, 4, 5, 10))
+    assert watch(state, Judged(verdict), now, Periods(2, 4, 5, 10))[1] is final
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.HEALTHY])
 def test_an_unsure_verdict_must_stand_for_a_while(verdict: Verdict) -> None:
-    unsure, periods = Judged(verdict, unsure=True), Periods(2, 5, 10)
+    unsure, periods = Judged(verdict, unsure=True), Periods(2, 4, 5, 10)
     state, final = watch(Watch(), unsure, 4, periods)
     assert not final
     assert not watch(state, unsure, 13, periods)[1]
@@ -345,7 +345,7 @@ def test_a_task_that_moved_has_time_to_settle_after_the_health_timeout(
 
     applying = Applying()
     applying.kafka.create_topics()
-    limits = Limits(health_s=1, healthy_s=0.5, settle_s=10)
+    limits = Limits(health_s=1, settle_s=10).healthy_for(0.5)
     edges = Edges(
         FakeCluster(applying.kafka, runs_tasks=True),
         Ledger.open(applying.kafka.logs, TOPICS.ledger, GROUP_ID),
@@ -474,7 +474,7 @@ class Late(FakeCluster):
 
 @pytest.mark.parametrize(
     ("settle_s", "health", "at_s"),
-    [(10, Health.FAILED, 18), (0, Health.RUNNING, 2)],
+    [(10, Health.FAILED, 18), (0, Health.FAILED, 8)],
     ids=["settle", "at once"],
 )
 def test_over_rest_alone_a_status_counts_only_after_a_while(

@@ -3,6 +3,8 @@ health, and no tasks are none."""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,8 +29,8 @@ from connect_specs.diagnostics import ExitCode, Location
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.applying import HeldLease, desired_of
-from support.broker import BrokerAddress, create_topic
-from support.connectors import SOURCE
+from support.broker import BrokerAddress, create_topic, produce
+from support.connectors import SINK, SOURCE
 from support.rest_project import RestProject
 from support.serving import serving
 from support.thread_cluster import ThreadCluster, thread_cluster
@@ -123,7 +125,11 @@ def test_a_connector_without_tasks_is_well_only_if_its_spec_says_so(
         "it has no tasks; if it is to have none, its spec says so with health:"
     )
     allowed = replace(spec(tasks="0", more="1"), allow_zero_tasks=True)
-    assert ours.apply(allowed) == (ExitCode.OK, Health.RUNNING, "it has no tasks")
+    assert ours.apply(allowed, WELL.healthy_for(0.5)) == (
+        ExitCode.OK,
+        Health.RUNNING,
+        "it has no tasks",
+    )
 
 
 def test_what_ran_before_is_no_health(
@@ -155,6 +161,41 @@ def test_a_config_that_cannot_work_fails(ours: Ours, spec: Callable[..., Desired
     code, health, detail = ours.apply(spec(fail="task_configs"), NEVER_WELL)
     assert (code, health) == (ExitCode.FAILED, Health.TIMED_OUT)
     assert "if they cannot be, the log says why" in detail
+
+
+def test_one_that_has_polled_is_healthy_at_once_and_one_that_has_not_is_watched(
+    ours: Ours, spec: Callable[..., DesiredConnector], tmp_path: Path, unique: str
+) -> None:
+    """The trap: what runs for two seconds without having done anything counts as healthy."""
+    began = time.monotonic()
+    assert ours.apply(spec(last="4"), Limits())[0] is ExitCode.OK
+    assert ours.apply(spec(last="4", more="1"), Limits())[0] is ExitCode.OK
+    assert time.monotonic() - began < 10, "each is proven after a moment"
+    file, gate = tmp_path / "in.txt", tmp_path / "gate"
+    file.touch()
+    breaks = {"connector.class": "support.gated.BreaksLate", "file": str(file), "gate": str(gate)}
+    threading.Timer(4, gate.touch).start()
+    code, health, detail = ours.apply(spec(**breaks), Limits())
+    assert (code, health) == (ExitCode.FAILED, Health.FAILED)
+    assert "the database refuses the login" in detail
+
+
+@pytest.mark.parametrize("values", [[b'"1"'], []])
+def test_a_sink_is_healthy_once_it_has_put_records_or_there_are_none(
+    ours: Ours,
+    spec: Callable[..., DesiredConnector],
+    broker: BrokerAddress,
+    unique: str,
+    values: list[bytes],
+) -> None:
+    topic = f"{unique}-out"
+    produce(broker.bootstrap_servers, topic, [(None, value) for value in values])
+    sink = {"connector.class": SINK, "topics": topic, "tasks.max": "1"}
+    began = time.monotonic()
+    made = spec(**sink)
+    config = {key: value for key, value in made.config.items() if key != "topic"}
+    assert ours.apply(replace(made, config=config), Limits())[0] is ExitCode.OK
+    assert time.monotonic() - began < 9
 
 
 def test_a_runtime_that_is_named_as_the_target(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -100,14 +101,15 @@ def test_lag_is_read_first_and_when_the_while_is_over() -> None:
     assert watch_lag(state, slow, final=False) == (state, False)
     grown, final = watch_lag(state, slow, final=True)
     assert (grown.grew.partition(" (")[0], final) == ("lag grows: 10 → 50 records", False)
-    assert watch_lag(grown, fast, final=True) == (state, True)
+    caught_up, final = watch_lag(grown, fast, final=True)
+    assert (caught_up, final) == (replace(state, keeps_up=True), True)
 
 
 class Watched:
     """A sink that runs, over a fake cluster, and how far it is, by the clock."""
 
     def __init__(self, healthy_s: float, commits_s: float) -> None:
-        limits = Limits(healthy_s=healthy_s, settle_s=0, commits_s=commits_s)
+        limits = Limits(settle_s=0, commits_s=commits_s).healthy_for(healthy_s)
         self.world = Applying(key=b"key", limits=limits)
         self.world.kafka.create_topics()
         self.cluster = FakeCluster(self.world.kafka, runs_tasks=True)

@@ -152,6 +152,17 @@ def test_the_next_attempt_may_say_unassigned() -> None:
     assert found.tasks[TaskId("c", 0)].state is State.UNASSIGNED
 
 
+def test_that_a_task_has_polled_is_kept() -> None:
+    polled = Status(State.RUNNING, W1, 1, attempt=7, polled=True)
+    key = "status-task-c-0"
+    assert b'"attempt":7,"polled":true' in (
+        status_topic.task_record("s", TaskId("c", 0), polled).value or b""
+    )
+    found = fold((key, status_topic.task_record("s", TaskId("c", 0), polled).value))
+    assert found.tasks[TaskId("c", 0)] == polled
+    assert fold(of_attempt(State.RUNNING, 7)).tasks[TaskId("c", 0)].polled is False
+
+
 def test_records_without_an_attempt_are_believed() -> None:
     found = fold(of_attempt(State.RUNNING, 7), of_attempt(State.FAILED, None))
     assert found.tasks[TaskId("c", 0)].state is State.FAILED

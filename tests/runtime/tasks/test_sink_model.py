@@ -161,7 +161,7 @@ class ModelKafka:
 class Reporter:
     """Statuses are no part of this."""
 
-    def record(self, state: State) -> None: ...
+    def record(self, state: State, *, polled: bool = False) -> None: ...
 
     def new_topics(self, topics: set[str]) -> list[Any]:
         return []

@@ -42,10 +42,11 @@ def test_lines_offsets_and_status(cluster: Any, topic: Callable[[int], str], sou
     running = cluster.run(cluster.launch(TASK, file_config(source, topic(1))))
 
     wait_until(lambda: cluster.values() == LINES, what="all lines")
-    status = cluster.wait_for_state(TASK, "RUNNING")
-    assert status == {
+    cluster.wait_for_state(TASK, "RUNNING")
+    wait_until(lambda: "polled" in cluster.status(TASK), what="it to say that it has polled")
+    assert cluster.status(TASK) == {
         "state": "RUNNING", "trace": None, "worker_id": "host:8083", "generation": 7,
-        "version": KAFKA_VERSION, "attempt": 1,
+        "version": KAFKA_VERSION, "attempt": 1, "polled": True,
     }  # fmt: skip
     key = f'["src",{{"filename":"{source}"}}]'
     assert cluster.newest(cluster.topics.offsets) == {key: {"position": 70}}

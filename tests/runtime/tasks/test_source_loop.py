@@ -17,7 +17,7 @@ from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.errors.policy import ErrorPolicy
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.storage.snapshots import OffsetSnapshot, TaskId
+from connect_runtime.storage.snapshots import OffsetSnapshot, State, TaskId
 from connect_runtime.tasks.control import Wanted
 from connect_runtime.tasks.launch import Ended, TaskLaunch
 from connect_runtime.tasks.source import _Loop
@@ -92,10 +92,12 @@ def _run(
     chain: Chain,
     writer: ModelWriter | None = None,
     prepare: Callable[[str], object] = id,
+    told: list[str] | None = None,
     **config: str,
 ) -> ModelWriter:
     """Runs the loop until it is stopped. Returns its writer, with what was committed. `prepare` is
-    called for each topic before it is written to."""
+    called for each topic before it is written to; `told` gets the statuses."""
+    told = [] if told is None else told
     launch = TaskLaunch(
         TaskId("c", 0), 1, 0, 1, 0, "g", ClusterTopics.of("g"), "host:8083", {}, config, {}
     )
@@ -112,11 +114,17 @@ def _run(
         TaskOffsets("c", "offsets", OffsetSnapshot()),
         SimpleNamespace(prepare=prepare, before_commit=id, after_commit=id),  # type: ignore[arg-type]
         Outbound(Converters(text, text, SimpleHeaderConverter()), chain, errors),
-        SimpleNamespace(record=id, new_topics=lambda _: (), write=lambda *_: None),  # type: ignore[arg-type]
+        SimpleNamespace(
+            record=_said, new_topics=lambda _: (), write=lambda *said: told.extend(said)
+        ),  # type: ignore[arg-type]
         metrics,
     )
     assert loop.run(orders, lambda: False) is Ended.STOPPED
     return writer
+
+
+def _said(state: State, *, polled: bool = False) -> str:
+    return f"{state.value}, polled" if polled else state.value
 
 
 class InTwoPolls(SourceTask):
@@ -335,6 +343,53 @@ def test_an_idle_task_is_asked_for_its_offsets_in_time(monkeypatch: pytest.Monke
         orders = Orders()
         _run(kind(orders, waits=False), orders, Chain(()))
         assert longest_s - 1 < max(orders.waits_s) <= longest_s
+
+
+class Retrying(SourceTask):
+    """Cannot poll at first; then it does what the test says."""
+
+    def __init__(self, then: Callable[[int], None]) -> None:
+        self.polls = 0
+        self._then = then
+
+    def start(self, props: Mapping[str, str]) -> None: ...
+
+    def poll(self) -> None:
+        self.polls += 1
+        if self.polls < 3:
+            raise RetriableError("the database is silent")
+        self._then(self.polls)
+
+    def stop(self) -> None: ...
+
+
+def test_a_task_says_once_that_it_has_polled_since_it_runs() -> None:
+    """The trap: one that only tries again says that it works."""
+    orders, told = Orders(), list[str]()
+    before: list[int] = []
+
+    def then(polls: int) -> None:
+        if polls == 3:
+            before.append(len(told))
+        orders.wanted_now = {4: Wanted.PAUSE, 7: Wanted.STOP}.get(polls, Wanted.RUN)
+
+    class Resumed(Orders):
+        def wanted(self, wait_s: float = 0.0) -> Wanted:
+            found = orders.wanted_now
+            if found is Wanted.PAUSE:
+                orders.wanted_now = Wanted.RUN
+            return found
+
+    _run(Retrying(then), Resumed(), Chain(()), told=told)
+    assert before == [1], "nothing but that it runs, as long as it only tries again"
+    assert told == [
+        "RUNNING",
+        "RUNNING, polled",
+        "PAUSED",
+        "RUNNING",
+        "RUNNING, polled",
+        "UNASSIGNED",
+    ]
 
 
 def _dropping(value: str) -> Chain:
