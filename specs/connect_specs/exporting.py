@@ -18,6 +18,7 @@ from connect_specs.writing import in_reading_order, json_text, map_lines, scalar
 
 ExportFormat: TypeAlias = Literal["json", "properties", "strimzi"]
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+StrimziVersion: TypeAlias = Literal["v1", "v1beta2"]
 ENDINGS: Mapping[ExportFormat, str] = {
     "json": ".json",
     "properties": ".properties",
@@ -34,16 +35,24 @@ _PROPERTY_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 def export_text(
-    connector: DesiredConnector, written: ExportFormat, *, strimzi_cluster: str | None = None
+    connector: DesiredConnector,
+    written: ExportFormat,
+    *,
+    strimzi_cluster: str | None = None,
+    strimzi_version: StrimziVersion = "v1",
 ) -> str:
-    """Returns the connector in that format. Raises Invalid for what the format cannot express."""
+    """Returns the connector in that format. Raises Invalid for what the format cannot express.
+
+    `strimzi_cluster` is the KafkaConnect resource that a KafkaConnector belongs to, and
+    `strimzi_version` the version of Strimzi's API.
+    """
     match written:
         case "json":
             return _json_document(connector)
         case "properties":
             return _properties_text(connector)
         case "strimzi":
-            return _strimzi_text(connector, strimzi_cluster)
+            return _strimzi_text(connector, strimzi_cluster, strimzi_version)
         case _:
             assert_never(written)
 
@@ -94,11 +103,11 @@ def _property(text: str, is_key: bool) -> str:
     return "".join(parts)
 
 
-def _strimzi_text(connector: DesiredConnector, cluster: str | None) -> str:
+def _strimzi_text(connector: DesiredConnector, cluster: str | None, version: StrimziVersion) -> str:
     problems = tuple(_not_for_strimzi(connector))
     if problems:
         raise Invalid(*problems)
-    return "".join(f"{line}\n" for line in _strimzi_lines(connector, cluster))
+    return "".join(f"{line}\n" for line in _strimzi_lines(connector, cluster, version))
 
 
 def _not_for_strimzi(connector: DesiredConnector) -> Iterator[Diagnostic]:
@@ -112,8 +121,10 @@ def _not_for_strimzi(connector: DesiredConnector) -> Iterator[Diagnostic]:
         yield Diagnostic("export.strimzi-tasks", what, name, hint="write a whole number")
 
 
-def _strimzi_lines(connector: DesiredConnector, cluster: str | None) -> Iterator[str]:
-    yield "apiVersion: kafka.strimzi.io/v1beta2"
+def _strimzi_lines(
+    connector: DesiredConnector, cluster: str | None, version: StrimziVersion
+) -> Iterator[str]:
+    yield f"apiVersion: kafka.strimzi.io/{version}"
     yield "kind: KafkaConnector"
     yield "metadata:"
     yield f"  name: {scalar(connector.name)}"

@@ -11,14 +11,22 @@ from pathlib import Path
 
 from connect_specs.consequence_rules import read_consequences
 from connect_specs.desired import Desired, DesiredConnector, Project
-from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place, warning
+from connect_specs.diagnostics import (
+    Diagnostic,
+    Invalid,
+    Location,
+    by_place,
+    by_severity,
+    warning,
+)
+from connect_specs.foreign_documents import orders_reported_once
 from connect_specs.json_documents import parse_json
-from connect_specs.nodes import Map, Node
+from connect_specs.nodes import Map, Node, Parsed, Sequence
 from connect_specs.properties_documents import parse_properties
 from connect_specs.record_tests import specs_named_as_tests
 from connect_specs.renames import check_renames
 from connect_specs.sources import Parse, Source, rendered_source
-from connect_specs.spec_document import Format, read_document
+from connect_specs.spec_document import Format, named_by_file, read_document
 from connect_specs.spec_files import find_policy_files, find_spec_files
 from connect_specs.spec_folders import relative_name
 from connect_specs.text_files import read_text
@@ -68,7 +76,7 @@ def read_specs(project: Project) -> tuple[Desired, tuple[Diagnostic, ...]]:
         project.name,
         dict(sorted(whole.items())),
         consequences,
-        tuple(found.warnings),
+        tuple(orders_reported_once(found.warnings)),
         () if values is None else values.environments,
         project.secrets,
     )
@@ -100,21 +108,25 @@ class FoundSpecs:
         if written is Format.PROPERTIES and source.text.lstrip().startswith("{"):
             written = Format.JSON
         parsed = source.parsed(_PARSERS[written])
+        documents = _documents(parsed, written)
         self.problems.extend(parsed.problems)
-        if not parsed.problems and not any(map(_holds_something, parsed.documents)):
+        if not parsed.problems and not any(map(_holds_something, documents)):
             # Templates leave connectors out on purpose
             if not source.is_rendered:
                 self.warnings.append(_empty(file))
             return
         others = self._with_stand_ins(text, source, written) if source.is_rendered else None
-        for at, node in enumerate(parsed.documents):
-            before = len(self.problems)
-            connector = read_document(node, written, self.problems)
+        for at, node in enumerate(documents):
+            found: list[Diagnostic] = []
+            connector = read_document(node, written, found)
+            if connector is not None and others is not None:
+                other = others[at] if len(others) == len(documents) else None
+                connector = with_secrets_marked(connector, other, self._secrets, found)
+            errors, warnings = by_severity(found)
+            self.problems += errors
+            self.warnings += warnings
             if connector is not None:
-                if others is not None:
-                    other = others[at] if len(others) == len(parsed.documents) else None
-                    connector = with_secrets_marked(connector, other, self._secrets, self.problems)
-                self._add(connector, is_wrong=bool(parsed.problems or self.problems[before:]))
+                self._add(connector, is_wrong=bool(parsed.problems or errors))
 
     def _with_stand_ins(
         self, text: str, source: Source, written: Format
@@ -130,7 +142,7 @@ class FoundSpecs:
             return ()
         if other.text == source.text:
             return None
-        documents = other.parsed(_PARSERS[written]).documents
+        documents = _documents(other.parsed(_PARSERS[written]), written)
         return tuple(read_document(node, written, []) for node in documents)
 
     def _add(self, connector: DesiredConnector, *, is_wrong: bool) -> None:
@@ -144,6 +156,20 @@ class FoundSpecs:
         hint = "rename one of them, or remove it"
         code = "spec.duplicate-name"
         self.problems.append(Diagnostic(code, what, connector.where, why=why, hint=hint))
+
+
+def _documents(parsed: Parsed, written: Format) -> tuple[Node, ...]:
+    """Returns the file's documents. A JSON file holds one, or a list of them, as `connect export`
+    writes it."""
+    if written is not Format.JSON:
+        return parsed.documents
+    match parsed.documents:
+        case (Sequence(items=items),):
+            return items
+        case (Map(entries=entries) as body,) if entries:
+            return (named_by_file(body),)
+        case documents:
+            return documents
 
 
 def _holds_something(node: Node) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 from fnmatch import fnmatchcase
+from pathlib import PurePath
 
 from connect_specs.config_values import ConfigValues, read_config
 from connect_specs.connector_parts import make_connector, read_class, read_name, read_state
@@ -16,7 +17,7 @@ from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.fields import as_bool, as_map, as_texts, check_fields, required, value_kind
 from connect_specs.foreign_documents import read_flat, read_strimzi
-from connect_specs.nodes import Map, Node, is_null
+from connect_specs.nodes import Map, Node, Scalar, is_null
 from connect_specs.spec_offsets import read_pin
 from connect_specs.states import TargetState
 
@@ -53,7 +54,7 @@ def read_document(
         return None
     if written is Format.PROPERTIES:
         return read_flat(node, problems)
-    if {"apiVersion", "kind"} <= node.names():
+    if _is_resource(node):
         return read_strimzi(node, problems)
     dotted = next((key for key, _ in node.entries if "." in key.text), None)
     if dotted and not isinstance(node.get("config"), Map):
@@ -64,6 +65,21 @@ def read_document(
         problems.append(Diagnostic("spec.flat-config", what, dotted.where, hint=hint))
         return None
     return _read_spec(node, written, problems)
+
+
+def named_by_file(body: Map) -> Map:
+    """Returns a JSON body with a name: its own, that in its config, or that of its file."""
+    if "name" in body.names() or _is_resource(body):
+        return body
+    config = body.get("config")
+    name = config.get("name") if isinstance(config, Map) else None
+    stem = Scalar(PurePath(body.where.file).stem, body.where)
+    return Map(((Scalar("name", body.where), name or stem), *body.entries), body.where)
+
+
+def _is_resource(node: Map) -> bool:
+    """Whether the document is a resource of Kubernetes."""
+    return {"apiVersion", "kind"} <= node.names()
 
 
 def _read_spec(node: Map, written: Format, problems: list[Diagnostic]) -> DesiredConnector | None:

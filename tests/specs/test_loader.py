@@ -355,3 +355,61 @@ def test_what_a_template_leaves_out_is_no_empty_file(tmp_path: Path, write: Writ
     write("values/default.yaml", "on: false\n")
     write("specs/a.yaml", "{% if on %}\n" + SPEC.format("a") + "{% endif %}\n")
     assert load_specs(project(tmp_path, "specs/")).warnings == ()
+
+
+ORDERED = """\
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaConnector
+metadata:
+  name: {name}
+  annotations:
+    strimzi.io/pause-reconciliation: "{switch}"
+    strimzi.io/connector-offsets: alter
+    strimzi.io/restart: "{switch}"
+    strimzi.io/restart-task: "0"
+    example.com/owner: orders
+spec:
+  class: X
+  autoRestart: {{enabled: {switch}}}
+  listOffsets: {{toConfigMap: {{name: a}}}}
+  alterOffsets: {{fromConfigMap: {{name: a}}}}
+"""
+
+
+def test_orders_to_strimzis_operator_are_reported_once(tmp_path: Path, write: Write) -> None:
+    """However many resources have them, and none makes a resource unreadable."""
+    for name in ("a", "b", "c"):
+        write(f"{name}.yaml", ORDERED.format(name=name, switch="true"))
+    desired = load_specs(project(tmp_path))
+    assert list(desired.connectors) == ["a", "b", "c"]
+    places = {each.code: (str(each.where), each.why) for each in desired.warnings}
+    assert len(desired.warnings) == len(places)
+    assert places == {
+        f"strimzi.operator-{order}": (f"a.yaml:{place}", f"also at b.yaml:{place}, c.yaml:{place}")
+        for order, place in {
+            "pause-reconciliation": "6:5",
+            "connector-offsets": "7:5",
+            "restart": "8:5",
+            "restart-task": "9:5",
+            "autoRestart": "13:3",
+            "listOffsets": "14:3",
+            "alterOffsets": "15:3",
+        }.items()
+    }
+    assert all(each.severity == "warning" and each.hint for each in desired.warnings)
+
+
+def test_orders_that_are_switched_off_are_not_reported(tmp_path: Path, write: Write) -> None:
+    write("a.yaml", ORDERED.format(name="a", switch="false"))
+    codes = {each.code for each in load_specs(project(tmp_path)).warnings}
+    assert codes.isdisjoint(
+        f"strimzi.operator-{order}" for order in ("pause-reconciliation", "restart", "autoRestart")
+    )
+
+
+def test_an_exported_list_is_read(tmp_path: Path, write: Write) -> None:
+    bodies = [{"name": name, "config": {"connector.class": "X"}} for name in ("a", "b")]
+    write("all.json", json.dumps(bodies))
+    assert list(load_specs(project(tmp_path)).connectors) == ["a", "b"]
+    write("all.json", "[]")
+    assert [each.code for each in load_specs(project(tmp_path)).warnings] == ["spec.empty-file"]

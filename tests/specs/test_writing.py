@@ -261,6 +261,9 @@ def test_a_strimzi_resource_names_its_cluster() -> None:
     resource = yaml.safe_load(text)
     assert resource["metadata"] == {"name": "a", "labels": {"strimzi.io/cluster": "my-connect"}}
     assert resource["spec"] == {"class": "X", "config": {}}
+    assert resource["apiVersion"] == "kafka.strimzi.io/v1"
+    older = yaml.safe_load(export_text(with_values(), "strimzi", strimzi_version="v1beta2"))
+    assert older["apiVersion"] == "kafka.strimzi.io/v1beta2"
 
 
 def test_what_a_format_has_no_place_for() -> None:

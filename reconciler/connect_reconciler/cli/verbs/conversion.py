@@ -168,6 +168,13 @@ class Format(StrEnum):
     STRIMZI = "strimzi"
 
 
+class StrimziApi(StrEnum):
+    """The versions of Strimzi's API that have KafkaConnector."""
+
+    V1 = "v1"
+    V1BETA2 = "v1beta2"
+
+
 def export(
     context: typer.Context,
     names: Annotated[
@@ -192,6 +199,9 @@ def export(
             metavar="NAME", help="The KafkaConnect resource that the connectors belong to."
         ),
     ] = None,
+    strimzi_version: Annotated[
+        StrimziApi, typer.Option(help="API version of Strimzi; before Strimzi 0.49 v1beta2.")
+    ] = StrimziApi.V1,
     show_secrets: Annotated[
         bool, typer.Option("--show-secrets", help="Also write secrets that are in plain text.")
     ] = False,
@@ -209,7 +219,12 @@ def export(
     call = invocation(context)
     found = _chosen(*_connectors(call, live=live), names or (), show_secrets=show_secrets)
     texts = {
-        each.name: export_text(each, written_as.value, strimzi_cluster=strimzi_cluster)
+        each.name: export_text(
+            each,
+            written_as.value,
+            strimzi_cluster=strimzi_cluster,
+            strimzi_version=strimzi_version.value,
+        )
         for each in found
     }
     for each in found:
