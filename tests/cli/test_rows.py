@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from errno import ENOSPC
 from io import BufferedWriter, RawIOBase, StringIO, TextIOWrapper
@@ -11,19 +12,24 @@ from itertools import pairwise
 from typing import Any, cast
 
 import pytest
+import yaml
 
-from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
+from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, error_line
 from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, short_of_slots
 from connect_reconciler.cli.output import PROGRESS, progress
 from connect_reconciler.cli.running.foreground import _print_changes, looking
 from connect_reconciler.cli.running.live_table import Rates
 from connect_reconciler.cli.running.logs import events, is_about
 from connect_reconciler.cli.signals import StopRequest
+from connect_runtime.api import ConnectorError
+from connect_runtime.api.configdef import ConfigType, parse_value
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus, Runtime
 from connect_runtime.herder.verbs import Verbs
 from connect_runtime.logs.log_format import VARIABLE
 from connect_runtime.storage.snapshots import State, TaskId
+from connect_runtime.traces import trace_text
 from connect_specs.printable import width_of
+from connect_specs.redaction import Redactor
 from support.connectors import SOURCE
 from support.memory_cluster import MemoryCluster
 
@@ -104,8 +110,10 @@ def test_a_reason_in_wide_characters_keeps_to_the_terminal() -> None:
         row_of(status(State.FAILED)), name="注文", why=("注文の読み取りに失敗しました" * 2,)
     )
     lines = draw([row], width=90).splitlines()
-    assert max(map(width_of, lines)) <= 90
-    assert "".join(line.split()[-1] for line in lines[1:]) == row.why[0]
+    assert len(lines) == 2
+    assert width_of(lines[1]) in (89, 90)
+    shown, more = lines[1].split()[-2:]
+    assert (row.why[0].startswith(shown), more) == (True, "…")
 
 
 def test_each_reason_stands_once_with_its_tasks() -> None:
@@ -131,25 +139,78 @@ def test_each_reason_stands_once_with_its_tasks() -> None:
     assert of("connect.sinks: nothing. Is there: no") == ("connect.sinks: nothing. Is there: no",)
 
 
+def _raised(error: Callable[[], object]) -> str:
+    try:
+        error()
+    except BaseException as raised:
+        return trace_text(raised, Redactor(()))
+    raise AssertionError("nothing was raised")
+
+
+def _caused() -> None:
+    try:
+        raise OSError("no route to db:5432")
+    except OSError as cause:
+        raise ConnectorError("Tolerance exceeded in error handler") from cause
+
+
+def _while_handling() -> None:
+    try:
+        {}["key"]
+    except KeyError:
+        raise ValueError("no such column") from None
+
+
+def _in_context() -> None:
+    try:
+        {}["key"]
+    except KeyError:
+        _caused()
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (_caused, "OSError: no route to db:5432"),
+        (_while_handling, "ValueError: no such column"),
+        (_in_context, "OSError: no route to db:5432"),
+        (lambda: yaml.safe_load("a: [1\nb: ]"), "ParserError: while parsing a flow sequence"),
+        (lambda: compile("x = (", "x.py", "exec"), "SyntaxError: '(' was never closed (x.py,"),
+        (lambda: parse_value("a", "x" * 900, ConfigType.INT), "ConfigError: Invalid value xxx"),
+    ],
+)
+def test_a_reason_is_the_line_that_names_the_innermost_cause(
+    error: Callable[[], object], line: str
+) -> None:
+    """The trap: the last line of a Python trace is a `^`, or the rest of a message."""
+    shown = error_line(_raised(error))
+    assert shown.startswith(line.removesuffix(" (x.py,"))
+    assert len(shown) <= 302
+
+
+def test_a_reason_is_the_first_line_of_an_error_without_a_stack() -> None:
+    text = "Error encountered in task c-0. Executing stage 'TRANSFORMATION'\nwith class 'x'."
+    assert error_line(text) == "Error encountered in task c-0. Executing stage 'TRANSFORMATION'"
+    assert error_line(f"{TRACE}a note that was added\n") == "OSError: disk full"
+
+
 def test_a_table_is_as_wide_as_the_terminal() -> None:
     row = Row("c", "sink", "FAILED", 1, 0, None, ("OSError: the disk of this machine is full",))
     well = Row("d", "sink", "RUNNING", 1, 1, None)
     assert draw([row, well], width=60) == (
         "CONNECTOR  TYPE  STATE    TASKS  REASON\n"
-        "c          sink  FAILED   0/1    OSError: the disk of this\n"
-        "                                 machine is full\n"
+        "c          sink  FAILED   0/1    OSError: the disk of this …\n"
         "d          sink  RUNNING  1/1\n"
     )
     assert draw([row, well], width=40) == (
         "CONNECTOR  TYPE  STATE    TASKS\n"
         "c          sink  FAILED   0/1\n"
-        "    OSError: the disk of this machine is\n"
-        "    full\n"
+        "    OSError: the disk of this machine …\n"
         "d          sink  RUNNING  1/1\n"
     )
     long = Row("c", "sink", "FAILED", 1, 0, None, ("x" * 5000,))
     assert max(map(len, draw([long], width=100).splitlines())) == 100
-    assert len(draw([long], width=100).splitlines()) == 4
+    assert len(draw([long], width=100).splitlines()) == 2
     assert "x" * 5000 in draw([long])
 
 

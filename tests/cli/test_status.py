@@ -8,9 +8,11 @@ import pty
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -19,7 +21,11 @@ from starlette.routing import Route
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import Owned
+from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime.storage import config_topic
+from connect_specs.names import ClusterTopics
+from support.broker import BrokerAddress
 from support.command import CONNECT, Command
 from support.serving import serving
 
@@ -30,13 +36,19 @@ TRACE = (
 )
 
 
-def connector(state: str = "RUNNING", *tasks: str, owner: str = "") -> dict[str, Any]:
+def connector(
+    state: str = "RUNNING",
+    *tasks: str,
+    owner: str = "",
+    class_name: str = "FileStreamSinkConnector",
+    kind: str = "sink",
+) -> dict[str, Any]:
     """One as `GET /connectors` tells it; a task that failed has a trace."""
-    config = {"connector.class": "FileStreamSinkConnector"}
+    config = {"connector.class": class_name}
     if owner:
         config[LEDGER_KEY] = dump_entry(Entry(Owned(owner, {}, None), {}))
     return {
-        "info": {"config": config, "tasks": list(range(len(tasks))), "type": "sink"},
+        "info": {"config": config, "tasks": list(range(len(tasks))), "type": kind},
         "status": {
             "connector": {"state": state, "worker_id": "w:8083"},
             "tasks": [
@@ -44,7 +56,7 @@ def connector(state: str = "RUNNING", *tasks: str, owner: str = "") -> dict[str,
                 | ({"trace": TRACE} if task == "FAILED" else {})
                 for number, task in enumerate(tasks)
             ],
-            "type": "sink",
+            "type": kind,
         },
     }
 
@@ -131,6 +143,41 @@ def test_the_exit_code_tells_only_when_asked(project: Command) -> None:
     assert project("status", "--exit-code").returncode == 1
     assert project("status", "--exit-code", "--target", "b", "--target", "gone").returncode == 0
     assert project("status", "--exit-code", "--json", "--all").returncode == 1
+
+
+def test_the_type_is_what_rest_says_where_the_name_of_a_class_does_not_tell(
+    connect: Command,
+) -> None:
+    debezium = "io.debezium.connector.postgresql.PostgresConnector"
+    with worker({"a": connector("RUNNING", class_name=debezium, kind="source")}) as address:
+        target = f"{{rest: 'http://{address}'}}"
+        connect.write("connect.yaml", f"project: p\ncluster: {{group.id: g, target: {target}}}\n")
+        connect.write("connectors/a.yaml", f"name: a\nconfig: {{connector.class: {debezium}}}\n")
+        assert "a          running  source  RUNNING  0/0\n" in connect("status").stdout
+        (found,) = json.loads(connect("status", "--json").stdout)["connectors"]
+    assert found["type"] == "source"
+
+
+def test_the_type_is_that_of_an_installed_class(
+    on_kafka: Command, broker: BrokerAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No runtime is up, and the class's name does not tell."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    file = on_kafka.folder / "connect.yaml"
+    project = yaml.safe_load(file.read_text())
+    project["cluster"]["worker"] |= {"plugin.modules": "support.gated"}
+    file.write_text(yaml.safe_dump(project))
+    group_id = project["cluster"]["group.id"]
+    config = {"name": "a", "connector.class": "support.gated:SlowToStart", "topic": "t"}
+    logs = KafkaLogs({"bootstrap.servers": broker.bootstrap_servers})
+    topics = ClusterTopics.of(group_id)
+    for topic in (topics.config, topics.offsets, topics.status):
+        logs.ensure_compacted(topic, 1, "tests")
+    logs.writer("w").write([config_topic.connector_record(topics.config, "a", config)])
+    logs.close()
+    done = on_kafka("status", "--all")
+    assert done.stdout, done.stderr
+    assert done.stdout.splitlines()[1].split()[:3] == ["a", "running", "source"]
 
 
 def test_what_a_spec_names_and_the_cluster_lost_is_missing(project: Command) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TypeAlias, assert_never
 
-from connect_reconciler.backend.observe.plugin_facts import last_line
+from connect_reconciler.backend.observe.plugin_facts import cause_in
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
@@ -78,7 +78,7 @@ def judge(look: Observation, wanted: Wanted) -> Judged:
     failed = [(number, part) for number, part in counting.items() if part.state is State.FAILED]
     for number, part in sorted(failed, key=lambda each: each[0] in look.outdated | look.unsure):
         old = number in look.outdated
-        what = f"{_who(number)} failed{' before' if old else ''}: {last_line(part.trace)}"
+        what = f"{_who(number)} failed{' before' if old else ''}: {cause_in(part.trace)}"
         if old:
             return Judged(Verdict.OLD_FAILURE, what)
         return Judged(Verdict.FAILED, what, unsure=number in look.unsure)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from connect_reconciler.backend.observe.plugin_facts import error_line
 from connect_reconciler.cli.output import table
@@ -20,10 +20,8 @@ MISSING = "MISSING"
 _GAP = 2
 # With less room than this, reasons stand below their row
 _REASON_LEAST = 24
-_REASON_LINES = 3
 _INDENT = "    "
-# No character, so in no text
-_FILLER = "\uffff"
+_MORE = " …"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ def draw(
         return _with_reasons_below(table(head, cells), rows, width or 0)
     lines: list[list[str]] = []
     for row, line in zip(rows, cells, strict=True):
-        first, *more = [part for why in row.why for part in _wrapped(why, room)] or [""]
+        first, *more = [_cut(why, room) for why in row.why] or [""]
         lines.append([*line, first])
         lines += [[*[""] * len(head), part] for part in more]
     return table([*head, _REASON], lines)
@@ -158,19 +156,17 @@ def _with_reasons_below(drawn: str, rows: Sequence[Row], width: int) -> str:
     for row, line in zip(rows, lines, strict=True):
         found.append(line)
         room = max(width - len(_INDENT), _REASON_LEAST)
-        found += [f"{_INDENT}{part}" for why in row.why for part in _wrapped(why, room)]
+        found += [f"{_INDENT}{_cut(why, room)}" for why in row.why]
     return "".join(f"{line}\n" for line in found)
 
 
-def _wrapped(text: str, room: int | None) -> Iterator[str]:
-    if room is None:
-        yield text
-        return
-    # It counts characters, of which some take two columns, and may part them at the end of a line
-    wide = "".join(each + _FILLER * (width_of(each) - 1) for each in text)
-    room -= wide != text
-    for line in textwrap.wrap(wide, room, max_lines=_REASON_LINES, placeholder=" …"):
-        yield line.replace(_FILLER, "")
+def _cut(text: str, room: int | None) -> str:
+    """Returns the text on one line, cut to the columns that there are."""
+    if room is None or width_of(text) <= room:
+        return text
+    ends = accumulate(map(width_of, text))
+    kept = sum(end <= room - len(_MORE) for end in ends)
+    return f"{text[:kept].rstrip()}{_MORE}"
 
 
 def _tasks(row: Row) -> str:

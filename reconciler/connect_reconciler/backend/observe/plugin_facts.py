@@ -29,6 +29,11 @@ from connect_specs.value_secrets import holds_text
 
 # A task's number in its error makes as many reasons as there are tasks
 _REASONS_MAX = 5
+# Of a reason: the whole trace is in the status
+_LINE_MAX = 300
+_PYTHON_STACK = "Traceback (most recent call last):"
+_PYTHON_CONTEXT = "During handling of the above exception, another exception occurred:"
+_JAVA_CAUSE = "Caused by: "
 # The package of a Java or Python class at the start of an error
 _PACKAGE = re.compile(r"^(?:[A-Za-z_][\w$]*\.)+(?=[A-Z][\w$]*(?::|$))")
 
@@ -178,16 +183,31 @@ def _reasons(lines: Sequence[str]) -> str:
 
 
 def error_line(trace: str) -> str:
-    """The line of a trace that names the error, without the package of its class."""
-    return _PACKAGE.sub("", one_line(last_line(trace)))
+    """Returns the line of a trace that names the innermost cause, without the package of its
+    class; cut if it is long."""
+    line = _PACKAGE.sub("", one_line(cause_in(trace)))
+    return line if len(line) <= _LINE_MAX else f"{line[:_LINE_MAX]} …"
 
 
-def last_line(trace: str | None) -> str:
-    """The line of a Python traceback that names the error; of a Java one, the innermost cause."""
-    lines = [line.strip() for line in (trace or "").splitlines() if line.strip()]
+def cause_in(trace: str | None) -> str:
+    """Returns the line of a Java or Python trace that names the innermost cause.
+
+    An error that was only raised while another one was handled is no cause of it.
+    """
+    lines = [line for line in (trace or "").splitlines() if line.strip()]
     if not lines:
         return "there is no trace"
-    if lines[0].startswith("Traceback "):
-        return lines[-1]
-    causes = [line for line in lines if line.startswith("Caused by: ")]
-    return causes[-1].removeprefix("Caused by: ") if causes else lines[0]
+    if not any(line.startswith(_PYTHON_STACK) for line in lines):
+        causes = [line.strip() for line in lines if line.strip().startswith(_JAVA_CAUSE)]
+        return causes[-1].removeprefix(_JAVA_CAUSE) if causes else lines[0].strip()
+    first = 0
+    for number, line in enumerate(lines):
+        if line.strip() == _PYTHON_CONTEXT:
+            first = number + 1
+    stack = False
+    for line in lines[first:]:
+        if line.startswith(_PYTHON_STACK):
+            stack = True
+        elif not (stack and line.startswith(" ")):
+            return line.strip()
+    return lines[-1].strip()

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from connect_reconciler.cli.connector_access import Owners
     from connect_reconciler.cli.connector_table import Row
     from connect_reconciler.doctor.look import Report
+    from connect_reconciler.model.live import Kind
     from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
     from connect_runtime.storage.snapshots import ConnectorState, TaskId
     from connect_specs.desired import Project
+    from connect_specs.plugin_definitions import Definitions
 
 
 # Or these are the workers of another cluster, which `connect plan` would say
@@ -36,13 +38,15 @@ _LOST = "no longer on the cluster"
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """`connectors` are those on the cluster, with their statuses, `absent` the rows of those in
-    specs alone. `left` counts those that are not shown; `leader` None: nobody runs them."""
+    """`connectors` are those on the cluster, with their statuses, and `kinds` their kinds; `absent`
+    the rows of those in specs alone. `left` counts those that are not shown; `leader` None: nobody
+    runs them."""
 
     project: Project
     owners: Owners
     leader: str | None
     connectors: Mapping[str, tuple[ConnectorState, ConnectorStatus | None]]
+    kinds: Mapping[str, Kind]
     absent: Mapping[str, Row]
     left: int
 
@@ -84,9 +88,12 @@ def status(
         absent = _absent(owners, configs)
         names = chosen(sorted([*ours, *absent]), Scope(tuple(target or ())))
         absent = {name: row for name, row in absent.items() if name in names}
-        connectors = _redacted(found, [n for n in names if n not in absent], backend)
+        present = [name for name in names if name not in absent]
+        with backend.plugins() as plugins:
+            kinds = {name: _kind(name, found, plugins) for name in present}
+            connectors = _redacted(found, present, backend, plugins)
     left = len(configs) - len(ours)
-    shown = _Shown(project, owners, found.leader, connectors, absent, left)
+    shown = _Shown(project, owners, found.leader, connectors, kinds, absent, left)
     if owners.unread:
         progress(
             f"the ledger cannot be read, so owners come from specs and configs: {owners.unread}"
@@ -131,7 +138,10 @@ def _show(shown: _Shown, *, with_owners: bool) -> None:
     if leader is None:
         progress("no runtime is up: nothing runs now")
     waiting = _waiting(project, leader) if leader and project.uses_runtime else None
-    found = {name: _row(*each, leader, waiting) for name, each in shown.connectors.items()}
+    found = {
+        name: _row(*each, shown.kinds[name], leader, waiting)
+        for name, each in shown.connectors.items()
+    }
     rows = [row for _, row in sorted({**found, **shown.absent}.items())]
     if with_owners and owner_of:
         rows = [replace(row, project=owner_of.get(row.name, "-")) for row in rows]
@@ -146,7 +156,7 @@ def _show(shown: _Shown, *, with_owners: bool) -> None:
 def _show_json(shown: _Shown) -> None:
     leader, owner_of = shown.leader, shown.owners.by_name
     found = {
-        name: _connector(*each, owner_of.get(name), leader)
+        name: _connector(*each, shown.kinds[name], owner_of.get(name), leader)
         for name, each in shown.connectors.items()
     }
     found |= {name: _missing(row, owner_of.get(name)) for name, row in shown.absent.items()}
@@ -161,7 +171,7 @@ def _show_json(shown: _Shown) -> None:
 
 
 def _redacted(
-    found: Statuses, names: Sequence[str], backend: Backend
+    found: Statuses, names: Sequence[str], backend: Backend, plugins: Definitions
 ) -> dict[str, tuple[ConnectorState, ConnectorStatus | None]]:
     """The connectors of these names, without the secrets that a trace may hold."""
     from connect_reconciler.backend.observe.plugin_facts import without_secrets
@@ -169,26 +179,34 @@ def _redacted(
 
     secrets = secrets_of_specs(backend.project)
     shown: dict[str, tuple[ConnectorState, ConnectorStatus | None]] = {}
-    with backend.plugins() as plugins:
-        for name in names:
-            asked, told = found.connectors[name], found.told.get(name)
+    for name in names:
+        asked, told = found.connectors[name], found.told.get(name)
+        if told is not None:
             configs = (asked.config, *asked.task_configs)
-            if told is not None:
-                told = without_secrets(told, configs, plugins, secrets)
-                told = replace(told, type=_kind(asked))
-            shown[name] = asked, told
+            told = without_secrets(told, configs, plugins, secrets)
+        shown[name] = asked, told
     return shown
 
 
-def _kind(asked: ConnectorState) -> str:
+def _kind(name: str, found: Statuses, plugins: Definitions) -> Kind:
+    """Returns the kind as REST says it, as the class's name shows it, or as its plugin is."""
     from connect_reconciler.model.live import kind_of
+    from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK
 
-    return kind_of(asked.config, None, {})
+    config, status = found.connectors[name].config, found.told.get(name)
+    if status is not None and status.type in ("source", "sink"):
+        return "sink" if status.type == "sink" else "source"
+    kind = kind_of(config, None, {})
+    if kind != "unknown":
+        return kind
+    plugin = plugins.find(config.get(CLASS_KEY, ""), CONNECTORS)
+    return "unknown" if plugin is None else "sink" if plugin.type == SINK else "source"
 
 
 def _row(
     asked: ConnectorState,
     found: ConnectorStatus | None,
+    kind: Kind,
     leader: str | None,
     waiting: Sequence[TaskId] | None,
 ) -> Row:
@@ -196,8 +214,8 @@ def _row(
 
     if found is None or leader is None:
         tasks = len(asked.task_configs)
-        return Row(asked.name, _kind(asked), "-", tasks, None, None, target=asked.target)
-    row = row_of(found, waiting or (), target=asked.target)
+        return Row(asked.name, kind, "-", tasks, None, None, target=asked.target)
+    row = replace(row_of(found, waiting or (), target=asked.target), kind=kind)
     return row if waiting is not None else replace(row, short=None)
 
 
@@ -215,14 +233,18 @@ def _waiting(project: Project, leader: str) -> list[TaskId] | None:
 
 
 def _connector(
-    asked: ConnectorState, found: ConnectorStatus | None, owner: str | None, leader: str | None
+    asked: ConnectorState,
+    found: ConnectorStatus | None,
+    kind: Kind,
+    owner: str | None,
+    leader: str | None,
 ) -> dict[str, Any]:
     from connect_reconciler.cli.connector_table import reasons, state_of
 
     tasks = sorted(found.tasks.items()) if found else []
     return {
         "name": asked.name,
-        "type": _kind(asked),
+        "type": kind,
         "target": asked.target.value,
         "project": owner,
         "running": leader is not None,
