@@ -144,7 +144,8 @@ def keys_of_parts(config: Mapping[str, str], definitions: Definitions) -> dict[s
 
 
 def nearest_class(name: str, class_names: Iterable[str], types: tuple[str, ...]) -> str | None:
-    """Returns the class that a mistyped name may mean: short if the name is short, else in full."""
+    """Returns the class that a mistyped name may mean: short if the name is short, and the class
+    has a short name, else in full."""
     dotted = name.replace(":", ".")
     typed = dotted.rpartition(".")[2]
     suffixes = {_SUFFIXES[each] for each in types}
@@ -159,7 +160,7 @@ def nearest_class(name: str, class_names: Iterable[str], types: tuple[str, ...])
             if likeness >= _CLOSE:
                 spoken = form if stem == typed else simple
                 full = _likeness(dotted, each)
-                near.append((likeness, full, each if "." in dotted else spoken))
+                near.append((likeness, full, each if "." in dotted or "$" in simple else spoken))
     return max(near)[2] if near else None
 
 

@@ -15,13 +15,15 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """One request. `body` text is sent as it is, anything else as JSON; None is no body. `differs`
-    says why the answer's body is meant to be another one; its status never is."""
+    says why the answer's body is meant to be another one, and `status` which status ours has then,
+    if that is another one, too."""
 
     method: str
     path: str
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     differs: str = ""
+    status: int | None = None
 
     @property
     def content(self) -> str | None:
@@ -55,6 +57,12 @@ _OVERRIDES = {
 
 def _ask(method: str, path: str, body: Any = None, **headers: str) -> Exchange:
     return Exchange(method, path, body, {k.replace("_", "-"): v for k, v in headers.items()})
+
+
+def _refused(plugin: str, body: Any) -> Exchange:
+    """A body that cannot be validated."""
+    path, why = f"/connector-plugins/{plugin}/config/validate", "it is the client's error"
+    return Exchange("PUT", path, body, differs=why, status=400)
 
 
 def _create(config: Mapping[str, Any], name: str = "new") -> Exchange:
@@ -155,8 +163,12 @@ UNKNOWN = (
     _ask("POST", "/connectors/src/tasks", []),
     _ask("PUT", "/connectors/src/fence"),
     _ask("GET", "/connector-plugins/Bogus/config"),
-    _ask("PUT", "/connector-plugins/Bogus/config/validate", {"connector.class": "Bogus"}),
-    _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", {}),
+    _refused("Bogus", {"connector.class": "Bogus"}),
+    _refused("FileStreamSink", {}),
+    _refused("FileStreamSink", {"connector.class": None}),
+    _refused(
+        "FileStreamSink", {"connector.class": "FileStreamSink", "connector.plugin.version": "[["}
+    ),
     _ask("PUT", "/connector-plugins/FileStreamSink/config/validate", _SOURCE),
     _ask("PUT", "/connector-plugins/Connector/config/validate", _SOURCE),
 )
@@ -343,7 +355,10 @@ BODIES = (
     _ask("PATCH", "/connectors/src/config", "null"),
     _ask("PATCH", "/connectors/src/config", {"connector.class": None}),
     _ask("PUT", "/connectors/src/config", {**_SOURCE, "name": "other"}),
-    _ask("PUT", "/connector-plugins/FileStreamSource/config/validate", "null"),
+    *(
+        _refused("FileStreamSource", body)
+        for body in ("null", "[]", '"text"', "1", "{", '{"a":{}}', '{"a":[]}', "{}{}")
+    ),
 )
 
 CONFIGS = (

@@ -328,7 +328,9 @@ CONVERTERS = (
         "converters are recommended whatever the connector's version",
         _sink({"connector.plugin.version": "[9.9]"}),
     ),
-    _sink({"connector.plugin.version": "[["}),
+    replace(
+        _sink({"connector.plugin.version": "[["}), differs="it is the client's error", status=400
+    ),
 )
 
 _UNWRAP = "io.debezium.transforms.ExtractNewRecordState"

@@ -87,3 +87,10 @@ def test_converters_are_not_alike_by_their_suffix() -> None:
     known = ["org.apache.kafka.connect.json.JsonConverter"]
     assert nearest_class("io.confluent.AvroConverter", known, ("converter",)) is None
     assert nearest_class("JsonConvertor", known, ("converter",)) == "JsonConverter"
+
+
+@pytest.mark.parametrize("name", ["HoistField$Value", "HoistFeild$Value"])
+def test_a_nested_class_has_no_short_name_that_could_be_meant(name: str) -> None:
+    """The trap: "did you mean" what was written."""
+    known = [f"org.apache.kafka.connect.transforms.HoistField${half}" for half in ("Key", "Value")]
+    assert nearest_class(name, known, ("transformation",)) == known[1]

@@ -126,7 +126,7 @@ def create_app(
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
     )
     app = guarded(jetty.Jetty(starlette, exists), settings, password, cross_origin=is_regular)
-    if settings.headers and is_regular:
+    if settings.headers:
         app = ResponseHeaders(app, settings.headers)
     return app
 

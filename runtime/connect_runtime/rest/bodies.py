@@ -12,7 +12,7 @@ from typing import Any
 
 from connect_runtime.api.java_text import java_trim
 from connect_runtime.herder.errors import RequestError
-from connect_runtime.rest.jackson import PLACE, mismatch, read_json, refused
+from connect_runtime.rest.jackson import PLACE, json_kind, mismatch, plain_text, read_json, refused
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
 
@@ -71,11 +71,23 @@ def no_patch() -> RequestError:
 
 
 def validate_request(body: bytes) -> RawConfig:
-    """Parses the body of PUT config/validate. Raises RequestError."""
-    config = _config(read_json(body))
-    if config is None:
-        raise refused('Cannot invoke "java.util.Map.get(Object)" because "connectorConfig" is null')
-    return config
+    """Parses the body of PUT config/validate. Raises RequestError 400, where Connect answers 500
+    with the texts of Java's exceptions: validation tells what is wrong."""
+    try:
+        found = read_json(body)
+    except RequestError as error:
+        if error.status == 400:
+            raise
+        raise RequestError(400, f"The request's body is not valid: {plain_text(error)}") from None
+    if not isinstance(found, dict):
+        kind = "empty" if found is None and not body.strip() else json_kind(found)
+        text = f"The request's body is {kind}; it must be a JSON object: the connector's config"
+        raise RequestError(400, text)
+    for key, value in found.items():
+        if isinstance(value, dict | list):
+            must = "a value must be a string, a number, true, false or null"
+            raise RequestError(400, f"The value of '{key}' is {json_kind(value)}; {must}")
+    return {key: _string(value) for key, value in found.items()}
 
 
 def logger_request(body: bytes) -> str:

@@ -21,6 +21,7 @@ _OTHER_ESCAPES = re.compile(
 )
 # Jackson's limit (StreamReadConstraints)
 _DEPTH_MAX = 1000
+_DEPTH_FROM = ", from `StreamReadConstraints.getMaxNestingDepth()`"
 _TOKEN_EXPECTED = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
 # Jackson's name for what begins so
 _TOKENS = (
@@ -39,6 +40,8 @@ _WANTED = (
     ("Expecting ',' delimiter", "was expecting comma to separate Object entries"),
     ("Expecting ':' delimiter", "was expecting a colon to separate field name and value"),
 )
+# What follows is of no use for somebody who sends JSON
+_INTERNALS = re.compile(r"\n at | \(start marker| \(bound as|: enable `")
 # Also one without an end, and without going back: a search from each of its quotes would take hours
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 
@@ -114,8 +117,8 @@ def _check_depth(text: str) -> None:
             depth += 1
             if depth > _DEPTH_MAX:
                 raise refused(
-                    f"Document nesting depth ({depth}) exceeds the maximum allowed ({_DEPTH_MAX}, "
-                    "from `StreamReadConstraints.getMaxNestingDepth()`)"
+                    f"Document nesting depth ({depth}) exceeds the maximum allowed ({_DEPTH_MAX}"
+                    f"{_DEPTH_FROM})"
                 )
         elif mark in "]}":
             depth -= 1
@@ -192,6 +195,30 @@ def mismatch(kind: str, value: Any) -> RequestError:
         f"Cannot construct instance of `{kind}` (although at least one Creator exists): no "
         f"{_scalar(value)}{place}"
     )
+
+
+def plain_text(error: RequestError) -> str:
+    """Returns what a refusal says of the JSON, without Jackson's settings and Java's classes."""
+    text = _INTERNALS.split(error.message.replace(_DEPTH_FROM, ""))[0]
+    found = re.search(r"line: (\d+), column: (\d+)\]$", error.message)
+    return text if found is None else f"{text}, at line {found[1]}, column {found[2]}"
+
+
+def json_kind(value: Any) -> str:
+    """Returns what a parsed value is in JSON, with its article."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "an object"
+        case list():
+            return "an array"
+        case _Number() | int() | float():
+            return "a number"
+        case _:
+            return "a string"
 
 
 def _token(value: Any) -> str:

@@ -1,7 +1,8 @@
 """Limits connections so that clients cannot hold them idle: each client phase has a deadline.
 
 uvicorn bounds the size of a request's head. But it waits forever for the rest of a head, for the
-rest of a body after its answer, and for a client that does not read; and it accepts connections
+rest of a body after its answer, of which it reads any amount, and for a client that does not read;
+and it accepts connections
 until the process can open no more files. asyncio waits 60 s for a TLS handshake, before which
 uvicorn knows of no connection, and 30 s for its end.
 
@@ -36,6 +37,9 @@ _ANSWER_S: Final = 60.0
 # How long a client that has ended its side is answered: it reads the answer, or has gone
 _ENDED_S: Final = 2.0
 _TLS_END_S: Final = 1.0
+# Of a body whose request is already answered, such as one that is too large. Most clients read the
+# answer only once they have sent all.
+_REST_BYTES: Final = 128 * 1024 * 1024
 _LOG_EVERY_S: Final = 60.0
 # A body may have this many pieces, and one more for each of so many bytes.
 _PIECES: Final = 2000
@@ -136,6 +140,8 @@ class _BoundedConnection(H11Protocol):
     idle_since = 0.0
     _is_kept = False
     _has_ended = False
+    # How much more is read of the body of a request that is answered
+    _rest = 0
     _head_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
     _ended_timer: asyncio.TimerHandle | None = None
@@ -184,6 +190,11 @@ class _BoundedConnection(H11Protocol):
         return self.awaits_request() or self.cycle.more_body
 
     def data_received(self, data: bytes) -> None:
+        if self._is_superfluous():
+            self._rest -= len(data)
+            if self._rest < 0:
+                self.abort()
+                return
         super().data_received(data)
         self._check_head(self._is_kept)
 
@@ -200,7 +211,8 @@ class _BoundedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._is_kept = True
-        self._await_head(self.limits.kept_s)
+        self._rest = _REST_BYTES
+        self._await_head(self.limits.head_s if self._is_superfluous() else self.limits.kept_s)
         # may continue with a pipelined request
         super().on_response_complete()
         self._check_head(bool(self.conn.trailing_data[0]))
@@ -226,6 +238,10 @@ class _BoundedConnection(H11Protocol):
     def awaits_request(self) -> bool:
         """Whether the server waits for the client to send something."""
         return self.cycle is None or self.cycle.response_complete
+
+    def _is_superfluous(self) -> bool:
+        """Whether the client still sends the body of a request that is answered."""
+        return self.conn.their_state is h11.SEND_BODY and self.awaits_request()
 
     def _check_head(self, has_begun: bool) -> None:
         """Stops waiting for a head that is complete; one that `has_begun` must end soon."""

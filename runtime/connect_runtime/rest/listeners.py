@@ -15,6 +15,8 @@ from connect_runtime.api import ConfigError
 _LISTENER: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 _SCHEMES: Final = ("http", "https")
 _PORTS: Final = 65536
+_HOSTS: Final = {"localhost": "127.0.0.1"}
+_EVERY: Final = frozenset({"0.0.0.0", "::"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,16 @@ def _listener(key: str, url: str) -> Listener:
     if found is None or found[1].lower() not in _SCHEMES or int(found[3]) >= _PORTS:
         raise ConfigError.invalid(key, url, "must be http://host:port or https://host:port")
     return Listener(found[2] or "0.0.0.0", int(found[3]), found[1].lower())
+
+
+def shared_address(listeners: Sequence[Listener], others: Sequence[Listener]) -> Listener | None:
+    """Returns the first of the others that would listen where one of the listeners does."""
+    return next((other for other in others if any(_same(each, other) for each in listeners)), None)
+
+
+def _same(one: Listener, other: Listener) -> bool:
+    hosts = {_HOSTS.get(each.host.lower(), each.host.lower()) for each in (one, other)}
+    return one.port == other.port != 0 and (len(hosts) == 1 or bool(hosts & _EVERY))
 
 
 def advertised(listeners: Sequence[Listener], scheme: str | None) -> Listener:

@@ -31,7 +31,6 @@ OTHER_KINDS: Final[tuple[Kind, ...]] = (
     "converter",
     "header_converter",
 )
-_BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
 
 
 class ConnectorPlugins:
@@ -70,15 +69,8 @@ class ConnectorPlugins:
                 400,
                 f"Included connector type {included} does not match request type {path}",
             )
-        try:
-            found = validate(config, self._worker, self._providers)
-        except RequestError as error:
-            if error.status != 400:
-                raise
-            # Connect does not unwrap the cause here
-            text = f"{_BAD_REQUEST}: {error.message}"
-            raise RequestError(500, text, error.refusal) from error
-        return Reply(200, _infos_json(found))
+        # Connect answers 500 to what is an error of the class or its version
+        return Reply(200, _infos_json(validate(config, self._worker, self._providers)))
 
 
 def plugins_json(*, connectors_only: bool) -> list[Json]:

@@ -67,7 +67,7 @@ class Bound:
 
 def _cannot_listen(where: str, error: OSError) -> Failed:
     what = "REST cannot listen there"
-    hint = "end what listens there, or name another port in 'listeners'"
+    hint = "end what listens there, or name another port in 'listeners' or 'admin.listeners'"
     return Failed(Diagnostic("rest.port", what, where, error.strerror or str(error), hint))
 
 

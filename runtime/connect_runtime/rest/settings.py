@@ -18,7 +18,7 @@ from connect_runtime.api import (
     OneOf,
     Range,
 )
-from connect_runtime.rest.listeners import Listener, advertised, parse_listeners
+from connect_runtime.rest.listeners import Listener, advertised, parse_listeners, shared_address
 from connect_runtime.rest.response_headers import HeaderRule, parse_rules, validate_rules
 
 DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
@@ -143,6 +143,25 @@ def rest_settings(values: Mapping[str, Any]) -> RestSettings:
         login_hosts=frozenset(each.lower() for each in values["rest.forward.login.hosts"] if each),
         own_name=own_name.lower(),
     )
+
+
+def listener_problem(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Returns the property whose listeners cannot listen beside the others, and why."""
+    listeners = parse_listeners("listeners", values["listeners"])
+    admins = parse_listeners("admin.listeners", values["admin.listeners"] or ())
+    shared = shared_address(listeners, admins)
+    if shared is not None:
+        return "admin.listeners", (
+            f"Invalid value {shared.url(shared.port)} for configuration admin.listeners: listeners "
+            "has this address, too; name another one, or remove admin.listeners, and each listener "
+            "serves /admin"
+        )
+    for key, found in (("listeners", listeners), ("admin.listeners", admins)):
+        for number, each in enumerate(found):
+            if shared_address(found[:number], (each,)) is not None:
+                text = f"Invalid value {each.url(each.port)} for configuration {key}: it is listed"
+                return key, f"{text} twice"
+    return None
 
 
 def is_loopback(host: str) -> bool:

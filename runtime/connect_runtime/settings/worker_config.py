@@ -20,6 +20,7 @@ from connect_runtime.rest.settings import (
     DEFAULT_LISTENER,
     RestSettings,
     is_loopback,
+    listener_problem,
     rest_settings,
 )
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, asks_for_certificates
@@ -298,6 +299,9 @@ def _config(
     if standalone:
         problems += _standalone_problems(given)
     values: dict[str, Any] = {value.name: value.value for value in found}
+    shared = None if problems else listener_problem(values)
+    if shared is not None:
+        problems.append(Diagnostic("worker.invalid", shared[1], shared[0]))
     if problems:
         redactor = Redactor(resolved.given.values())
         raise Invalid(*(replace(each, what=redactor.redact(each.what)) for each in problems))

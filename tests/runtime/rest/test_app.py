@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from urllib.parse import quote
 
 import httpx
@@ -465,7 +466,48 @@ def test_plugins(client: Client) -> None:
 def test_a_class_that_cannot_be_validated_has_a_code(client: Client, name: str, code: str) -> None:
     config = {"connector.class": name, "file": "${env:HOME}"}
     found = client("PUT", f"/connector-plugins/{name}/config/validate", config)
-    assert (found.status_code, found.headers["connect-refusal"]) == (500, code)
+    assert (found.status_code, found.headers["connect-refusal"]) == (400, code)
+
+
+MUST_BE = "it must be a JSON object: the connector's config"
+VALUES = "a value must be a string, a number, true, false or null"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("", f"The request's body is empty; {MUST_BE}"),
+        ("null", f"The request's body is null; {MUST_BE}"),
+        ("[]", f"The request's body is an array; {MUST_BE}"),
+        ('"FileStreamSource"', f"The request's body is a string; {MUST_BE}"),
+        ("1.5", f"The request's body is a number; {MUST_BE}"),
+        ("{}", "Connector config {} contains no connector type"),
+        (
+            '{"connector.class":null}',
+            "Connector config {connector.class=null} contains no connector type",
+        ),
+        ('{"a":{}}', f"The value of 'a' is an object; {VALUES}"),
+        ('{"a":[1]}', f"The value of 'a' is an array; {VALUES}"),
+        (
+            '{"a":1',
+            "The request's body is not valid: Unexpected end-of-input: expected close marker for "
+            "Object, at line 1, column 7",
+        ),
+        (
+            '{"connector.class":"FileStreamSource","connector.plugin.version":"[["}',
+            "Unbounded range: [[",
+        ),
+    ],
+)
+def test_a_body_that_cannot_be_validated_is_the_clients_error(
+    client: Client, body: str, text: str
+) -> None:
+    """The trap: 500, with the text of an exception of Java."""
+    found = client("PUT", "/connector-plugins/FileStreamSource/config/validate", body)
+    assert found.status_code == 400
+    assert found.json()["error_code"] == 400
+    assert text in found.json()["message"]
+    assert not re.search(r"java\.|apache|REDACTED|null\"", found.json()["message"])
 
 
 def test_validate_answers_key_by_key(client: Client) -> None:

@@ -154,17 +154,6 @@ ANSWERS: list[tuple[str, str, Any, int, Any]] = [
             "Included connector type FileStreamSource does not match request type FileStreamSink",
         ),
     ),
-    (
-        "PUT",
-        "/connector-plugins/FileStreamSink/config/validate",
-        {},
-        500,
-        error(
-            500,
-            "org.apache.kafka.connect.runtime.rest.errors.BadRequestException: Connector config {} "
-            "contains no connector type",
-        ),
-    ),
 ]
 
 

@@ -121,6 +121,21 @@ def test_what_follows_a_refused_body_has_a_deadline(verbs: HeldVerbs) -> None:
         wait_until(closes, what="the connection to close")
 
 
+@pytest.mark.parametrize("path", ["/connectors", "/no/such/path"])
+def test_a_body_that_is_never_over_is_not_read_on(rest: Served, path: str) -> None:
+    """The trap: after its answer, any amount is read of a request's body."""
+    head = HEAD.replace(b"/connectors", path.encode()) + b"Content-Length: 9999999999\r\n\r\n"
+    sent = 0
+    with rest.connect(head) as connection:
+        with contextlib.suppress(ConnectionError):
+            while sent < 400 * MB:
+                connection.sendall(PIECE)
+                sent += len(PIECE)
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 413 " if path == "/connectors" else b"HTTP/1.1 404 ")
+    assert sent < 140 * MB
+
+
 def test_a_body_within_the_limit_is_taken(rest: Served, verbs: HeldVerbs) -> None:
     verbs.release.set()
     config = {**SOURCE, "name": "fs", "long": "x" * (900 * 1024)}

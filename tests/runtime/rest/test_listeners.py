@@ -502,5 +502,39 @@ def test_a_worker_serves_all_its_listeners(
             if admin_has:
                 url = f"http://127.0.0.1:{ports[2]}"
                 found = client.get(f"{url}/admin/loggers")
-                assert (found.status_code, "x-a" in found.headers) == (200, False)
+                assert (found.status_code, found.headers["x-a"]) == (200, "b")
                 assert client.get(f"{url}/connectors").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("listeners", "admin", "key"),
+    [
+        ("http://127.0.0.1:8083", "http://127.0.0.1:8083", "admin.listeners"),
+        (
+            "http://localhost:8083,https://127.0.0.1:8443",
+            "https://127.0.0.1:8443",
+            "admin.listeners",
+        ),
+        ("http://0.0.0.0:8083", "http://localhost:8083", "admin.listeners"),
+        ("http://127.0.0.1:8083,https://localhost:8083", "", "listeners"),
+        ("http://127.0.0.1:8083", "http://127.0.0.1:9,http://127.0.0.1:9", "admin.listeners"),
+        ("http://127.0.0.1:8083", "http://127.0.0.1:8084", None),
+        ("http://127.0.0.1:0,http://127.0.0.1:0", "http://127.0.0.1:0", None),
+        ("http://127.0.0.1:8083,http://[::1]:8083", "", None),
+    ],
+)
+def test_listeners_at_one_address_are_refused_before_they_start(
+    listeners: str, admin: str, key: str | None
+) -> None:
+    """The trap: the port is in use, and only the property that is right is named."""
+    given = {**WORKER, "listeners": listeners, "admin.listeners": admin}
+    if key is None:
+        from_properties(given)
+        return
+    with pytest.raises(Invalid) as refused:
+        from_properties(given)
+    (problem,) = refused.value.diagnostics
+    assert (problem.code, problem.where) == ("worker.invalid", key)
+    listed_twice = key == "listeners" or admin.count("http") == 2
+    assert ("is listed twice" if listed_twice else "listeners has this address") in problem.what
+    assert f"configuration {key}: " in problem.what
