@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.durations import EXAMPLES, duration_text, seconds_of
 from connect_specs.fields import as_map, as_text, check_fields, place_of
 from connect_specs.nodes import Map, Node, Scalar
 from connect_specs.text_files import read_text
@@ -17,7 +18,6 @@ SECONDS_MAX = 86_400
 _CODE = "project"
 _FILES = ("ca_file", "cert_file", "key_file")
 _FIELDS = ("rest", "user", "password", "password_file", "headers", *_FILES, "timeouts")
-_NUMBER = re.compile(r"\d{1,6}(?:\.\d{1,6})?", re.ASCII)
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # what a header may hold (RFC 9110), without what programs interpret differently
 _HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?")
@@ -186,12 +186,12 @@ def _timeouts(node: Map, problems: list[Diagnostic]) -> tuple[float, float]:
         if key.text not in seconds:
             continue
         text = value.text if isinstance(value, Scalar) else ""
-        number = float(text) if _NUMBER.fullmatch(text) else 0.0
+        number = seconds_of(text) or 0.0
         if 0 < number <= SECONDS_MAX:
             seconds[key.text] = number
             continue
-        what = f"{key.text!r} must be a number of seconds above 0, at most {SECONDS_MAX}"
-        hint = "write it without a unit, such as 2.5"
+        what = f"{key.text!r} must be a duration above 0, at most {duration_text(SECONDS_MAX)}"
+        hint = f"write {EXAMPLES}"
         problems.append(Diagnostic("project.bad-timeout", what, value.where, hint=hint))
     return seconds["connect"], seconds["answer"]
 

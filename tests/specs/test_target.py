@@ -34,7 +34,7 @@ def test_everything_given(tmp_path: Path) -> None:
     ca_file: ca.pem,
     cert_file: ./cert.pem,
     key_file: key.pem,
-    timeouts: {connect: 2, answer: "0.5"},
+    timeouts: {connect: 2, answer: 500ms},
   }""",
     )
     folder = tmp_path.resolve()

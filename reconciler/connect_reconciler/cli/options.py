@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from connect_reconciler.cli.session import connector_names
 from connect_reconciler.workflow.user import Choices
 from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.durations import EXAMPLES, duration_text, seconds_of
 
 if TYPE_CHECKING:
     from connect_reconciler.plan.scope import Scope
     from connect_specs.desired import Project
 
-_DURATION = re.compile(r"(\d+\.?\d*|\.\d+)(ms|s|min|m|h|)")
-_UNITS_S = {"ms": 0.001, "s": 1.0, "": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 _SHORTEST_S = 0.1
+
+
+DEFAULT: Final = Choices()
+
+
+def duration(text: str | float) -> float:
+    """Returns a duration such as `90`, `30s`, `5m` or `1h` in seconds. Raises BadParameter."""
+    found = seconds_of(str(text).strip())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not a duration; write {EXAMPLES}")
+    return found
+
+
+def interval(text: str | float) -> float:
+    """Returns how often to check, in seconds. Raises BadParameter below 0.1 s."""
+    found = duration(text)
+    if found < _SHORTEST_S:
+        raise typer.BadParameter(f"{text!r} is shorter than {duration_text(_SHORTEST_S)}")
+    return found
 
 
 class Warned(StrEnum):
@@ -66,7 +83,14 @@ ExplainVars = Annotated[
     typer.Option("--explain-vars", help="Show which file each value of values/ comes from."),
 ]
 Every = Annotated[
-    str, typer.Option("--every", metavar="TIME", help="How often to check: 30s, 5min.")
+    float,
+    typer.Option(
+        "--every",
+        parser=interval,
+        metavar="DURATION",
+        help="How often to check: 90, 30s, 5m, 1h.",
+        show_default="30s",
+    ),
 ]
 AllowEmpty = Annotated[
     bool,
@@ -131,39 +155,6 @@ def ensure_whole(scope: Scope) -> None:
         raise Invalid(Diagnostic("apply.scope-of-a-file", what, hint=hint))
 
 
-def duration(text: str | float) -> float:
-    """A duration such as `90`, `30s`, `5m` or `1h`, in seconds. Raises BadParameter."""
-    found = _seconds(str(text).strip())
-    if found is None:
-        raise typer.BadParameter(f"{text!r} is not a duration; write 90, 30s, 5m or 1h")
-    return found
-
-
-def duration_text(seconds: float) -> str:
-    """A duration as short as possible: `5m`."""
-    for unit, size in (("h", 3600), ("m", 60)):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g}{unit}"
-    return f"{seconds:g}s"
-
-
-def seconds(text: str) -> float:
-    """The interval of `--every`: `30s` as 30.0. Raises Invalid below 0.1 s."""
-    found = _seconds(text)
-    if found is None or found < _SHORTEST_S:
-        hint = "write a number with s, min or h: 30s"
-        raise Invalid(
-            Diagnostic("usage", f"{text!r} is not a valid interval", "--every", hint=hint)
-        )
-    return found
-
-
-def _seconds(text: str) -> float | None:
-    """A number with a unit, or without one in seconds; None for anything else."""
-    found = _DURATION.fullmatch(text)
-    return None if found is None else float(found[1]) * _UNITS_S[found[2]]
-
-
 Force = Annotated[
     bool, typer.Option("--force", help="Also change a connector that another project owns.")
 ]
@@ -179,7 +170,12 @@ TakeOver = Annotated[
 ]
 HealthTimeout = Annotated[
     float,
-    typer.Option(min=0, metavar="S", help="Seconds to wait for connectors to become healthy."),
+    typer.Option(
+        parser=duration,
+        metavar="DURATION",
+        help="How long to wait for connectors to become healthy.",
+        show_default=duration_text(DEFAULT.health_timeout),
+    ),
 ]
 HealthyFor = Annotated[
     float | None,
@@ -194,9 +190,10 @@ HealthyFor = Annotated[
 Settle = Annotated[
     float,
     typer.Option(
-        min=0,
-        metavar="S",
-        help="Seconds that a status must stand if it may be from before the change.",
+        parser=duration,
+        metavar="DURATION",
+        help="How long a status must stand if it may be from before the change.",
+        show_default=duration_text(DEFAULT.settle),
     ),
 ]
 LockTimeout = Annotated[
@@ -209,6 +206,3 @@ LockTimeout = Annotated[
         show_default=False,
     ),
 ]
-
-
-DEFAULT = Choices()

@@ -17,8 +17,8 @@ from typing import NoReturn, TextIO, TypeVar
 
 import typer
 
-from connect_reconciler.cli.options import duration_text
 from connect_specs.diagnostics import ConnectError
+from connect_specs.durations import duration_text
 from connect_specs.printable import lines_of, one_line, padded, width_of
 
 T = TypeVar("T")

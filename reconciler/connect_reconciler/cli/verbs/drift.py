@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.options import Every, seconds
+from connect_reconciler.cli.options import Every
 from connect_reconciler.cli.output import colour, progress, result, watch
 from connect_reconciler.cli.session import invocation
 from connect_reconciler.render.texts import PLAIN, Style, style
@@ -27,7 +27,7 @@ def drift(
         bool,
         typer.Option("--watch", help="Keep watching; print drift as it appears and disappears."),
     ] = False,
-    every: Every = "30s",
+    every: Every = 30.0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Write one JSON object per line, a summary last.")
     ] = False,
@@ -57,7 +57,6 @@ def drift(
     if output is not None and watch:
         what = "--output cannot be combined with --watch"
         raise Invalid(Diagnostic("usage", what, hint="leave --watch out, or redirect its output"))
-    pause_s = seconds(every)
     call = invocation(context)
     project = call.project()
 
@@ -74,7 +73,7 @@ def drift(
         else:
             _write(call.path(output), shown(PLAIN), found)
         if watch:
-            _go_on(found, look, pause_s, as_json=as_json)
+            _go_on(found, look, every, as_json=as_json)
     return ExitCode.CHANGES if found.drifted else ExitCode.OK
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.options import AsJson, Every, Excludes, Targets, scope_of, seconds
+from connect_reconciler.cli.options import AsJson, Every, Excludes, Targets, scope_of
 from connect_reconciler.cli.output import progress, result, result_json, watch
 from connect_reconciler.cli.session import connector_names, invocation
 from connect_reconciler.cli.signals import may_change
@@ -69,7 +69,7 @@ def restart(
             "--watch", help="Keep restarting, with longer pauses for connectors that fail again."
         ),
     ] = False,
-    every: Every = "30s",
+    every: Every = 30.0,
     as_json: AsJson = False,
 ) -> int:
     """Restart a connector and all its tasks.
@@ -79,9 +79,8 @@ def restart(
     """
     scope = scope_of(target, exclude)
     if failed and name is None:
-        pause_s = seconds(every)
         project = invocation(context).project()
-        return _restart_failed(project, scope, pause_s if watch else None, as_json=as_json)
+        return _restart_failed(project, scope, every if watch else None, as_json=as_json)
     if name is None or failed:
         raise Invalid(Diagnostic("usage", "give a connector's name or --failed", hint=_HINT))
     if watch or not scope.whole:
