@@ -81,6 +81,13 @@ class Definitions(Protocol):
         """The classes of all plugins of these types."""
         ...
 
+    def unanswered(self, name: str, types: tuple[str, ...]) -> str:
+        """The request that failed, where the plugin's keys could not be asked for.
+
+        Empty if they are known, and if there is no such plugin.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
@@ -96,6 +103,9 @@ class PluginSet:
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
         return frozenset(each.class_name for each in self.plugins if each.type in types)
+
+    def unanswered(self, name: str, types: tuple[str, ...]) -> str:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

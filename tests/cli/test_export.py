@@ -89,7 +89,7 @@ def test_what_is_live(project: Command, broker: BrokerAddress, unique: str) -> N
     logs = KafkaLogs({"bootstrap.servers": broker.bootstrap_servers})
     topic = f"{unique}-configs"
     logs.ensure_compacted(topic, 1, "tests")
-    config = {"name": "there", "connector.class": "X", "token": "hunter2"}
+    config = {"name": "there", "connector.class": "FileStreamSource", "token": "hunter2"}
     logs.writer(unique).write([config_topic.connector_record(topic, "there", config)])
     logs.close()
     refused = project("export", "--live", "there")

@@ -150,6 +150,79 @@ def test_no_secret_in_plans_applies_ledger_drift_and_logs(
     assert MARK not in repr(world.events) + logged.getvalue()
 
 
+class Silent:
+    """A cluster's plugins, of which those of these names do not answer."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
+        return None if name in self._names else PLUGINS.find(name, types)
+
+    def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
+        return PLUGINS.class_names(types)
+
+    def unanswered(self, name: str, types: tuple[str, ...]) -> str:
+        return f"GET /connector-plugins/{name}/config answered 500" if name in self._names else ""
+
+
+@st.composite
+def untold(draw: st.DrawFn) -> tuple[Silent, list[dict[str, dict[str, str]]]]:
+    """Plugins that do not answer, and twice two configs with values that may be secret by their
+    types."""
+    odd = _around(any_text)
+    names = draw(
+        st.sampled_from((("VaultSink",), ("PinConverter",), ("VaultSink", "PinConverter")))
+    )
+    keys = {"vendor.pin": odd, "value.converter.pin": odd}
+    if "VaultSink" in names:
+        keys |= {"region": odd, "a.b": odd, "consumer.override.vendor.x": odd}
+    if "PinConverter" in names:
+        keys |= {"value.converter.other": odd}
+    used = st.sets(st.sampled_from(sorted(keys)), min_size=1)
+    configs = [
+        {name: {**BASE, **{key: draw(keys[key]) for key in sorted(draw(used))}} for name in "ab"}
+        for _ in range(2)
+    ]
+    return Silent(*names), configs
+
+
+@examples(30)
+@given(untold(), st.sampled_from((b"key", None)), st.booleans())
+def test_no_value_whose_type_could_not_be_asked_for_leaves(
+    world_of: tuple[Silent, list[dict[str, dict[str, str]]]],
+    key: bytes | None,
+    renamed: bool,
+) -> None:
+    plugins, (first, second) = world_of
+    world = Applying(key=key, plugins=plugins)
+    world.kafka.create_topics()
+    with _logged() as logged:
+        for at, found in enumerate((first, second, second)):
+            names = {"a": "a", "b": "c" if renamed and at else "b"}
+            specs = [
+                DesiredConnector(
+                    new,
+                    {**found[name], "name": new},
+                    Location(f"{new}.yaml", 1, 1),
+                    renamed_from=None if new == name else name,
+                )
+                for name, new in names.items()
+            ]
+            desired = Desired("orders", {each.name: each for each in specs})
+            live = world.observe(desired)
+            drift = compare(desired, Seen(live))
+            shown = [drift_text(drift), drift_markdown(drift), *map(finding_json, drift.findings)]
+            plan = world.plan(desired)
+            shown += renderings(plan)
+            report = world.apply(desired, plan, cluster=Careless(world.kafka))
+            shown += [render_report(report), json.dumps(report_json(report)), repr(report)]
+            assert MARK not in "".join(shown)
+    for record in world.kafka.records(TOPICS.ledger):
+        assert MARK.encode() not in (record.key or b"") + (record.value or b"")
+    assert MARK not in repr(world.events) + logged.getvalue()
+
+
 def renderings(plan: Plan) -> Iterator[str]:
     yield render_plan(plan)
     yield render_markdown(plan)

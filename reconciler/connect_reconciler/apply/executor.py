@@ -299,15 +299,17 @@ class Executor:
         config = {} if found is None else without_reserved(found.config)
         if isinstance(action, ConfigAction):
             config = self._configs[name]
+        redactor = self._redactor(name)
         return Context(
             topic=self._edges.ledger.topic,
             project=self._plan.project,
             now_ms=self._now_ms(),
-            config=redacted(config, self._redactor(name)),
+            config=redacted(config, redactor),
             live_state=None if found is None else found.target,
             state=None if spec is None else managed_state(spec),
             prevent_delete=spec is not None and spec.prevent_delete,
             env=self._plan.env,
+            untyped=redactor.hidden(config),
         )
 
     def _now_ms(self) -> int:

@@ -7,13 +7,15 @@ runtime, installed plugins count first; for a Connect cluster, its own.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import quote
 
 from connect_reconciler.backend.rest import shapes
+from connect_reconciler.backend.rest.answers import NotConnect, Refused
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.shapes import Expected
 from connect_runtime.api import ConnectorError
@@ -38,8 +40,9 @@ from connect_specs.plugins_lock import load_lock
 Json: TypeAlias = Mapping[str, Any]
 
 
+# All plugins of a plan together
+_KEYS_S: Final = 30.0
 _VALIDATED = Expected((200,), lambda body: shapes.maps(shapes.a_map(body)["configs"]))
-T = TypeVar("T")
 # Large packages take seconds on a busy machine
 _IMPORT_S: Final = 60.0
 _NO_PLUGINS: Final = PluginSet()
@@ -88,10 +91,10 @@ class RestPlugins:
         self._client = client
 
     def listed(self) -> Sequence[Json]:
-        return self._client.must("/connector-plugins?connectorsOnly=false", shapes.maps)
+        return self._client.must("/connector-plugins?connectorsOnly=false", shapes.plugins)
 
     def keys(self, name: str) -> Sequence[Json] | None:
-        return self._client.read(f"{_path(name)}/config", shapes.maps)
+        return self._client.read(f"{_path(name)}/config", shapes.definitions)
 
     def validate(self, config: Mapping[str, str]) -> Validation:
         """What is wrong with a config, which names its class."""
@@ -137,12 +140,17 @@ def locked(
     found: list[PluginDefinition] = []
     for plugin in wanted:
         try:
-            found.append(_with_keys(plugin, source))
+            keys, why = source.keys(plugin.class_name), "there is no answer"
         except RequestError as error:
-            kept = [each for each in old.plugins if each.class_name == plugin.class_name]
-            found += kept
-            end = "the lock keeps what it has" if kept else "it is not locked"
-            warn(f"{plugin.class_name} does not tell its keys, so {end}: {error.message}")
+            keys, why = None, error.message
+        if keys is not None:
+            found.append(_with_keys(plugin, keys))
+            continue
+        # One without an answer must not count as known to have no keys
+        kept = [each for each in old.plugins if each.class_name == plugin.class_name]
+        found += kept
+        end = "the lock keeps what it has" if kept else "it is not locked"
+        warn(f"{plugin.class_name} does not tell its keys, so {end}: {why}")
     return PluginSet(tuple(found))
 
 
@@ -165,17 +173,8 @@ def definition_of(
     return PluginDefinition(class_name, type, version, {key.name: key for key in found})
 
 
-def _with_keys(plugin: PluginDefinition, source: PluginSource) -> PluginDefinition:
-    keys = source.keys(plugin.class_name) or ()
+def _with_keys(plugin: PluginDefinition, keys: Iterable[Json]) -> PluginDefinition:
     return definition_of(plugin.class_name, plugin.type, plugin.version, keys)
-
-
-def _with_keys_or_none(plugin: PluginDefinition, source: PluginSource) -> PluginDefinition | None:
-    """None if the plugin does not tell its keys, which says nothing of the others."""
-    try:
-        return _with_keys(plugin, source)
-    except RequestError:
-        return None
 
 
 def _key(found: Json) -> KeyDefinition:
@@ -220,6 +219,13 @@ class InstalledDefinitions:
         return frozenset(
             each["class"] for each in InstalledPlugins().listed() if each["type"] in types
         )
+
+    def unanswered(self, name: str, types: tuple[str, ...]) -> str:
+        if types == CONNECTORS and why_not_loaded(name):
+            return f"{name} is installed here and cannot be used"
+        if installed(name, types) is not None and self.find(name, types) is None:
+            return f"{name} is installed here and does not tell its keys"
+        return ""
 
 
 def installed(name: str, types: tuple[str, ...]) -> registry.Plugin | None:
@@ -277,54 +283,95 @@ class ChainedDefinitions:
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
         return frozenset().union(*(source.class_names(types) for source in self._sources))
 
+    def unanswered(self, name: str, types: tuple[str, ...]) -> str:
+        if self.find(name, types) is not None:
+            return ""
+        return next(filter(None, (each.unanswered(name, types) for each in self._sources)), "")
+
 
 class ClusterDefinitions:
     """Implements `Definitions` with a cluster, connected to when it is first needed, and asked for
-    each plugin once. One that does not answer knows none."""
+    each plugin once. A plugin whose keys it does not tell is not found, and unanswered."""
 
-    def __init__(self, connect: Callable[[], RestClient | None]) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], RestClient | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._connect = connect
+        self._clock = clock
+        self._deadline: float | None = None
         self._source: RestPlugins | None = None
         self._listed = PluginSet()
-        # None for a plugin that does not tell its keys
-        self._keyed: dict[str, PluginDefinition | None] = {}
-        self._gone = False
+        self._keyed: dict[str, PluginDefinition | str] = {}
+        # Why nothing can be asked
+        self._failure = ""
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        def ask(source: RestPlugins) -> PluginDefinition | None:
-            plugin = self._listed.find(name, types)
-            if plugin is None:
-                return None
-            if plugin.class_name not in self._keyed:
-                self._keyed[plugin.class_name] = _with_keys_or_none(plugin, source)
-            keyed = self._keyed[plugin.class_name]
-            return None if keyed is None else replace(keyed, type=plugin.type)
-
-        return self._asked(ask, None)
+        found = self._asked(name, types)
+        return None if isinstance(found, str) else found
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
-        return self._asked(lambda _: self._listed.class_names(types), frozenset[str]())
+        self._open()
+        return self._listed.class_names(types)
 
-    def _asked(self, ask: Callable[[RestPlugins], T], otherwise: T) -> T:
-        if self._gone:
-            return otherwise
-        try:
-            source = self._source or self._opened()
-            if source is not None:
-                return ask(source)
-        except (ConnectError, RequestError):
-            pass
-        self._gone = True
-        return otherwise
+    def unanswered(self, name: str, types: tuple[str, ...]) -> str:
+        found = self._asked(name, types)
+        return found if isinstance(found, str) else ""
 
-    def _opened(self) -> RestPlugins | None:
-        client = self._connect()
-        if client is None:
+    def _asked(self, name: str, types: tuple[str, ...]) -> PluginDefinition | str | None:
+        """The plugin, None if the cluster has none, or why its keys are not known."""
+        source = self._open()
+        if source is None:
+            return self._failure
+        plugin = self._listed.find(name, types)
+        if plugin is None:
             return None
-        source = RestPlugins(client)
-        self._listed = _listed(source)
-        self._source = source
-        return source
+        known = self._keyed.get(plugin.class_name)
+        if known is None:
+            known = self._keyed[plugin.class_name] = self._keys_of(plugin, source)
+        return known if isinstance(known, str) else replace(known, type=plugin.type)
+
+    def _keys_of(self, plugin: PluginDefinition, source: RestPlugins) -> PluginDefinition | str:
+        path = f"{_path(plugin.class_name)}/config"
+        if self._deadline is not None and self._clock() > self._deadline:
+            return f"GET {path} was not sent: the requests before it took over {_KEYS_S:.0f} s"
+        try:
+            keys = source.keys(plugin.class_name)
+            if keys is not None:
+                return _with_keys(plugin, keys)
+        except ConnectError as error:
+            return _why(path, error)
+        return f"GET {path} answered 404, although the plugin is listed"
+
+    def _open(self) -> RestPlugins | None:
+        if self._source is None and not self._failure:
+            path = "/connector-plugins"
+            try:
+                client = self._connect()
+                if client is None:
+                    self._failure = f"GET {path} was not sent: no runtime is up"
+                    return None
+                source = RestPlugins(client)
+                self._listed = _listed(source)
+                self._source = source
+                self._deadline = self._clock() + _KEYS_S
+            except ConnectError as error:
+                self._failure = _why(path, error)
+        return self._source
+
+
+def _why(path: str, error: ConnectError) -> str:
+    """The request, and how it failed. Connect's own text is left out: it may quote anything."""
+    match error:
+        case Refused() | NotConnect() if error.exchange:
+            return error.exchange
+        case RequestError():
+            return f"GET {path} answered {error.status}"
+        case _:
+            first = error.diagnostics[0]
+            what = f"{first.what} ({first.where})" if first.where else first.what
+            return f"GET {path}: {what}: {first.why}" if first.why else f"GET {path}: {what}"
 
 
 def local_definitions(project: Project) -> Definitions:

@@ -18,6 +18,7 @@ from connect_reconciler.cli.output import (
     with_hanging_indent,
 )
 from connect_reconciler.cli.project_files import not_written, replace_file
+from connect_reconciler.plan.checks.hidden_values import ensure_typed
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file.file import (
     dump_plan,
@@ -47,6 +48,7 @@ def show_and_save(
         from connect_reconciler.workflow.replanning import ensure_secrets_can_be_told_apart
 
         ensure_secrets_can_be_told_apart(plan, live)
+        ensure_typed(live, {each.connector for each in plan.actions}, "no plan is saved")
         plan = without_key_yet(plan)
     if forms.html is not None:
         written.append(write_page(plan, call.path(forms.html)))

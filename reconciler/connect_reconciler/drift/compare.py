@@ -19,6 +19,7 @@ from connect_reconciler.model.secrets import (
     is_mask,
     live_redactor,
 )
+from connect_reconciler.plan.checks.hidden_values import requests
 from connect_reconciler.plan.checks.ownership import no_owned_is_named
 from connect_reconciler.plan.diff import (
     managed_state,
@@ -48,6 +49,7 @@ def compare(desired: Desired, seen: Seen) -> Drift:
         if owned is None or owned.project == desired.project:
             found += _findings(_compared(name, desired, seen, renames.get(name), refused))
     found += left_offsets(desired, seen)
+    hidden = [each.connector for each in found if _is_hidden(each, live)]
     others = Counter(owned.project for owned in ledger.values() if owned.project != desired.project)
     return Drift(
         project=desired.project,
@@ -64,7 +66,16 @@ def compare(desired: Desired, seen: Seen) -> Drift:
         others=dict(sorted(others.items())),
         unfinished=tuple(each.id for each in live.ledger.unfinished),
         groups_hidden=seen.groups_hidden,
+        values_hidden=len(hidden),
+        unanswered=requests(live, hidden),
     )
+
+
+def _is_hidden(found: Finding, live: Live) -> bool:
+    """Whether it would show a value, were the type of its key known."""
+    values = (found.applied, found.desired, found.live)
+    secret = any(isinstance(each, Secret) for each in values)
+    return secret and found.key in live.untyped_keys.get(found.connector, {})
 
 
 def _where(found: Finding, spec: DesiredConnector | None) -> Location | None:

@@ -126,6 +126,8 @@ class Drift:
     `managed` are the connectors that were compared: those of the specs, and what the project owns.
     `others` counts connectors by the project that owns them. `unfinished` are applies that are
     under way or ended early. `groups_hidden`: whether sinks' offsets moved could not be told.
+    `values_hidden` counts keys whose values are not shown because a request for their types failed:
+    `unanswered`.
     """
 
     project: str
@@ -135,6 +137,8 @@ class Drift:
     others: Mapping[str, int] = field(default_factory=dict)
     unfinished: tuple[str, ...] = ()
     groups_hidden: bool = False
+    values_hidden: int = 0
+    unanswered: str = ""
 
     @property
     def drifted(self) -> bool:

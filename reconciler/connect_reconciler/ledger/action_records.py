@@ -46,7 +46,8 @@ class Context:
     """What an action's records are made from, besides the action and the ledger.
 
     `config` is the config of the action's subject as it is, or will be once this action wrote it,
-    and `live_state` its target state; `state` and `prevent_delete` are the spec's.
+    and `live_state` its target state; `state` and `prevent_delete` are the spec's. `untyped` are
+    the keys of `config` that are secret only because nothing could tell their types.
     """
 
     topic: str
@@ -57,6 +58,7 @@ class Context:
     state: TargetState | None = None
     prevent_delete: bool = False
     env: str | None = None
+    untyped: frozenset[str] = frozenset()
 
 
 def records_before(
@@ -132,6 +134,7 @@ def records_after(
                 state=context.state if there else owned.state,
                 applied_ms=context.now_ms,
                 env=context.env,
+                untyped=context.untyped,
             )
             return (owned_record(topic, name, owned),)
         case act.Stop(restore_to=restore_to):
@@ -191,6 +194,7 @@ def _created(context: Context) -> Owned:
         prevent_delete=context.prevent_delete,
         applied_ms=context.now_ms,
         env=context.env,
+        untyped=context.untyped,
     )
 
 

@@ -130,6 +130,7 @@ def owned_to_json(owned: Owned) -> dict[str, Any]:
         "held_from": owned.restore_to,
         "applied_ms": owned.applied_ms,
         "env": owned.env,
+        **({"untyped": sorted(owned.untyped)} if owned.untyped else {}),
     }
 
 
@@ -144,6 +145,7 @@ def owned_from_json(value: dict[str, Any], state: TargetState | None) -> Owned:
         applied_ms=time_ms(value["applied_ms"]),
         # Older ones do not say
         env=None if value.get("env") is None else text(value["env"]),
+        untyped=frozenset(text(key) for key in value.get("untyped", ())),
     )
 
 

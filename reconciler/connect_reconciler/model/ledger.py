@@ -26,6 +26,7 @@ class Owned:
     while an apply has stopped the connector for its own purposes: the target state to return to;
     on disk it is called `held_from`. `resuming` is set with it when an apply was about to restore
     that state and nothing tells whether it did: it marks the offsets that the connector had then.
+    `untyped` are keys that `config` holds as fingerprints only because their types were not known.
     `env` is the environment that it was last applied with, if any. `applied_ms` is 0 where a
     creation began and nothing says that it took place.
     """
@@ -38,6 +39,7 @@ class Owned:
     applied_ms: int = 0
     resuming: str | None = None
     env: str | None = None
+    untyped: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

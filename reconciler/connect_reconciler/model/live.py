@@ -95,7 +95,9 @@ class Live:
     read on other clusters. `logs_of` picks the right ones.
 
     `kinds` by class as the spec writes it, for connectors that are to be created or change class.
-    `password_keys` by connector: config keys that hold secrets, most by their type. `errors` and
+    `password_keys` by connector: config keys that hold secrets, most by their type. Among them are
+    `untyped_keys`: those whose types could not be asked for, each with the request that failed, so
+    that their values are hidden. `errors` and
     `warnings` are what observing found, such as the cluster's validation answers; the plan passes
     them on. `rest_alone`: no Kafka could be asked, so that logs and what deleted connectors left
     are not known, and the ledger lies in the configs. `version` is Connect's, where a REST API told
@@ -110,6 +112,7 @@ class Live:
     offsets_after_change: Mapping[str, Offsets] = field(default_factory=dict)
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     password_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    untyped_keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     errors: tuple[Diagnostic, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     now_ms: int = 0

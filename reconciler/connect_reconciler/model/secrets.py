@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
-from connect_reconciler.model.ledger import LedgerState
+from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Stale, warning
@@ -51,10 +51,19 @@ def is_fingerprint(text: str) -> bool:
     return _FINGERPRINT.fullmatch(text) is not None
 
 
-def recorded_secrets(config: Mapping[str, str]) -> frozenset[str]:
-    """The keys of a config in the ledger that holds fingerprints in place of secrets; these are
-    empty where there was no key to make one with."""
-    return frozenset(key for key, text in config.items() if not text or is_fingerprint(text))
+def recorded_secrets(owned: Owned) -> frozenset[str]:
+    """The keys of secrets, of which the ledger holds fingerprints in place of values."""
+    return frozenset(
+        key
+        for key, text in owned.config.items()
+        if is_fingerprint(text) and key not in owned.untyped
+    )
+
+
+def recorded_empty(owned: Owned) -> frozenset[str]:
+    """The keys without a value in the ledger, among them secrets of which there was no key to make
+    fingerprints with."""
+    return frozenset(key for key, text in owned.config.items() if not text)
 
 
 def key_id(key: bytes | None) -> str:
@@ -65,18 +74,31 @@ def key_id(key: bytes | None) -> str:
 @dataclass(frozen=True, slots=True)
 class ConfigRedactor:
     """Redacts one connector's secrets: with the project's key, the config keys known to be
-    sensitive, and texts that are secret wherever they are quoted."""
+    sensitive, and texts that are secret wherever they are quoted. `untyped` are those of `named`
+    that are hidden only because nothing could tell their types."""
 
     connector: str
     key: bytes | None = field(repr=False)
     named: frozenset[str] = frozenset()
     texts: tuple[str, ...] = field(default=(), repr=False)
+    untyped: frozenset[str] = frozenset()
 
     def value(self, config_key: str, text: str) -> Value:
         """The value as a plan may hold it."""
         if is_sensitive(config_key, text, self.named):
             return Secret(fingerprint(self.key, self.connector, config_key, text))
         return Plain(text)
+
+    def hidden(self, config: Mapping[str, str]) -> frozenset[str]:
+        """The keys whose values are hidden only because nothing could tell their types."""
+        known = self.named - self.untyped
+        return frozenset(
+            key
+            for key, text in config.items()
+            if key in self.untyped
+            and is_sensitive(key, text, self.named)
+            and not is_sensitive(key, text, known)
+        )
 
     def shown(self, config: Mapping[str, str]) -> dict[str, str]:
         """The config as text, with a placeholder for each secret."""
@@ -89,19 +111,22 @@ class ConfigRedactor:
 def live_redactor(name: str, live: Live, spec: DesiredConnector | None = None) -> ConfigRedactor:
     """Redacts what the connector's plugins and its spec say is secret, with the project's key."""
     named = live.password_keys.get(name, frozenset()).union(() if spec is None else spec.sensitive)
-    return ConfigRedactor(name, live.ledger.fingerprint_key, named)
+    untyped = frozenset(live.untyped_keys.get(name, ()))
+    return ConfigRedactor(name, live.ledger.fingerprint_key, named, untyped=untyped)
 
 
 def applying_redactor(name: str, live: Live, desired: Desired, key: bytes | None) -> ConfigRedactor:
     """Redacts the connector's secrets in the ledger and in every text of an apply. Keys that the
     spec which renames it calls sensitive are redacted under its old name, too."""
     named = live.password_keys.get(name, frozenset())
+    untyped = frozenset(live.untyped_keys.get(name, ()))
     texts: tuple[str, ...] = ()
     for spec in desired.connectors.values():
         if name in (spec.name, spec.renamed_from):
             named |= frozenset(spec.sensitive) | live.password_keys.get(spec.name, frozenset())
+            untyped |= frozenset(live.untyped_keys.get(spec.name, ()))
             texts += spec.secrets
-    return ConfigRedactor(name, key, named, texts)
+    return ConfigRedactor(name, key, named, texts, untyped)
 
 
 def redacted(config: Mapping[str, str], redactor: ConfigRedactor) -> dict[str, Value]:

@@ -171,6 +171,9 @@ def footnotes(drift: Drift, *, whole: bool) -> list[str]:
         notes.append(f"Connectors of other projects: {', '.join(named)}")
     if drift.groups_hidden:
         notes.append("Kafka does not show the offsets of sinks: not compared")
+    if drift.values_hidden:
+        what = counted(drift.values_hidden, "value")
+        notes.append(f"{what} hidden, their types could not be asked for: {drift.unanswered}")
     if drift.unfinished:
         ids = ", ".join(map(one_line, drift.unfinished))
         notes.append(f"An apply is in progress or unfinished: {ids}")
@@ -375,6 +378,7 @@ def summary_json(drift: Drift) -> str:
             "other_projects": dict(drift.others),
             "unfinished_applies": list(drift.unfinished),
             "groups_hidden": drift.groups_hidden,
+            "values_hidden": drift.values_hidden,
         }
     )
 

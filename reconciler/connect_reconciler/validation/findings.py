@@ -273,6 +273,10 @@ def _unknown_class(
     if locked:
         what = f"{PLUGINS_LOCK} has no class {name}, so its config is not checked"
     why = "its secrets can only be guessed from names and values; `sensitive` in a spec adds keys"
+    unanswered = plugins.unanswered(name, CONNECTORS)
+    if unanswered:
+        what = f"what {name} takes could not be asked, so its config is not checked"
+        why = f"the types of its keys are not known, and values are hidden: {unanswered}"
     near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
     hint = _INSTALL if project.uses_runtime and not locked else "run `connect plugins lock`"
     hint = f"did you mean {near}? {_LIST}; else {hint}" if near else f"{hint}; {_LIST}"

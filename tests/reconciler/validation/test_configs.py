@@ -450,11 +450,11 @@ def test_connects_own_rules_hold_for_classes_that_are_elsewhere(
     assert all(says is not None and says in each.what for each in errors)
 
 
-def test_a_class_without_a_definition_has_secrets_that_are_guessed(tmp_path: Path) -> None:
+def test_values_of_a_class_that_no_worker_tells_of_are_hidden(tmp_path: Path) -> None:
     nobody = project(tmp_path, RestTarget("http://127.0.0.1:1"))
     live = checked(Live(), desired(tmp_path), open_backend(nobody, {}))
     (warning,) = [each for each in live.warnings if each.code == "config.unknown-class"]
-    assert "secrets can only be guessed" in warning.why
+    assert "values are hidden: GET /connector-plugins" in warning.why
     assert "connect plugins lock" in warning.hint
 
 

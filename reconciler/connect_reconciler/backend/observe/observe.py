@@ -29,7 +29,7 @@ from connect_reconciler.backend.observe.plugin_facts import (
     failed_traces,
     kinds_of,
     live_kind,
-    password_keys,
+    secret_keys,
     with_failures,
 )
 from connect_reconciler.backend.observe.sink_logs import with_logs_elsewhere
@@ -91,6 +91,7 @@ def observe_view(
     now = offsets_now(held, live_kinds, found.offsets, clusters)
     to_be = offsets_to_be(wanted, held, found.offsets, clusters)
     ledger = _without_resumed(ledger, found, now.offsets)
+    secrets = secret_keys(found.config.connectors, desired, plugins, ledger)
     live = Live(
         connectors=_connectors(found, live_kinds, now.offsets),
         ledger=ledger,
@@ -103,12 +104,15 @@ def observe_view(
         now_ms=now_ms(),
         cluster_id=cluster_id,
         kinds=kinds,
-        password_keys=password_keys(found.config.connectors, desired, plugins, ledger.connectors),
+        password_keys=secrets.keys,
+        untyped_keys=secrets.untyped,
         unread_offsets={**to_be.unknown, **now.unknown},
         warnings=_unknown(now, to_be),
     )
     stored = found.config.connectors
-    live = with_failures(live, _traces(found), desired, lambda name: stored[name].task_configs)
+    live = with_failures(
+        live, _traces(found), desired, plugins, lambda name: stored[name].task_configs
+    )
     return with_logs_elsewhere(live, desired, {**held, **wanted}, clusters)
 
 

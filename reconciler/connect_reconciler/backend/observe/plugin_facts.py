@@ -10,21 +10,28 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Kind, Live, kind_of
-from connect_reconciler.model.secrets import ConfigRedactor, recorded_secrets, redactor_of_texts
+from connect_reconciler.model.secrets import (
+    ConfigRedactor,
+    recorded_empty,
+    recorded_secrets,
+    redactor_of_texts,
+)
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot, State, Status
-from connect_specs.desired import Desired
+from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.plugin_definitions import (
     CLASS_KEY,
     CONNECTORS,
     SOURCE,
     Definitions,
     KeyDefinition,
+    keys_of,
     keys_of_parts,
 )
 from connect_specs.printable import one_line
+from connect_specs.untyped_keys import untyped_keys
 from connect_specs.value_secrets import holds_text
 
 # A task's number in its error makes as many reasons as there are tasks
@@ -61,34 +68,66 @@ def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSn
     return "sink" if "topics" in state.config else "unknown"
 
 
-def password_keys(
+@dataclass(frozen=True, slots=True)
+class SecretKeys:
+    """By connector, the keys of secrets. Among `keys` are those that are `untyped`, each with the
+    request that failed: what it would have told of their types."""
+
+    keys: Mapping[str, frozenset[str]]
+    untyped: Mapping[str, Mapping[str, str]]
+
+
+def secret_keys(
     live: Mapping[str, ConnectorState],
     desired: Desired,
     plugins: Definitions,
-    owned: Mapping[str, Owned],
-) -> dict[str, frozenset[str]]:
-    """By connector, the keys whose type is PASSWORD in the plugins that it names or is to name.
+    ledger: LedgerState,
+) -> SecretKeys:
+    """The keys whose type is PASSWORD in the plugins that a connector names or is to name, and
+    those whose types could not be asked for.
 
-    Also those that hold a secret value of `values/`, and those that the last apply took for secret
-    and that the spec has not any more: what it said of them is gone.
+    Also those that the ledger holds as fingerprints, whatever the plugins say, and those that hold
+    a secret value of `values/`.
     """
-    found: dict[str, frozenset[str]] = {}
-    secrets = desired.secrets
+    keys: dict[str, frozenset[str]] = {}
+    untyped: dict[str, dict[str, str]] = {}
     for name in live.keys() | desired.connectors.keys():
-        keys: set[str] = set()
-        if name in live:
-            keys |= passwords_in(live[name].config, plugins)
-            config = live[name].config.items()
-            keys |= {key for key, text in config if secrets and holds_text(text, secrets)}
         spec = desired.connectors.get(name)
-        if spec is not None:
-            keys |= passwords_in(spec.config, plugins)
-        if name in owned:
-            kept = () if spec is None else spec.config
-            keys |= recorded_secrets(owned[name].config).difference(kept)
-        if keys:
-            found[name] = frozenset(keys)
-    return found
+        names = {name} if spec is None else {name, spec.renamed_from or name}
+        configs = [live[each].config for each in names if each in live]
+        configs += [] if spec is None else [spec.config]
+        found = {key for config in configs for key in passwords_in(config, plugins)}
+        texts = desired.secrets
+        if name in live and texts:
+            found |= {key for key, text in live[name].config.items() if holds_text(text, texts)}
+        for each in names & ledger.connectors.keys():
+            owned = ledger.connectors[each]
+            found |= recorded_secrets(owned) | _perhaps_secret(
+                owned, spec, configs, plugins, ledger
+            )
+            # It may have been applied with another class
+            configs.append({**owned.config, CLASS_KEY: configs[0].get(CLASS_KEY, "")})
+        unknown = {key: why for each in configs for key, why in untyped_keys(each, plugins).items()}
+        if unknown:
+            untyped[name] = unknown
+        if found or unknown:
+            keys[name] = frozenset(found | unknown.keys())
+    return SecretKeys(keys, untyped)
+
+
+def _perhaps_secret(
+    owned: Owned,
+    spec: DesiredConnector | None,
+    configs: Iterable[Mapping[str, str]],
+    plugins: Definitions,
+    ledger: LedgerState,
+) -> frozenset[str]:
+    """Keys that were secret or had no value, and whose types nothing tells now: those that the spec
+    has no more, and all where the ledger has no key for fingerprints."""
+    empty = recorded_empty(owned)
+    if ledger.fingerprint_key is not None:
+        return empty.difference(() if spec is None else spec.config)
+    return empty.difference(*((keys_of(each, plugins) or {}).keys() for each in configs))
 
 
 def passwords_in(config: Mapping[str, str], plugins: Definitions) -> frozenset[str]:
@@ -140,9 +179,13 @@ def redactor_of(
     plugins: Definitions,
     specs: SpecSecrets,
 ) -> ConfigRedactor:
-    """Covers what is secret in these configs of a connector, by its plugins and its spec."""
+    """Covers what is secret in these configs of a connector, by its plugins and its spec. The first
+    is the connector's own, others are its tasks'."""
+    own, *of_tasks = configs
+    untyped = frozenset(untyped_keys(own, plugins, of_tasks))
     passwords = (passwords_in(config, plugins) for config in configs)
-    return ConfigRedactor(name, None, frozenset(specs.keys(name)).union(*passwords), specs.texts)
+    named = untyped.union(specs.keys(name), *passwords)
+    return ConfigRedactor(name, None, named, specs.texts, untyped)
 
 
 def failed_traces(parts: Iterable[tuple[str, Status | InstanceStatus]]) -> dict[str, list[str]]:
@@ -158,6 +201,7 @@ def with_failures(
     live: Live,
     traces: Mapping[str, Iterable[str]],
     desired: Desired,
+    plugins: Definitions,
     task_configs: Callable[[str], Iterable[Mapping[str, str]]] = lambda name: (),
 ) -> Live:
     """The live state with the reasons why connectors failed, each once, redacted; of many, the
@@ -166,11 +210,13 @@ def with_failures(
     for name, of_parts in traces.items():
         spec, found = desired.connectors.get(name), connectors[name]
         named = frozenset(() if spec is None else spec.sensitive)
+        of_tasks = tuple(task_configs(name))
         named |= live.password_keys.get(name, frozenset())
+        named |= untyped_keys(found.config, plugins, of_tasks).keys()
         redactor = ConfigRedactor(name, None, named, desired.secrets)
         # The cluster may show masks only, for values that the spec has
         wanted = {} if spec is None else spec.config
-        of_texts = redactor_of_texts(redactor, found.config, wanted, *task_configs(name))
+        of_texts = redactor_of_texts(redactor, found.config, wanted, *of_tasks)
         lines = (error_line(of_texts.redact(each)) for each in dict.fromkeys(of_parts))
         connectors[name] = replace(found, failure=_reasons(tuple(dict.fromkeys(lines))))
     return replace(live, connectors=connectors)

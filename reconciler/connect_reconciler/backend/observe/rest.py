@@ -15,8 +15,8 @@ from connect_reconciler.backend.observe.plugin_facts import (
     SpecSecrets,
     failed_traces,
     kinds_of,
-    password_keys,
     redactor_of,
+    secret_keys,
     with_failures,
 )
 from connect_reconciler.backend.rest import shapes
@@ -83,14 +83,17 @@ def observe_rest(
         for name in wanted
         if is_passing(found[name].status)
     ]
+    ledger = replace(ledger, fingerprint_key=fingerprint_key)
+    secrets = secret_keys(states, desired, plugins, ledger)
     live = Live(
         connectors={
             name: _live(name, each, targets[name], offsets.get(name, ()))
             for name, each in sorted(found.items())
         },
-        ledger=replace(ledger, fingerprint_key=fingerprint_key),
+        ledger=ledger,
         kinds=kinds_of(states.values(), desired, plugins),
-        password_keys=password_keys(states, desired, plugins, ledger.connectors),
+        password_keys=secrets.keys,
+        untyped_keys=secrets.untyped,
         errors=tuple(problems),
         warnings=(*unread, *untold),
         now_ms=now_ms(),
@@ -98,7 +101,7 @@ def observe_rest(
         rest_alone=True,
         version=about.version,
     )
-    return with_failures(see_through_masks(live, desired), _traces(found), desired)
+    return with_failures(see_through_masks(live, desired), _traces(found), desired, plugins)
 
 
 def ledger_over_rest(

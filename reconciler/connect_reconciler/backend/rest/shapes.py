@@ -81,6 +81,26 @@ def maps(body: Any) -> list[Mapping[str, Any]]:
     return [a_map(each) for each in a_list(body)]
 
 
+def plugins(body: Any) -> list[Mapping[str, Any]]:
+    """Plugins as they are listed, with class and type."""
+    found = maps(body)
+    for each in found:
+        _text(each["class"])
+        _text(each["type"])
+    return found
+
+
+def definitions(body: Any) -> list[Mapping[str, Any]]:
+    """A plugin's keys. One without a type could be a password."""
+    found = maps(body)
+    for each in found:
+        _text(each["name"])
+        _text(each["type"])
+        a_list(each["dependents"])
+        _ = each["required"], each["default_value"], each["importance"]
+    return found
+
+
 def names(body: Any) -> list[str]:
     return [_text(each) for each in a_list(body)]
 

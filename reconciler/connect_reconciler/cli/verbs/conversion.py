@@ -53,6 +53,7 @@ def import_(
     from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.cli.project_files import before_creating, first_folder, written
     from connect_reconciler.cli.terminal import Terminal
+    from connect_reconciler.plan.checks.hidden_values import ensure_typed
     from connect_reconciler.workflow import importing
     from connect_reconciler.workflow.planning import observed
     from connect_specs.loader import load_specs
@@ -68,9 +69,11 @@ def import_(
     with backend_of(project) as backend:
         live = observed(backend, before)
         wanted = importing.importable(live, before) if everything else names or ()
+        chosen = importing.choose(wanted, live, before, again=force)
+        ensure_typed(live, (each.name for each in chosen), "nothing is imported")
         found = {
             each.name: importing.spec_of(each, live, before.connectors.get(each.name))
-            for each in importing.choose(wanted, live, before, again=force)
+            for each in chosen
         }
         refused = importing.refused(project, live, found)
         if refused and not everything:
@@ -217,7 +220,8 @@ def export(
     from connect_specs.exporting import ENDINGS, export_text, lost_in
 
     call = invocation(context)
-    found = _chosen(*_connectors(call, live=live), names or (), show_secrets=show_secrets)
+    connectors, named = _connectors(call, live=live, of=names or (), show_secrets=show_secrets)
+    found = _chosen(connectors, named, names or (), show_secrets=show_secrets)
     texts = {
         each.name: export_text(
             each,
@@ -246,31 +250,32 @@ def export(
 
 
 def _connectors(
-    call: Invocation, *, live: bool
+    call: Invocation, *, live: bool, of: Sequence[str], show_secrets: bool
 ) -> tuple[Sequence[DesiredConnector], Mapping[str, Collection[str]]]:
     """The connectors, and which of their keys are known to be sensitive."""
     from connect_specs.loader import load_specs
 
     project = call.project()
     if live:
-        return _live(project)
-    from connect_reconciler.backend.observe.plugin_facts import password_keys
+        return _live(project, of, show_secrets=show_secrets)
+    from connect_reconciler.backend.observe.plugin_facts import passwords_in
     from connect_reconciler.backend.plugins import local_definitions
 
     desired = load_specs(project)
-    passwords = password_keys({}, desired, local_definitions(project), {})
+    plugins = local_definitions(project)
     named = {
-        name: frozenset(spec.sensitive) | passwords.get(name, frozenset())
+        name: frozenset(spec.sensitive) | passwords_in(spec.config, plugins)
         for name, spec in desired.connectors.items()
     }
     return tuple(desired.connectors.values()), named
 
 
 def _live(
-    project: Project,
+    project: Project, names: Sequence[str], *, show_secrets: bool
 ) -> tuple[Sequence[DesiredConnector], Mapping[str, Collection[str]]]:
     from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.cli.session import secrets_of_specs
+    from connect_reconciler.plan.checks.hidden_values import ensure_typed
     from connect_reconciler.workflow.importing import spec_of
     from connect_reconciler.workflow.planning import observed
     from connect_specs.desired import Desired
@@ -278,6 +283,8 @@ def _live(
     secrets = secrets_of_specs(project)
     with backend_of(project) as backend:
         live = observed(backend, Desired(project.name, {}))
+    if not show_secrets:
+        ensure_typed(live, names or live.connectors, "nothing is exported")
     found = (spec_of(each, live, with_secrets=True) for each in live.connectors.values())
     named = {
         name: live.password_keys.get(name, frozenset()).union(secrets.keys(name))

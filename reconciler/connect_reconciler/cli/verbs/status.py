@@ -21,7 +21,8 @@ from connect_specs.diagnostics import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from connect_reconciler.backend.backend import Backend, Statuses
+    from connect_reconciler.backend.backend import Statuses
+    from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
     from connect_reconciler.cli.connector_access import Owners
     from connect_reconciler.cli.connector_table import Row
     from connect_reconciler.doctor.look import Report
@@ -77,6 +78,7 @@ def status(
     """
     from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.cli.connector_access import owners_of
+    from connect_reconciler.cli.session import secrets_of_specs
     from connect_reconciler.plan.scope import Scope, chosen
 
     project = invocation(context).project()
@@ -91,7 +93,8 @@ def status(
         present = [name for name in names if name not in absent]
         with backend.plugins() as plugins:
             kinds = {name: _kind(name, found, plugins) for name in present}
-            connectors = _redacted(found, present, backend, plugins)
+            secrets = owners.with_secrets(secrets_of_specs(project))
+            connectors = _redacted(found, present, plugins, secrets)
     left = len(configs) - len(ours)
     shown = _Shown(project, owners, found.leader, connectors, kinds, absent, left)
     if owners.unread:
@@ -171,20 +174,25 @@ def _show_json(shown: _Shown) -> None:
 
 
 def _redacted(
-    found: Statuses, names: Sequence[str], backend: Backend, plugins: Definitions
+    found: Statuses, names: Sequence[str], plugins: Definitions, secrets: SpecSecrets
 ) -> dict[str, tuple[ConnectorState, ConnectorStatus | None]]:
     """The connectors of these names, without the secrets that a trace may hold."""
     from connect_reconciler.backend.observe.plugin_facts import without_secrets
-    from connect_reconciler.cli.session import secrets_of_specs
+    from connect_specs.untyped_keys import untyped_keys
 
-    secrets = secrets_of_specs(backend.project)
+    unanswered: set[str] = set()
     shown: dict[str, tuple[ConnectorState, ConnectorStatus | None]] = {}
     for name in names:
         asked, told = found.connectors[name], found.told.get(name)
         if told is not None:
             configs = (asked.config, *asked.task_configs)
+            if any(part.trace for part in (told.connector, *told.tasks.values())):
+                unanswered |= {*untyped_keys(asked.config, plugins).values()}
             told = without_secrets(told, configs, plugins, secrets)
         shown[name] = asked, told
+    if unanswered:
+        why = "; ".join(sorted(unanswered))
+        progress(f"values in reasons are hidden, their types could not be asked for: {why}")
     return shown
 
 

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from connect_reconciler.model.actions import Action
-from connect_reconciler.plan.checks import groups, ownership, pins, renames, unfinished, unsupported
+from connect_reconciler.plan.checks import (
+    groups,
+    hidden_values,
+    ownership,
+    pins,
+    renames,
+    unfinished,
+    unsupported,
+)
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.diagnostics import Diagnostic
@@ -23,6 +31,7 @@ ConnectorCheck: TypeAlias = Callable[[ConnectorDiff, Context], Iterator[Diagnost
 PLAN_CHECKS: Final[tuple[PlanCheck, ...]] = (
     unsupported.by_target,
     unsupported.masked_values,
+    hidden_values.hidden_values,
     ownership.no_specs_left,
     ownership.too_many_deletes,
     unfinished.interrupted_applies,

@@ -31,6 +31,7 @@ from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.partitions import content_hash
+from connect_specs.plugin_definitions import PluginSet
 from connect_specs.states import TargetState
 from support.applying import desired_of
 from support.fake_worker import FakeWorker, Stored
@@ -160,7 +161,7 @@ def test_each_reason_of_failed_tasks_is_shown_once_without_secrets() -> None:
     failed = InstanceStatus(State.FAILED, "w", trace)
     other = replace(failed, trace="org.apache.kafka.Y: full")
     traces = failed_traces(("a", each) for each in (runs, failed, other, failed))
-    found = with_failures(live, traces, desired_of(wanted)).connectors["a"]
+    found = with_failures(live, traces, desired_of(wanted), PluginSet()).connectors["a"]
     assert found.failure == "IOException: no (hidden) here; Y: full"
     assert live.connectors["a"].failure == ""
 
@@ -181,7 +182,7 @@ def test_many_failed_tasks_cost_little_and_are_shown_in_a_line() -> None:
     live = look(worker_with(stored(wanted)), desired_of(wanted))
     configs = [Counted({"file": "hunter2", "task.id": str(task)}) for task in range(300)]
     traces = {"a": [f"org.apache.kafka.X: task {task} has hunter2" for task in range(300)]}
-    found = with_failures(live, traces, desired_of(wanted), lambda name: configs)
+    found = with_failures(live, traces, desired_of(wanted), PluginSet(), lambda name: configs)
     shown = "; ".join(f"X: task {task} has (hidden)" for task in range(5))
     assert found.connectors["a"].failure == f"{shown}; and 295 more"
     assert {each.searched for each in configs} == {1}
@@ -205,5 +206,7 @@ def test_a_reason_is_without_values_that_the_cluster_masks() -> None:
     live = look(worker_with(masked), desired_of(wanted))
     hidden = replace(live.connectors["a"], config=masked.config)
     live = replace(live, connectors={"a": hidden})
-    found = with_failures(live, {"a": ["IOException: no hunter2 here"]}, desired_of(wanted))
+    found = with_failures(
+        live, {"a": ["IOException: no hunter2 here"]}, desired_of(wanted), PluginSet()
+    )
     assert found.connectors["a"].failure == "IOException: no (hidden) here"
