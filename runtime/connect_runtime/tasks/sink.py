@@ -335,6 +335,8 @@ class _Loop:
                 f"pre_commit of {type(self._task).__name__} must return the offsets that may be"
                 f" committed, by partition, but it returned a {type(allowed).__name__}"
             )
+        self._offsets.flushed(current, allowed)
+        self._note_offsets()
         return allowed
 
     def _reports_kept(self) -> bool:

@@ -30,6 +30,8 @@ class SinkOffsets:
         self._in_flight: dict[TopicPartition, int] = {}
         self._rewinds: dict[TopicPartition, int] = {}
         self._sent_s = 0.0
+        # What a task that keeps its offsets itself has flushed. None: it lets some be committed.
+        self._kept: dict[TopicPartition, int] | None = {}
 
     def gain(self, starts: Mapping[TopicPartition, int]) -> None:
         """Adds assigned partitions, and where each starts."""
@@ -119,10 +121,24 @@ class SinkOffsets:
                 wanted[partition] = offset
         return wanted
 
+    def flushed(
+        self, current: Mapping[TopicPartition, int], allowed: Mapping[TopicPartition, int]
+    ) -> None:
+        """Notes that the task flushed these offsets, and which it allows to commit. If it never
+        allows any, it keeps them itself."""
+        if allowed:
+            self._kept = None
+        elif self._kept is not None:
+            self._kept.update(current)
+
     @property
     def uncommitted(self) -> int:
-        """Returns how many offsets were delivered after the bases."""
-        return sum(self._delivered.values()) - sum(self._base.values())
+        """Returns how many offsets were delivered after the bases, or after what the task keeps."""
+        kept = self._kept or {}
+        return sum(
+            max(0, delivered - max(self._base[partition], kept.get(partition, 0)))
+            for partition, delivered in self._delivered.items()
+        )
 
     # the commit in flight
 

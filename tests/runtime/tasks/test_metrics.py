@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.api import SinkBatch, SinkTask, SourceRecord, SourceTask
+from connect_runtime.api import SinkBatch, SinkTask, SourceRecord, SourceTask, TopicPartition
 from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks import run, sink_consumer, transactions
@@ -143,3 +143,40 @@ def test_a_sink_counts_records_commits_errors_and_its_lag(
     assert lag[:2] == [name, 0]
     wait_until(lambda: clients(metrics)[0]["lags"] == [[name, 0, 0]], what="the lag to be 0")
     assert clients(metrics)[0]["client_id"] == "connector-consumer-c-0"
+
+
+class SelfKept(SinkTask):
+    """Keeps its offsets in its target system, so it allows no commit."""
+
+    def start(self, props: Mapping[str, str]) -> None: ...
+
+    def put(self, records: SinkBatch) -> None: ...
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return {}
+
+    def stop(self) -> None: ...
+
+
+def test_records_of_a_sink_that_keeps_its_offsets_are_not_active(
+    cluster: Any,
+    topic: Callable[[int], str],
+    install: Callable[[type[Any]], str],
+    metrics: TaskMetrics,
+) -> None:
+    """The trap: all records that it ever took wait for a commit."""
+    name = topic(1)
+    cluster.worker["offset.flush.interval.ms"] = "100"
+    config = {
+        "name": "c",
+        "task.class": install(SelfKept),
+        "topics": name,
+        "consumer.override.group.id": f"connect-{cluster.name}",
+        "value.converter": "StringConverter",
+    }
+    produce(cluster.bootstrap_servers, name, [(None, b"x")] * 100)
+    cluster.assign(TASK, 1)
+    cluster.run(cluster.launch(TASK, config))
+    sent, active = f"{SINK}sink_record_send_total", f"{SINK}sink_record_active_count"
+    wait_until(lambda: value(metrics, sent) == 100, what="all to be put")
+    wait_until(lambda: value(metrics, active) == 0, what="the flush", timeout_s=10)

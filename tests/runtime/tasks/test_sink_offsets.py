@@ -48,6 +48,26 @@ def test_what_pre_commit_may_return(
     assert offsets.committable(offsets.current([A, B]), allowed) == committed
 
 
+def test_a_task_that_keeps_its_offsets_itself_has_none_uncommitted(offsets: SinkOffsets) -> None:
+    assert offsets.uncommitted == 5
+    offsets.flushed({A: 10, B: 0}, {})
+    assert offsets.uncommitted == 0
+    offsets.deliver({A: 12, B: 3})
+    assert offsets.uncommitted == 5
+
+
+def test_a_task_that_lets_offsets_be_committed_has_the_others_uncommitted(
+    offsets: SinkOffsets,
+) -> None:
+    """Such as one that flushes whole files: with none complete, it allows no offset."""
+    offsets.flushed({A: 10, B: 0}, {A: 7})
+    offsets.sent({A: 7}, 0.0)
+    offsets.answered({A: 7}, {A})
+    assert offsets.uncommitted == 3
+    offsets.flushed({A: 10, B: 0}, {})
+    assert offsets.uncommitted == 3
+
+
 def test_an_answer_moves_the_base_of_what_was_accepted(offsets: SinkOffsets) -> None:
     offsets.deliver({B: 2})
     offsets.sent({A: 10, B: 2}, 0)
