@@ -18,7 +18,7 @@ from connect_runtime.herder.view import PLAIN, View
 _OF_ALL: Final = ("kinds", "versions")
 # a slot more is looked at by itself
 _PLAIN_OF_ALL: Final = tuple(name for name in PLAIN if name != "occupied")
-_BY_CONNECTOR: Final = ("instances", "fencings", "failures", "published")
+_BY_CONNECTOR: Final = ("instances", "fencings", "failures", "published", "waits")
 _BY_TASK: Final = ("runs", "dead")
 
 

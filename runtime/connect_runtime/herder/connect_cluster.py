@@ -16,6 +16,7 @@ from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.kinds import Kinds
 from connect_runtime.herder.offset_changes import ConnectorOffsets
 from connect_runtime.herder.restart import restart_effects, task_restart_effects
+from connect_runtime.herder.resting import utc
 from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Runtime, TaskInfo
 from connect_runtime.herder.view import View
@@ -101,6 +102,7 @@ class ConnectCluster:
     def runtime(self) -> Runtime:
         view = self._herder.view
         leading = self._herder.leading
+        unconfirmed = reads.unconfirmed(view, self._herder.now()) if leading else ()
         return Runtime(
             leader=self._herder.url if leading else self._leader(),
             leading=leading,
@@ -110,6 +112,8 @@ class ConnectCluster:
             waiting=reads.waiting(view, self._herder.now()) if leading else (),
             problem=self._problem() or self._offsets_problem(),
             paused_release=view.paused_release,
+            unconfirmed=unconfirmed,
+            unconfirmed_since=utc(view, view.led_at) if unconfirmed else None,
         )
 
     def changes(self) -> int:

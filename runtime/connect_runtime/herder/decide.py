@@ -12,7 +12,7 @@ import math
 import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from connect_runtime.herder.decide_tasks import end, tasks_of, tasks_of_failed, wait_for_slot
+from connect_runtime.herder.decide_tasks import end, tasks_of, tasks_of_failed
 from connect_runtime.herder.effects import (
     AskTasks,
     ConnectorStatusIs,
@@ -29,7 +29,9 @@ from connect_runtime.herder.effects import (
     StopInstance,
     TaskStatusIs,
     Unassign,
+    Wait,
 )
+from connect_runtime.herder.resting import NOTED_S, wait_for_slot
 from connect_runtime.herder.runs import Failure, Instance, InstancePhase, RunPhase
 from connect_runtime.herder.succession import kind_of, may_write
 from connect_runtime.herder.view import View, class_of
@@ -54,7 +56,7 @@ def decide(view: View, now: float, names: Collection[str] | None = None) -> tupl
             if isinstance(effect, Launch):
                 free = view.free if free is None else free
                 if free <= 0:
-                    effects.extend(wait_for_slot(view, effect))
+                    effects.extend(wait_for_slot(view, effect, now))
                     continue
                 free -= 1
             effects.append(effect)
@@ -71,7 +73,14 @@ def next_look(view: View, now: float) -> float:
         for at in (each.deadline, each.reload_at, each.ask_at)
     )
     failures = (failure.retry_at for failure in view.failures.values())
-    return min((at for at in (*runs, *instances, *failures) if at > now), default=math.inf)
+    notes = (at + NOTED_S for at in (*view.waits.values(), *_unknown_since(view)))
+    return min((at for at in (*runs, *instances, *failures, *notes) if at > now), default=math.inf)
+
+
+def _unknown_since(view: View) -> Iterator[float]:
+    """Yields when this leader began not to know whether some attempts run."""
+    yield view.led_at
+    yield from (run.ended_at for run in view.runs.values() if not run.active)
 
 
 _TIMED = (RunPhase.STOPPING, RunPhase.KILLED, RunPhase.ENDED)
@@ -100,6 +109,7 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
             yield TaskStatusIs(task, view.status.tasks.get(task), again=True)
     if failure is not None and lasting:
         yield from _failed(view, name, state, failure, ids, now)
+        yield from _without_waits(view, name)
         return
     if name in view.failures:
         yield ForgetFailure(name)
@@ -108,6 +118,7 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
         yield from _end_instance(view, name, now)
         yield from _version(view, state)
         yield from _ended_status(view, name, state, ids)
+        yield from _without_waits(view, name)
         return
     if view.slots is None:
         yield from _at_rest(view, state, ids)
@@ -120,6 +131,11 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
     if not any(isinstance(effect, Fail) for effect in tasks):
         yield from _live_status(view, state)
     yield from tasks
+
+
+def _without_waits(view: View, name: str) -> Iterator[Effect]:
+    if name in view.waits:
+        yield Wait(name, over=True)
 
 
 def _failed(

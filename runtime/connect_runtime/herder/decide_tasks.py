@@ -6,7 +6,6 @@ fenced (KIP-618). Then the newest generation is launched, as far as slots allow.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -23,7 +22,9 @@ from connect_runtime.herder.effects import (
     StopRun,
     TaskStatusIs,
     Unassign,
+    Wait,
 )
+from connect_runtime.herder.resting import NOTED_S, rest, unproven
 from connect_runtime.herder.runs import InstancePhase, Run, RunPhase
 from connect_runtime.herder.succession import kind_of, may_write, still_writing
 from connect_runtime.herder.view import View, class_of
@@ -33,7 +34,9 @@ from connect_specs.states import TargetState
 
 # How soon to check again whether an earlier attempt has ended
 _RECHECK_S: Final = 5.0
-_NUMBER: Final = re.compile(r"\d+")
+_CONNECTOR_FAILED: Final = (
+    "The task is not launched, because the connector has failed. The connector's trace says why."
+)
 
 
 def tasks_of(
@@ -48,7 +51,7 @@ def tasks_of(
         yield from _released(view, state, count, now)
         return
     blocked = False
-    wanted: list[Effect] = []
+    wanted: list[Launch] = []
     for number in range(count):
         task = TaskId(state.name, number)
         run = view.runs.get(task)
@@ -59,7 +62,18 @@ def tasks_of(
             wanted.append(Launch(task, state.generation, state.target))
         else:
             yield from _run(view, run, state, now, wanted)
-    if not wanted or blocked or not _startable(view, state):
+    steps = [] if blocked or not wanted else list(_starting(view, state, ids, wanted))
+    yield from steps
+    # what has failed says so in another way
+    over = not wanted or any(isinstance(each, Launch | Fail) for each in steps)
+    yield from _waiting(view, state, () if over else wanted, blocked, now)
+
+
+def _starting(
+    view: View, state: ConnectorState, ids: Iterable[TaskId], wanted: Iterable[Effect]
+) -> Iterator[Effect]:
+    """Takes the next step towards the launches, which come last."""
+    if not _startable(view, state):
         return
     if state.pending_fencing or not view.exactly_once:
         kind = kind_of(view, state)
@@ -76,6 +90,35 @@ def tasks_of(
                 yield from _fencing(view, state, ids, wanted)
             return
     yield from wanted
+
+
+def _waiting(
+    view: View, state: ConnectorState, wanted: Iterable[Launch], blocked: bool, now: float
+) -> Iterator[Effect]:
+    """Says why launches wait, once they have for some seconds: mostly they do not wait that
+    long."""
+    since, said = view.waits.get(state.name), view.status.connectors.get(state.name)
+    if said is not None and said.state is State.FAILED:
+        return  # a retry has not succeeded yet, and the tasks' statuses say that
+    if not wanted:
+        if since is not None:
+            yield Wait(state.name, over=True)
+    elif since is None:
+        yield Wait(state.name)
+    elif now >= since + NOTED_S:
+        why = _why_launches_wait(view, state, blocked)
+        for launch in wanted:
+            yield from rest(view, launch.task, why, now)
+
+
+def _why_launches_wait(view: View, state: ConnectorState, blocked: bool) -> str:
+    if blocked:
+        return "The task waits until earlier attempts at tasks of its connector have ended."
+    if not _startable(view, state):
+        return "The task waits for its connector, which has not started with its newest config yet."
+    if kind_of(view, state) is None:
+        return "The task waits until the class of its connector has been loaded."
+    return "The task waits until earlier producers of its connector's tasks are fenced."
 
 
 def _after_the_last(
@@ -104,16 +147,21 @@ def tasks_of_failed(
     view: View, state: ConnectorState, ids: Iterable[TaskId], now: float
 ) -> Iterator[Effect]:
     """For a connector that can start nothing now: ends STOPPING attempts, and writes the statuses
-    of ended ones."""
-    for task in ids:
+    of tasks that do not run."""
+    count = 0 if state.inconsistent else len(state.task_configs)
+    for task in sorted({*ids, *(TaskId(state.name, number) for number in range(count))}):
         run, said = view.runs.get(task), view.status.tasks.get(task)
         if run is not None and run.phase in (RunPhase.STOPPING, RunPhase.KILLED):
             yield from end(run, now)
-        elif (run is not None and run.active) or may_write(view, state, task) is not None:
+        elif run is not None and run.active:
             continue
+        elif may_write(view, state, task) is not None:
+            yield from unproven(view, task, now)
         elif run is not None:
             failed = run.outcome is not None and run.outcome.ended is Ended.FAILED
             yield from _task_status(view, run, State.FAILED if failed else State.UNASSIGNED)
+        elif task.task < count and not (state.target is TargetState.PAUSED and view.paused_release):
+            yield from rest(view, task, _CONNECTOR_FAILED, now)
         elif said is not None and said.state is State.RESTARTING:
             yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term))
 
@@ -130,40 +178,6 @@ def end(run: Run, now: float) -> Iterator[Effect]:
             yield ForgetRun(run.id)
         case _:
             pass
-
-
-def wait_for_slot(view: View, launch: Launch) -> Iterator[Effect]:
-    """Yields a status that says why the task waits, instead of its launch. An earlier leader's
-    attempt ends, unless slots will be available soon.
-    """
-    task = launch.task
-    run = view.runs.get(task)
-    taken = run is None and task in view.assignments.tasks
-    if taken and (view.slots or launch.state is TargetState.PAUSED):
-        yield Unassign(task)
-    why = view.obstacle or "Spark is not running yet."
-    if view.slots:
-        paused = "" if view.paused_release else ", also while it is paused"
-        how = "stop or pause" if view.paused_release else "stop"
-        why = (
-            f"The task waits for a slot: all {view.slots} are taken. Each task takes one{paused}. "
-            "Give the runtime more (`connect up --slots`; on a Spark cluster, more cores), or "
-            f"{how} connectors."
-        )
-    current = view.status.tasks.get(task)
-    if taken and not view.slots and current is not None and current.state is State.RUNNING:
-        return
-    if (
-        current is None
-        or current.state is not State.UNASSIGNED
-        or not _same_but_numbers(current.trace, why)
-    ):
-        yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term, why))
-
-
-def _same_but_numbers(trace: str | None, why: str) -> bool:
-    """Whether the texts differ in numbers only, such as durations; then neither is rewritten."""
-    return trace is not None and _NUMBER.sub("", trace) == _NUMBER.sub("", why)
 
 
 def _superfluous(view: View, state: ConnectorState, task: TaskId, now: float) -> Iterator[Effect]:
@@ -215,7 +229,7 @@ def _released_task(view: View, state: ConnectorState, task: TaskId, now: float) 
 
 
 def _run(
-    view: View, run: Run, state: ConnectorState, now: float, wanted: list[Effect]
+    view: View, run: Run, state: ConnectorState, now: float, wanted: list[Launch]
 ) -> Iterator[Effect]:
     """Handles an attempt that is of the newest generation or has ended."""
     match run.phase:

@@ -102,6 +102,15 @@ class ForgetFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """Remembers since when tasks of the connector have had to wait to be launched; `over`: forgets
+    it."""
+
+    name: str
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """Assigns the next attempt of a task and starts it."""
 
@@ -177,6 +186,7 @@ Effect: TypeAlias = (
     | RecordFencing
     | Fail
     | ForgetFailure
+    | Wait
     | Launch
     | Reassign
     | StopRun

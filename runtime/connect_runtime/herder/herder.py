@@ -117,6 +117,7 @@ class Herder:
         self._settled: View | None = None
         self._next_look = 0.0
         self._term = 0
+        self._led_at = self._led_time = 0.0
         self.view = View(worker_id=worker.settings.worker_id)
         # Counts the views that differed from the one before
         self.changes = 0
@@ -285,6 +286,7 @@ class Herder:
         self._log.claim(leader_transactional_id(self._group_id))
         self._term = 1 + status_topic.newest_generation(self._log.status)
         self._leading = True
+        self._led_at, self._led_time = self._clock(), time.time()
         self._worker.lead(self._term)
         self._refresh()
         _log.info("%s leads, term %d", self.url, self._term)
@@ -311,6 +313,7 @@ class Herder:
             failures=self._worker.failures.all,
             published=self._worker.published,
             dead=self._worker.dead,
+            waits=self._worker.waits,
             exactly_once=self._worker.settings.exactly_once,
             paused_release=self._worker.settings.paused_release,
             slots=self._worker.slots,
@@ -318,6 +321,8 @@ class Herder:
             obstacle=self._worker.obstacle,
             worker_id=self._worker.settings.worker_id,
             term=self._term,
+            led_at=self._led_at,
+            led_time=self._led_time,
         )
         self.changes += not same(self.view, before)
 

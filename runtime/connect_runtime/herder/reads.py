@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.requests import known
+from connect_runtime.herder.resting import NOTED_S, not_confirmed
 from connect_runtime.herder.values import (
     ConnectorInfo,
     ConnectorStatus,
@@ -70,6 +71,14 @@ def waiting(view: View, now: float) -> tuple[TaskId, ...]:
         and view.failure_of(task.connector) is None
         and (task not in view.runs or view.runs[task].may_be_followed(now))
     )
+
+
+def unconfirmed(view: View, now: float) -> tuple[TaskId, ...]:
+    """Returns the tasks of which the leader does not know whether they run, a while after it began
+    to lead."""
+    if now < view.led_at + NOTED_S:
+        return ()
+    return tuple(task for task in sorted(view.status.tasks) if not_confirmed(view, task))
 
 
 def restarting(

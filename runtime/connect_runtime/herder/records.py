@@ -27,6 +27,7 @@ from connect_runtime.herder.effects import (
     StopRun,
     TaskStatusIs,
     Unassign,
+    Wait,
 )
 from connect_runtime.herder.succession import may_write
 from connect_runtime.herder.view import View
@@ -170,7 +171,7 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
             return ()
         case AskTasks() | Identify():
             return ()
-        case Fence() | Fail() | ForgetFailure() | KillRun() | ForgetRun():
+        case Fence() | Fail() | ForgetFailure() | Wait() | KillRun() | ForgetRun():
             return ()
         case _:
             assert_never(effect)

@@ -66,7 +66,7 @@ class RunPhase(Enum):
 class Run:
     """One attempt at a task. `failures` counts attempts in a row that were lost or fenced;
     `deadline` is when a STOPPING one is killed, a KILLED one once more, or an ENDED one may be
-    launched again (seconds of the herder's clock)."""
+    launched again, `ended_at` when it ended (seconds of the herder's clock)."""
 
     id: TaskId
     attempt: int
@@ -74,6 +74,7 @@ class Run:
     state: TargetState
     phase: RunPhase = RunPhase.LAUNCHED
     launched_at: float = 0.0
+    ended_at: float = 0.0
     deadline: float = 0.0
     failures: int = 0
     outcome: Outcome | None = None

@@ -58,7 +58,8 @@ class Runtime:
     `slots` is 0 if tasks cannot run yet or at all. `waiting` holds tasks that have no slot.
     `problem` says why no task can run here now, or why a standalone worker cannot write offsets;
     None if tasks can run, or if Spark is still starting. `paused_release`: paused tasks hold no
-    slots.
+    slots. `unconfirmed` holds tasks that an earlier leader launched and that may still run, as far
+    as this one knows; `unconfirmed_since` is when it began to lead, in UTC.
     """
 
     leader: str | None
@@ -69,3 +70,5 @@ class Runtime:
     waiting: tuple[TaskId, ...] = ()
     problem: str | None = None
     paused_release: bool = False
+    unconfirmed: tuple[TaskId, ...] = ()
+    unconfirmed_since: str | None = None

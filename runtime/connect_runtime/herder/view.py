@@ -23,6 +23,8 @@ class View:
     `kinds` by connector class; None while it is being found out. `versions` of those classes that
     were loaded. `published`, by connector, stands for what its published task configs resolve to.
     `dead`, by task: the newest attempt whose process is known to be dead, whatever its status says.
+    `waits`, by connector: since when its tasks have had to wait to be launched. `led_at`: since
+    when this runtime leads, in seconds of the herder's clock; `led_time` by the wall clock.
     `slots` None: this leader runs nothing (no launcher). `exactly_once`: sources write in
     transactions, and earlier attempts can be fenced. `paused_release`: tasks of paused connectors
     end, so that others can have their slots. `occupied` counts the slots that attempts
@@ -41,6 +43,7 @@ class View:
     failures: Mapping[str, Failure] = field(default_factory=dict)
     published: Mapping[str, str] = field(default_factory=dict)
     dead: Mapping[TaskId, int] = field(default_factory=dict)
+    waits: Mapping[str, float] = field(default_factory=dict)
     exactly_once: bool = True
     paused_release: bool = False
     slots: int | None = None
@@ -48,6 +51,8 @@ class View:
     obstacle: str | None = None
     worker_id: str = ""
     term: int = 0
+    led_at: float = 0.0
+    led_time: float = 0.0
 
     @property
     def free(self) -> int:
@@ -85,5 +90,7 @@ PLAIN: Final = (
     "obstacle",
     "worker_id",
     "term",
+    "led_at",
+    "led_time",
 )
 _REPLACED: Final = tuple(each.name for each in fields(View) if each.name not in PLAIN)

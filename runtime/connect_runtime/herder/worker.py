@@ -38,6 +38,7 @@ from connect_runtime.herder.effects import (
     StopRun,
     TaskStatusIs,
     Unassign,
+    Wait,
 )
 from connect_runtime.herder.events import (
     Event,
@@ -119,8 +120,10 @@ class Worker:
         self.failures = Failures(lambda config: Redactor((*own, *secrets_in(config))))
         # By connector: the fingerprint of what its tasks' configs resolve to.
         self.published: dict[str, str] = {}
-        # Attempts that died and that nobody could fence. Later attempts have higher numbers.
+        # Attempts that are known to be dead. Later attempts have higher numbers.
         self.dead: dict[TaskId, int] = {}
+        # By connector: since when its tasks have had to wait to be launched.
+        self.waits: dict[str, float] = {}
         # Attempts of earlier terms that have not ended, and when they are killed.
         self._former: dict[tuple[TaskId, int], float] = {}
 
@@ -205,7 +208,7 @@ class Worker:
     def task_ended(self, outcome: Outcome, now: float) -> None:
         """Applies the outcome, unless its attempt was replaced meanwhile."""
         self._former.pop((outcome.id, outcome.attempt), None)
-        if outcome.dead and not self.settings.exactly_once:
+        if outcome.dead:
             newest = max(self.dead.get(outcome.id, -1), outcome.attempt)
             self.dead = {**self.dead, outcome.id: newest}
         run = self.runs.get(outcome.id)
@@ -225,6 +228,7 @@ class Worker:
                 phase=RunPhase.ENDED,
                 outcome=outcome,
                 failures=failures,
+                ended_at=now,
                 deadline=now + wait,
             )
         )
@@ -246,6 +250,7 @@ class Worker:
         self.instances = {}
         self.runs = {}
         self.fencings = {}
+        self.waits = {}
         self.failures.clear()
         self.published = {}
         if self._launcher is not None:
@@ -309,6 +314,9 @@ class Worker:
                 self.failures.add(name, trace, view, now, again_s)
             case ForgetFailure(name=name):
                 self.failures.forget(name, view)
+            case Wait(name=name, over=over):
+                kept = {key: since for key, since in self.waits.items() if key != name}
+                self.waits = kept if over else {**kept, name: now}
             case Launch(task=task):
                 self._launch(effect, view, now, attempts[task], offsets[str(task).encode()])
             case Reassign(task=task, state=target):

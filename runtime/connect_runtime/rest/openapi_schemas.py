@@ -58,6 +58,8 @@ SCHEMAS: Final[Mapping[str, Any]] = {
             "waiting": _list(_TASK_ID),
             "problem": _NULLABLE,
             "paused_tasks_release_slots": _TRUTH,
+            "not_confirmed": _list(_TASK_ID),
+            "not_confirmed_since": _NULLABLE,
         }
     ),
     "Names": _list(_TEXT),

@@ -134,6 +134,8 @@ def runtime_json(runtime: Runtime) -> Json:
         "waiting": [task_id_json(task) for task in runtime.waiting],
         "problem": runtime.problem,
         "paused_tasks_release_slots": runtime.paused_release,
+        "not_confirmed": [task_id_json(task) for task in runtime.unconfirmed],
+        "not_confirmed_since": runtime.unconfirmed_since,
     }
 
 
@@ -147,4 +149,6 @@ def runtime_from_json(value: Mapping[str, Any]) -> Runtime:
         waiting=tuple(map(task_id_from_json, value["waiting"])),
         problem=value.get("problem"),
         paused_release=value.get("paused_tasks_release_slots") is True,
+        unconfirmed=tuple(map(task_id_from_json, value.get("not_confirmed", ()))),
+        unconfirmed_since=value.get("not_confirmed_since"),
     )

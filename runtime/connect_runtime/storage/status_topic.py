@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -107,7 +108,7 @@ def reduce_all(snapshot: StatusSnapshot, records: Iterable[LogRecord]) -> Status
 
     A record of an older attempt than the known one is ignored: a late attempt wrote it. UNASSIGNED
     does not replace RUNNING of the same or a newer generation: it comes from the worker that had
-    the task before.
+    the task before, unless it is of the attempt that was RUNNING.
     """
     fold = _Fold(snapshot)
     for record in records:
@@ -171,7 +172,7 @@ class _Fold:
             return "its value is not a status"
         known = self.tasks.get(task)
         repeated = _json_object(value).get("again") is True
-        if known is not None and repeated and known.attempt == status.attempt and known != status:
+        if known is not None and repeated and _said_more(known, status):
             # overtaken: the newer status must be written last
             self.outdated.add(task)
             return None
@@ -182,6 +183,7 @@ class _Fold:
         late = (
             known is not None
             and not _is_of_older_attempt(known, status)
+            and (known.attempt is None or known.attempt != status.attempt)
             and status.state is State.UNASSIGNED
             and known.state is State.RUNNING
             and known.generation >= status.generation
@@ -207,6 +209,12 @@ class _Fold:
         else:
             self.topics.pop(connector, None)
         return None
+
+
+def _said_more(known: Status, repeated: Status) -> bool:
+    """Whether the attempt has said something else since the leader read what it repeats. To that,
+    the leader may have added a trace."""
+    return known.attempt == repeated.attempt and known != replace(repeated, trace=known.trace)
 
 
 def _is_of_older_attempt(status: Status, other: Status) -> bool:

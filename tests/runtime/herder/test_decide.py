@@ -28,6 +28,7 @@ from connect_runtime.herder.effects import (
     StopRun,
     TaskStatusIs,
     Unassign,
+    Wait,
 )
 from connect_runtime.herder.runs import (
     Failure,
@@ -135,6 +136,9 @@ def failed(state: ConnectorState | None, **changes: Any) -> dict[str, Failure]:
     return {"c": replace(Failure("boom", state), **changes)}
 
 
+CONNECTOR_FAILED = (
+    "The task is not launched, because the connector has failed. The connector's trace says why."
+)
 FULL = (
     "The task waits for a slot: all 8 are taken. Each task takes one, also while it is paused. "
     "Give the runtime more (`connect up --slots`; on a Spark cluster, more cores), or stop "
@@ -330,7 +334,10 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
     ),
     "a failure is said, and nothing new begins": (
         replace(view(connector(), started(), connector_status=UP), failures=failed(connector())),
-        (ConnectorStatusIs("c", Status(State.FAILED, "w", 5, "boom", "1")),),
+        (
+            TaskStatusIs(T0, Status(State.UNASSIGNED, "w", 5, CONNECTOR_FAILED)),
+            ConnectorStatusIs("c", Status(State.FAILED, "w", 5, "boom", "1")),
+        ),
     ),
     "a failure that cannot even be said": (
         replace(
@@ -714,13 +721,16 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         (Launch(T0, 3, RUNNING),),
     ),
     "slots are about to come: what an earlier leader runs goes on": (
-        view(
-            connector(),
-            started(),
-            connector_status=UP,
-            tasks={T0: status(State.RUNNING)},
-            assigned=(T0,),
-            slots=0,
+        replace(
+            view(
+                connector(),
+                started(),
+                connector_status=UP,
+                tasks={T0: status(State.RUNNING)},
+                assigned=(T0,),
+                slots=0,
+            ),
+            led_at=NOW - 9,
         ),
         (),
     ),
@@ -761,7 +771,9 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_next_effects(name: str) -> None:
     given, expected = CASES[name]
-    assert decide(given, NOW) == expected
+    # when waits are said is tested in test_resting_tasks.py
+    effects = tuple(each for each in decide(given, NOW) if not isinstance(each, Wait))
+    assert effects == expected
 
 
 def test_what_cannot_be_decided_for_one_connector_is_its_own_failure() -> None:
@@ -779,6 +791,10 @@ def test_time_alone_is_looked_at_again() -> None:
     assert next_look(view(connector(), started(), (run(),)), NOW) == math.inf
     waiting = view(connector(), started(), (ended(Ended.LOST, deadline=NOW + 3),))
     assert next_look(waiting, NOW) == NOW + 3
+    assert next_look(replace(waiting, led_at=NOW - 8), NOW) == NOW + 2
+    assert next_look(replace(waiting, waits={"c": NOW - 9}), NOW) == NOW + 1
+    lost = (ended(Ended.LOST, ended_at=NOW - 8, deadline=NOW + 3),)
+    assert next_look(view(connector(), started(), lost), NOW) == NOW + 2
     stopping = view(NEW, started(phase=InstancePhase.STOPPING, deadline=NOW + 2))
     assert next_look(stopping, NOW) == NOW + 2
     retried = replace(view(connector()), failures=failed(connector(), retry_at=NOW + 1))

@@ -444,6 +444,8 @@ def test_runtime_is_ours(client: Client) -> None:
         "waiting": [],
         "problem": None,
         "paused_tasks_release_slots": False,
+        "not_confirmed": [],
+        "not_confirmed_since": None,
     }
 
 

@@ -147,6 +147,22 @@ def test_what_the_leader_repeats_does_not_hide_what_the_attempt_said_meanwhile()
     assert fold(("status-task-c-0", again)).tasks[TaskId("c", 0)] == running
 
 
+def test_a_trace_that_the_leader_adds_hides_no_other_state() -> None:
+    noted = Status(State.RUNNING, W1, 1, "Not confirmed", attempt=7)
+    again = status_topic.task_record("t", TaskId("c", 0), noted, again=True).value
+    added = fold(of_attempt(State.RUNNING, 7), ("status-task-c-0", again))
+    assert (added.tasks[TaskId("c", 0)], added.outdated) == (noted, frozenset())
+    overtaken = fold(of_attempt(State.UNASSIGNED, 7), ("status-task-c-0", again))
+    assert overtaken.tasks[TaskId("c", 0)].state is State.UNASSIGNED
+    assert overtaken.outdated == {TaskId("c", 0)}
+
+
+@pytest.mark.parametrize("generation", [0, 1, 2])
+def test_an_attempt_that_was_running_may_say_that_it_has_ended(generation: int) -> None:
+    found = fold(of_attempt(State.RUNNING, 7, 1), of_attempt(State.UNASSIGNED, 7, generation))
+    assert found.tasks[TaskId("c", 0)].state is State.UNASSIGNED
+
+
 def test_the_next_attempt_may_say_unassigned() -> None:
     found = fold(of_attempt(State.RUNNING, 6, 2), of_attempt(State.UNASSIGNED, 7, 1))
     assert found.tasks[TaskId("c", 0)].state is State.UNASSIGNED
