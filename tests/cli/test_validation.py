@@ -158,3 +158,17 @@ def test_a_class_that_fails_when_it_is_asked_is_an_error_of_its_connector(
     other = project("plan", "--target", "other")
     assert other.returncode == 0, other.stdout + other.stderr
     assert "1 to create" in other.stdout
+
+
+def test_validate_takes_any_value_for_the_variables_of_connect_yaml(
+    connect: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a pull request from a fork, which gets no secrets: docs/ci.md."""
+    target = "target: {rest: '${env:CONNECT_URL}', user: u, password: '${env:CONNECT_PASSWORD}'}"
+    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: g, {target}}}\n")
+    config = "config: {connector.class: FileStreamSource, topic: t, file: /f}"
+    connect.write("connectors/a.yaml", f"name: a\n{config}\n")
+    assert "error[project.missing-variable]" in connect("validate").stderr
+    monkeypatch.setenv("CONNECT_URL", "http://none")
+    monkeypatch.setenv("CONNECT_PASSWORD", "none")
+    assert connect("validate").returncode == 0
