@@ -12,6 +12,7 @@ from types import CodeType, TracebackType
 from typing import Final
 
 from connect_runtime.api import ConnectorError
+from connect_specs.diagnostics import ConnectError
 from connect_specs.redaction import Redactor
 
 _CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
@@ -25,7 +26,7 @@ def trace_text(error: BaseException, redactor: Redactor) -> str:
 
 
 def _formatted(error: BaseException) -> str:
-    """Returns what `traceback.format_exception` does."""
+    """Returns what `traceback.format_exception` does, with the reasons of Connect's errors."""
     found: list[str] = []
     seen: set[int] = set()
     each: BaseException | None = error
@@ -49,12 +50,15 @@ def _formatted(error: BaseException) -> str:
 
 def _last_lines(error: BaseException) -> Iterable[str]:
     """Returns what `traceback.format_exception_only` does, which is ready for errors of syntax and
-    the like, and takes its time."""
+    the like, and takes its time; and why, if the error knows that."""
     cls, text = type(error), ""
-    simple = isinstance(error, ConnectorError | ValueError) and not hasattr(error, "__notes__")
+    kinds = ConnectorError | ConnectError | ValueError
+    simple = isinstance(error, kinds) and not hasattr(error, "__notes__")
     if simple:
         try:
             text = str(error)
+            if isinstance(error, ConnectError) and error.why:
+                text += f" ({error.why})"
         except Exception:
             simple = False
     if not simple:

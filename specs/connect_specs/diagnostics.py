@@ -115,6 +115,11 @@ class ConnectError(Exception):
             d.what if d.where is None else f"{d.where}: {d.what}" for d in self.diagnostics
         )
 
+    @property
+    def why(self) -> str:
+        """Returns the reasons, which the text does not hold; empty if there are none."""
+        return "; ".join(d.why for d in self.diagnostics if d.why)
+
 
 class Failed(ConnectError):
     """The work was tried and did not succeed."""

@@ -10,6 +10,7 @@ import pytest
 
 from connect_runtime.api import ConfigError, DataError
 from connect_runtime.traces import trace_text
+from connect_specs.diagnostics import Diagnostic, Unreachable
 from connect_specs.redaction import Redactor
 
 
@@ -100,3 +101,15 @@ def test_a_trace_is_that_of_python(fail: Callable[[int], None]) -> None:
         error = found.value
         expected = "".join(traceback.format_exception(error)).rstrip()
         assert trace_text(error, Redactor()) == expected
+
+
+def test_a_trace_says_why() -> None:
+    """The text of an error is what happened; a right that is missing is its reason."""
+
+    def refused() -> None:
+        raise Unreachable(Diagnostic("x", "The topic cannot be read", "t", "Broker: not allowed"))
+
+    with pytest.raises(Unreachable) as found:
+        refused()
+    last = trace_text(found.value, Redactor()).splitlines()[-1]
+    assert last.endswith("Unreachable: t: The topic cannot be read (Broker: not allowed)")

@@ -30,7 +30,7 @@ from connect_runtime.kafka.ports import free_port
 from support.certificates import Authority
 
 PASSWORD = "of-a-test"
-USERS = ("planner", "applier", "leader", "reader", "nobody")
+USERS = ("planner", "applier", "leader", "reader", "producer", "consumer", "admin", "nobody")
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 _GUARD = """\

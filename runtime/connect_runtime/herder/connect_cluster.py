@@ -299,16 +299,14 @@ class ConnectCluster:
         except registry.NoSuchClass as error:
             raise RequestError(500, str(error), Refusal.NO_SUCH_CLASS) from error
         except WriteRefused as error:
-            why = "; ".join(filter(None, (each.why for each in error.diagnostics)))
             raise RequestError(
                 400,
                 "Kafka refuses the records of this request, and nothing was written: "
-                f"{why}. Use a smaller config, or raise max.message.bytes of the topic and "
+                f"{error.why}. Use a smaller config, or raise max.message.bytes of the topic and "
                 "max.request.size of the worker's producer",
             ) from error
         except OffsetsNotWritten as error:
-            why = error.diagnostics[0].why
-            raise RequestError(500, f"{error}: {why}", Refusal.NOT_WRITTEN) from error
+            raise RequestError(500, f"{error}: {error.why}", Refusal.NOT_WRITTEN) from error
         except (Fenced, WriteFailed) as error:
             raise RequestError(
                 500,

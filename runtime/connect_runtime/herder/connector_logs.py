@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.log import LogBlocked, LogReader, Logs
@@ -40,27 +41,37 @@ class OffsetsReader:
     def read(self) -> OffsetSnapshot:
         """Returns all committed source offsets as of now. Raises ConnectError."""
         with self._lock:
-            if self._reader is None:
-                self._reader = self._logs.reader(self._topic)
-                self._snapshot = OffsetSnapshot()
-            try:
-                records = self._reader.read_to_end(READ_TIMEOUT_S)
-            except LogBlocked:
-                raise
-            except ConnectError:
-                # a recreated topic begins at other offsets
-                self._reader.close()
-                self._reader = None
-                raise
-            self._snapshot = offsets_topic.reduce_all(self._snapshot, records)
-            return self._snapshot
+            idle = self._reader is not None
+            while True:
+                try:
+                    return self._read()
+                except LogBlocked:
+                    raise
+                except ConnectError as error:
+                    # a recreated topic begins at other offsets
+                    self._close()
+                    # what Kafka refused to an idle reader, it may allow now
+                    if not idle or error.diagnostics[0].code == UNREACHABLE:
+                        raise
+                    idle = False
 
     def close(self) -> None:
         """Closes the reader; the next read opens another."""
         with self._lock:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+            self._close()
+
+    def _read(self) -> OffsetSnapshot:
+        if self._reader is None:
+            self._reader = self._logs.reader(self._topic)
+            self._snapshot = OffsetSnapshot()
+        records = self._reader.read_to_end(READ_TIMEOUT_S)
+        self._snapshot = offsets_topic.reduce_all(self._snapshot, records)
+        return self._snapshot
+
+    def _close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
 
 @dataclass(slots=True, eq=False)
@@ -105,12 +116,19 @@ class ConnectorLogs:
         self._lock = threading.Lock()
         self._opened: dict[_Key, OpenedLogs] = {}
 
+    def of(self, clients: ConnectorClients) -> AbstractContextManager[OpenedLogs]:
+        """Yields the logs that a connector's offsets are in, open while the context lasts. Raises
+        ConnectError, and ConfigError for an override that the worker forbids."""
+        return self._open(clients, own=clients.own_offsets_login)
+
+    def of_producers(self, clients: ConnectorClients) -> AbstractContextManager[OpenedLogs]:
+        """Yields logs that are written to as the source's tasks do. Raises as `of` does."""
+        return self._open(clients, own=clients.own_producer)
+
     @contextmanager
-    def of(self, clients: ConnectorClients) -> Iterator[OpenedLogs]:
-        """Yields the connector's logs, open while the context lasts. Raises ConnectError, and
-        ConfigError for an override that the worker forbids."""
+    def _open(self, clients: ConnectorClients, *, own: bool) -> Iterator[OpenedLogs]:
         clients.check()
-        if not clients.own_login:
+        if not own:
             yield self.worker
             return
         found = self._taken(clients)

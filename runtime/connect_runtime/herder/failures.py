@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from connect_runtime.herder.runs import Failure
 from connect_runtime.herder.view import View
 from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.storage.status_topic import storable_trace
+from connect_runtime.traces import trace_text
 from connect_specs.diagnostics import ConnectError
 from connect_specs.redaction import Redactor
 
@@ -48,9 +48,10 @@ class Failures:
     ) -> None:
         """Records why the connector cannot be brought to its wanted state, and that it is retried
         in `again_s` seconds."""
-        trace = error if isinstance(error, str) else "".join(traceback.format_exception(error))
         state = view.config.connectors.get(name)
-        trace = storable_trace(self._redactor(state.config if state else {}).redact(trace))
+        redactor = self._redactor(state.config if state else {})
+        text = redactor.redact(error) if isinstance(error, str) else trace_text(error, redactor)
+        trace = storable_trace(text)
         if self._logged.get(name) != trace:
             self._logged[name] = trace
             _log.error("Connector %s fails: %s", name, trace, extra={"connector": name})

@@ -211,8 +211,8 @@ class Herder:
             return
         except ConnectError as error:
             self._obstacle = error
-            why = "; ".join(filter(None, (each.why for each in error.diagnostics)))
-            _log.warning("%s%s; it will be retried", error, f" ({why})" if why else "")
+            why = f" ({error.why})" if error.why else ""
+            _log.warning("%s%s; it will be retried", error, why)
         except Exception:
             _log.exception("The herder failed; it continues")
         self._not_before = self._clock() + _WRITE_RETRY_S

@@ -72,14 +72,12 @@ class SourceOffsets:
             ensure_own_offsets_topic(theirs.logs, clients)
 
     def fence(self, clients: ConnectorClients, tasks: int) -> None:
-        """Fences the producers of tasks 0..`tasks`-1, on the cluster that they write to."""
+        """Fences the producers of tasks 0..`tasks`-1 with their own login, which alone is known to
+        have the right to their transactional ids."""
         ids = [clients.transactional_id(task) for task in range(tasks)]
         if not ids:
             return
-        if not clients.elsewhere:
-            self.logs.worker.logs.fence(ids)
-            return
-        with self.logs.of(clients) as theirs:
+        with self.logs.of_producers(clients) as theirs:
             theirs.logs.fence(ids)
 
     def close(self) -> None:

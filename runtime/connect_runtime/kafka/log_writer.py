@@ -14,7 +14,15 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import meet_broker, producer
-from connect_runtime.kafka.errors import FENCED, RECORD_REFUSED, as_failure, error_of, reason
+from connect_runtime.kafka.errors import (
+    AUTHENTICATION,
+    FENCED,
+    RECORD_REFUSED,
+    SILENT,
+    as_failure,
+    error_of,
+    reason,
+)
 from connect_runtime.storage.log import (
     Fenced,
     LogRecord,
@@ -48,17 +56,22 @@ class KafkaLogWriter:
         self._id = transactional_id
         self._usable = True
         self._fenced = False
+        seen: list[KafkaError] = []
         self._producer: Producer = producer(
-            properties, {**_SETTINGS, "transactional.id": transactional_id}
+            properties,
+            {**_SETTINGS, "transactional.id": transactional_id, "error_cb": seen.append},
         )
         try:
             meet_broker(self._producer, _METADATA_S)
             self._producer.init_transactions(_INIT_S)
-        except KafkaException as error:
+        except KafkaException as exception:
             self._usable = False
-            raise as_failure(
-                error_of(error), "Earlier writers cannot be fenced", transactional_id
-            ) from None
+            error = error_of(exception)
+            if error.code() in SILENT:
+                # a refused login makes calls time out without a reason
+                self._producer.poll(0)
+                error = next((each for each in seen if each.code() in AUTHENTICATION), error)
+            raise as_failure(error, "Earlier writers cannot be fenced", transactional_id) from None
 
     @property
     def usable(self) -> bool:

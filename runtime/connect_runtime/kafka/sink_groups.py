@@ -56,7 +56,6 @@ def _moved(move: Callable[[], None]) -> None:
                 raise
         except ConnectError as error:
             # Connect's answer to the caller does not say why
-            why = "; ".join(each.why for each in error.diagnostics if each.why)
-            _log.warning("%s (%s)", error, why)
+            _log.warning("%s (%s)", error, error.why)
             raise
         time.sleep(_RETRY_S)

@@ -28,9 +28,10 @@ from connect_specs.names import sink_group, task_transactional_id
 
 OFFSETS_TOPIC_KEY: Final = "offsets.storage.topic"
 
+_LOGIN: Final = ("sasl.", "security.", "ssl.")
 # The cluster that a client reaches, and its login
-_LOGIN: Final = ("bootstrap.servers", "sasl.", "security.", "ssl.")
-_CONNECTION: Final = (*_LOGIN, "client.dns.lookup", "request.timeout.ms")
+_REACH: Final = ("bootstrap.servers", *_LOGIN)
+_CONNECTION: Final = (*_REACH, "client.dns.lookup", "request.timeout.ms")
 # Properties for group members only, or that every reader of offsets sets itself
 _OF_MEMBERS: Final = (
     "auto.",
@@ -165,12 +166,26 @@ class ConnectorClients:
         )
 
     @property
+    def own_offsets_login(self) -> bool:
+        """Whether a source's offsets are reached by the connector's clients: it overrides how they
+        reach Kafka, or has a topic of its own, and the worker gives connectors other logins."""
+        own_topic = self.place.underneath is not None
+        others = (self.producer(), self.consumer(), self.admin())
+        return self.own_login or (own_topic and any(map(self._not_the_workers, others)))
+
+    @property
+    def own_producer(self) -> bool:
+        """Whether a source's tasks write to another cluster than the worker, or with another
+        login."""
+        return not self.in_file and (self.elsewhere or self._not_the_workers(self.producer()))
+
+    @property
     def leader_writes_offsets(self) -> bool:
         """Whether the leader's transaction can write this source's offsets: to the worker's topic,
         or to one that the worker's login also reaches."""
         if self.in_file:
             return True
-        ours = self.place.underneath is None or not self._overridden(PRODUCER)
+        ours = self.place.underneath is None or not self.own_producer
         return ours and not self.elsewhere
 
     @property
@@ -216,9 +231,13 @@ class ConnectorClients:
         data = self.producer() if self.kind == "source" else self.consumer()
         return {k: v for k, v in base.items() if not k.startswith(_CONNECTION)} | _connection(data)
 
+    def _not_the_workers(self, client: Mapping[str, str]) -> bool:
+        """Whether a client's login is not the worker's own."""
+        return _login(client) != _login(self.worker)
+
     def _overridden(self, overrides: str) -> bool:
         return any(
-            key.removeprefix(overrides).startswith(_LOGIN)
+            key.removeprefix(overrides).startswith(_REACH)
             for key in self.config
             if key.startswith(overrides)
         )
@@ -231,6 +250,10 @@ def is_client_key(key: str) -> bool:
 
 def _servers(addresses: str) -> frozenset[str]:
     return frozenset(each.strip() for each in addresses.split(",") if each.strip())
+
+
+def _login(properties: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in properties.items() if key.startswith(_LOGIN)}
 
 
 def _connection(properties: Mapping[str, str]) -> dict[str, str]:

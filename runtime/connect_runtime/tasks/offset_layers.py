@@ -27,7 +27,7 @@ def read_layers(
     Raises ConnectError; LogBlocked if an open transaction hides the end.
     """
     place, name = clients.place, clients.name
-    if place.underneath is None and not clients.own_login:
+    if place.underneath is None and not clients.own_offsets_login:
         return LayeredOffsets(name, place.topic, read_worker_topic())
     logs = connector_logs(clients)
     try:

@@ -184,7 +184,8 @@ def test_a_standalone_workers_offsets_are_in_its_file(key: str) -> None:
     [
         ({}, False, True),
         ({"producer_override_linger_ms": "1"}, False, True),
-        ({"offsets_storage_topic": "own"}, False, True),
+        # the worker gives its connectors other logins
+        ({"offsets_storage_topic": "own"}, False, False),
         ({"producer_override_sasl_jaas_config": "x"}, True, True),
         (
             {"producer_override_sasl_jaas_config": "x", "offsets_storage_topic": "own"},
@@ -200,6 +201,37 @@ def test_who_reaches_and_writes_the_offsets(
 ) -> None:
     found = clients(**given)
     assert (found.own_login, found.leader_writes_offsets) == (own_login, leader_writes)
+
+
+LOGIN = {"security.protocol": "SASL_SSL", "sasl.jaas.config": "worker"}
+ONE_LOGIN = TASKS_ONLY | {
+    f"{client}{key}": value
+    for client in ("", "producer.", "consumer.", "admin.")
+    for key, value in LOGIN.items()
+}
+
+
+@pytest.mark.parametrize(
+    ("worker", "given", "offsets", "producer"),
+    [
+        (TASKS_ONLY, {}, False, False),
+        (ONE_LOGIN, {}, False, False),
+        (ONE_LOGIN, {"offsets_storage_topic": "own"}, False, False),
+        (ONE_LOGIN, {"producer_override_sasl_jaas_config": "x"}, True, True),
+        (ONE_LOGIN, {"consumer_override_sasl_jaas_config": "x"}, True, False),
+        (ONE_LOGIN, {"admin_override_sasl_jaas_config": "x"}, True, False),
+        (TASKS_ONLY, {"producer_override_bootstrap_servers": "x:1"}, True, True),
+        (TASKS_ONLY, {"producer_override_bootstrap_servers": "b:9092,a:9092"}, True, False),
+        # logins that the worker gives to all its connectors: its own topic it reads by itself
+        (WORKER, {}, False, True),
+        (WORKER, {"offsets_storage_topic": "own"}, True, True),
+    ],
+)
+def test_which_clients_are_the_connectors_own(
+    worker: Mapping[str, str], given: dict[str, str], offsets: bool, producer: bool
+) -> None:
+    found = clients(worker=worker, **given)
+    assert (found.own_offsets_login, found.own_producer) == (offsets, producer)
 
 
 @pytest.mark.parametrize(

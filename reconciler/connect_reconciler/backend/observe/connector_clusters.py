@@ -144,8 +144,7 @@ def attempt(ask: Callable[[], T]) -> T | str:
     try:
         return ask()
     except (ConnectError, ConnectorError) as error:
-        whys = error.diagnostics if isinstance(error, ConnectError) else ()
-        why = "; ".join(each.why for each in whys if each.why)
+        why = error.why if isinstance(error, ConnectError) else ""
         return f"{error}: {why}" if why else str(error)
 
 
