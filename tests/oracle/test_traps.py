@@ -7,11 +7,13 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
+from connect_reconciler.render.plan_file.file import dump_plan, load_plan
 from connect_reconciler.validation.configs import checked
-from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.desired import Desired, DesiredConnector, Pin
 from connect_specs.states import TargetState
 from support import http
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
@@ -249,3 +251,48 @@ def test_what_fails_is_rolled_back(
     finally:
         for name in (good, bad):
             http.delete(f"{oracle.url}/connectors/{name}", timeout=30)
+
+
+def test_a_pin_to_the_end_delivers_nothing_again_under_load(
+    oracle: Oracle, client: dict[str, str], unique: str, tmp_path: Path
+) -> None:
+    """The trap: the end of the topic is that of the plan, which the sink has read past when the
+    saved plan is applied, and until it is stopped."""
+    servers, out = client["bootstrap.servers"], tmp_path / "out"
+    create_topic(servers, unique)
+    project = RestProject(oracle.url, oracle.group_id, client, name=f"load-{secrets.token_hex(4)}")
+    wanted = sink(unique, out, unique)
+    project.want(wanted)
+    project.settle()
+    written, ended = 0, Event()
+
+    def write() -> None:
+        nonlocal written
+        while not ended.wait(0.01):
+            lines = range(written, written + 20)
+            produce(servers, unique, [(None, str(n).encode()) for n in lines])
+            written += 20
+
+    def read() -> list[str]:
+        return out.read_text().splitlines() if out.exists() else []
+
+    writing = Thread(target=write)
+    writing.start()
+    try:
+        wait_until(lambda: len(read()) > 200, what="200 records")
+        project.want(replace(wanted, pin=Pin("end", to="latest")))
+        saved = load_plan(dump_plan(project.plan()))
+        planned = written
+        wait_until(lambda: len(read()) > planned + 200, what="200 records more than planned")
+        assert project.apply(saved).exit_code == 0
+        moved = len(read())
+        wait_until(lambda: len(read()) > moved + 200, what="200 records since")
+    finally:
+        ended.set()
+        writing.join()
+    wait_until(lambda: read()[-1:] == [str(written - 1)], what="the last record")
+    found = read()
+    assert len(found) == len(set(found)), "records were delivered again"
+    assert project.plan().empty
+    project.specs = {}
+    assert project.apply().exit_code == 0

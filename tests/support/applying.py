@@ -23,12 +23,14 @@ from connect_reconciler.backend.ledger import Ledger, read_ledger
 from connect_reconciler.backend.observe.observe import observe_view
 from connect_reconciler.backend.plugins import ChainedDefinitions, InstalledDefinitions
 from connect_reconciler.backend.port import Cluster
+from connect_reconciler.model.actions import AlterOffsets
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.storage.log import Logs
 from connect_specs.desired import Desired, DesiredConnector, Project
+from connect_specs.diagnostics import Diagnostic
 from connect_specs.plugin_definitions import Definitions
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, FakeKafka
 
@@ -94,6 +96,7 @@ class Applying:
     fail_fast: bool = False
     limits: Limits = field(default_factory=Limits)
     lags: Callable[[str], Lags] | None = None
+    denials: Callable[[AlterOffsets], Sequence[Diagnostic]] = lambda action: ()
 
     def observe(self, desired: Desired) -> Live:
         seen = observe_view(
@@ -139,6 +142,8 @@ class Applying:
                 clock=self.time.clock(),
             ),
             lags=self.lags,
+            view_of_sink=lambda name, config: self.kafka,
+            denials=self.denials,
         )
         return apply_plan(plan, desired, PROJECT, edges, observe=lambda: self.observe(desired))
 

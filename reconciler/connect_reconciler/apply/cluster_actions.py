@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from connect_reconciler.apply.edges import Patience
+from connect_reconciler.apply.edges import MoveRefused, Patience
 from connect_reconciler.apply.health import anything_left, still_running, tasks_left
 from connect_reconciler.backend.port import Cluster, OutcomeUnknown, ReadBack
 from connect_reconciler.backend.rest.refusals import group_is_active, not_written, timed_out
@@ -161,6 +161,7 @@ class ClusterActions:
     ) -> None:
         """Repeats the request while a stopped task is still in the consumer group."""
         refused: list[RequestError] = []
+        before = self._offsets(name)
 
         def accepted() -> bool:
             try:
@@ -175,6 +176,8 @@ class ClusterActions:
                 return False
 
         if not self.patience.until(accepted, self.patience.limits.group_s):
+            if refused and self._offsets(name) == before:
+                raise MoveRefused(_still_active(name, refused[-1]))
             raise refused[-1]
 
     def _ask(self, request: Callable[[], object], seen: Callable[[], bool]) -> None:
@@ -257,6 +260,14 @@ class ClusterActions:
             what = f"it was {was} and has not ended: {left}"
             hint = "run apply again when it has"
             raise Failed(Diagnostic("apply.not-stopped", what, name, hint=hint))
+
+
+def _still_active(name: str, refusal: RequestError) -> Diagnostic:
+    what = "its consumer group still has members, and Kafka moves no offsets while it has"
+    hint = (
+        "end what reads with the group, which may be no connector of this cluster, then apply again"
+    )
+    return Diagnostic("apply.group-in-use", what, name, refusal.message, hint)
 
 
 def _answers(seen: Callable[[], bool]) -> Callable[[], bool]:

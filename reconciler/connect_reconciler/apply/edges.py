@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from connect_reconciler.apply.evidence import Evidence, lags_of
@@ -12,12 +12,18 @@ from connect_reconciler.apply.report import Progress
 from connect_reconciler.backend.backend import Connection
 from connect_reconciler.backend.lease import LeaseLost
 from connect_reconciler.backend.ledger import NotRecorded
+from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.port import Cluster, Holding, LedgerWriter, ReadBack
+from connect_reconciler.model.actions import AlterOffsets
 from connect_runtime.storage.log import LogBlocked
-from connect_specs.diagnostics import Unreachable
+from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 
 # After one of these an apply can do nothing more on any connector
 FATAL = (LeaseLost, NotRecorded, Unreachable, LogBlocked)
+
+
+class MoveRefused(Failed):
+    """The offsets of a connector that was stopped for it may not be moved, and were not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +98,10 @@ class Settings:
 class Edges:
     """Everything of an apply that is not a value.
 
-    `read_back` reads one connector's current config and target state, `lags` a sink's lags, and
-    `evidence` observes a connector since it was changed. Those two are None without Kafka.
+    `read_back` reads one connector's current config and target state, `lags` a sink's lags,
+    `evidence` observes a connector since it was changed, and `view_of_sink` shows the Kafka cluster
+    that a sink of some config reads. These three are None without Kafka. `worker` holds the
+    worker's properties. `denials` is what policies say against offsets that are about to be set.
     """
 
     cluster: Cluster
@@ -103,6 +111,9 @@ class Edges:
     settings: Settings
     lags: Callable[[str], Lags] | None = None
     evidence: Evidence | None = None
+    view_of_sink: Callable[[str, Mapping[str, str]], View] | None = None
+    worker: Mapping[str, str] = field(default_factory=dict)
+    denials: Callable[[AlterOffsets], Sequence[Diagnostic]] = lambda action: ()
 
     @property
     def patience(self) -> Patience:
@@ -134,4 +145,6 @@ def edges_over(connection: Connection, settings: Settings, worker: Mapping[str, 
         settings,
         None if clusters is None else lags_of(cluster, clusters.view_of_sink, read_back, worker),
         None if followed is None else Evidence(followed),
+        None if clusters is None else clusters.view_of_sink,
+        worker,
     )

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from connect_reconciler.apply.cluster_actions import ClusterActions
-from connect_reconciler.apply.edges import FATAL, Edges
+from connect_reconciler.apply.edges import FATAL, Edges, MoveRefused
 from connect_reconciler.apply.health import Wanted
+from connect_reconciler.apply.positions import at_final_offsets
 from connect_reconciler.apply.preconditions import reveal_configs
 from connect_reconciler.apply.report import (
     ActionResult,
@@ -33,9 +34,11 @@ from connect_reconciler.ledger.action_records import (
 from connect_reconciler.ledger.journal import Step, StepEnd, offsets_records, snapshot_records
 from connect_reconciler.model.actions import (
     Action,
+    AlterOffsets,
     ConfigAction,
     Delete,
     Restart,
+    Stop,
     old_name,
     subject,
 )
@@ -126,6 +129,7 @@ class Executor:
             lambda name, what: self._progress(Waiting(name, what)),
         )
         self._snapshots: set[str] = set()
+        self._refused: set[str] = set()
         self.changed: dict[str, Changed] = {}
 
     def run(
@@ -140,6 +144,8 @@ class Executor:
             reason = starts.reason_to_skip(begun=bool(results))
             if results and results[-1].outcome is not Outcome.DONE:
                 reason = "an action before it was not done"
+            if self._restores(action, results):
+                action, reason = replace(action, requires=()), ""
             if reason:
                 result = ActionResult(action, Outcome.SKIPPED, reason)
             else:
@@ -156,6 +162,16 @@ class Executor:
             starts.connector_failed()
         left = "" if done else self._left(state, results, starts)
         return ConnectorReport(name, tuple(results), left)
+
+    def _restores(self, action: Action, results: Sequence[ActionResult]) -> bool:
+        """Whether the action brings back what was stopped only for a move of offsets that was
+        refused, with its config as it was."""
+        if not results or action.connector not in self._refused:
+            return False
+        first, before = results[0].action, self._edges.ledger.state.restore_to(action.connector)
+        stopped = isinstance(first, Stop) and results[0].outcome is Outcome.DONE
+        written = any(isinstance(each.action, ConfigAction) for each in results)
+        return stopped and not written and before is not None and action.asks_for is before
 
     def redact(self, name: str, text: str) -> str:
         """`text` without the connector's secrets."""
@@ -181,6 +197,8 @@ class Executor:
             context = self._context(action, found)
             self._begin(step, action, state, found, context)
             begun = True
+            if isinstance(action, AlterOffsets) and action.to is not None and found is not None:
+                action = at_final_offsets(action, found.config, self._edges)
             if not action.ledger_only:
                 action = self._perform(number, action)
             # I4: the next action starts only when this is committed
@@ -193,6 +211,8 @@ class Executor:
             outcome = Outcome.UNKNOWN if begun else Outcome.SKIPPED
             return ActionResult(action, outcome, self._error_text(action, error))
         except ConnectError as error:
+            if isinstance(error, MoveRefused):
+                self._refused.add(action.connector)
             outcome = Outcome.UNKNOWN if isinstance(error, OutcomeUnknown) else Outcome.FAILED
             result = ActionResult(action, outcome, self._error_text(action, error))
         self._failed(step, result, starts)

@@ -16,7 +16,7 @@ from connect_reconciler.model.config_values import Value
 from connect_reconciler.model.ledger import AppliedPin
 from connect_reconciler.model.preconditions import Precondition
 from connect_reconciler.model.reasons import Effect, Effects, Reason
-from connect_specs.desired import Consequence, OffsetEntry
+from connect_specs.desired import Consequence, OffsetEntry, Position
 from connect_specs.states import TargetState
 
 # --- what actions change ---
@@ -46,7 +46,7 @@ class Counts:
     """How much a move redelivers, jumps over, or asks for although it is deleted.
 
     `exact` False: the connector reads on until it is stopped, so that `again` is the least that it
-    can be, and `skipped` the most.
+    can be, and `skipped` the most; or they are an estimate, of a pin with `to`.
     """
 
     again: int = 0
@@ -205,10 +205,15 @@ class Stop(_Common):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterOffsets(PinAction):
-    """Sets the offsets that a pin names."""
+    """Sets the offsets that a pin names.
+
+    With `to`, `moves` are an estimate: where it leads is read once the sink is stopped.
+    """
 
     verb = "set offsets"
     kind = "set-offsets"
+
+    to: Position | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

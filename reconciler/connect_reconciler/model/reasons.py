@@ -31,15 +31,14 @@ class Reason:
     """One of the codes, with what only some of them need.
 
     `state` is the connector's target state before, and `old` the name that it had then. `to` is
-    where a pin leads, and `resolved` that this was resolved when the plan was made. `text` is the
-    sentence of an action that was read from a plan file; files of earlier programs have no codes.
+    where a pin leads. `text` is the sentence of an action that was read from a plan file; files of
+    earlier programs have no codes.
     """
 
     code: ReasonCode | None
     state: TargetState | None = None
     old: str = ""
     to: Position | None = None
-    resolved: bool = False
     text: str = ""
 
 
@@ -72,10 +71,11 @@ EffectCode: TypeAlias = Literal[
     "moved", "stays", "from-unknown", "no-offset", "none", "starts-there", "totals",
     "uncounted", "gone",
     # Moved offsets of sinks
-    "delivers-again", "delivers-at-least-again", "reads-until-stopped", "and-until-stopped",
-    "skips", "skips-at-most", "lasted", "below-start-gone", "unread-log", "topic-not-read",
-    "was-beyond-end", "is-below-start", "starts-at-end", "starts-at-start",
-    "starts-there-counted", "read-uncommitted", "not-delivered-before",
+    "delivers-again", "delivers-at-least-again", "delivers-about-again", "reads-until-stopped",
+    "and-until-stopped", "skips", "skips-at-most", "skips-about", "position-now", "lasted",
+    "below-start-gone", "unread-log", "topic-not-read", "was-beyond-end", "is-below-start",
+    "starts-at-end", "starts-at-start", "starts-there-counted", "read-uncommitted",
+    "not-delivered-before",
     # Moved offsets of sources
     "only-the-connector-knows", "source-begins-anew", "source-reads-from-start",
     "source-reads-again", "source-goes-back", "source-goes-back-in-slot",

@@ -6,11 +6,11 @@ What is to be done, and when, is for order.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from connect_reconciler.model import actions as act
 from connect_reconciler.model.live import LiveConnector
-from connect_reconciler.model.offsets import Offsets, TopicPartition, sink_offset, sink_partition
+from connect_reconciler.model.offsets import Offsets, sink_offset, sink_partition
 from connect_reconciler.model.reasons import Effect, Effects, Reason, effect
 from connect_reconciler.plan.consequences.explain import summary
 from connect_reconciler.plan.consequences.rule import Setting, first_start, sink_start
@@ -19,7 +19,7 @@ from connect_reconciler.plan.diff import ConnectorDiff, PinChange, Rename, manag
 from connect_reconciler.plan.offsets.moves import (
     MoveContext,
     label_of,
-    move,
+    moves_to,
     place_of,
     reading,
     totals,
@@ -104,18 +104,25 @@ class ActionBuilder:
         reason = Reason("pin-new")
         asked = self.changes.spec.pin if self.changes.spec else None
         if asked is not None and asked.to is not None:
-            reason = Reason("pin-new", to=asked.to, resolved=bool(asked.set))
+            reason = Reason("pin-new", to=asked.to)
         if pin.again:
             reason = Reason("pin-drifted")
-        moving = self._move_context()
+        to = None if asked is None or pin.again else asked.to
+        moving = replace(self._move_context(), to=to)
         entries = moving.before.removed() if pin.entries is None else pin.entries
-        moves = tuple(move(entry, moving) for entry in sorted(entries, key=_in_order))
-        effects = totals(moves)
-        kind: type[act.AlterOffsets | act.ResetOffsets] = act.AlterOffsets
+        moves = moves_to(entries, moving)
+        effects = totals(moves, estimated=to is not None)
         if pin.entries is None:
-            kind = act.ResetOffsets
-            effects = effects or (() if moves else self._nothing_to_forget())
-        return kind(
+            return act.ResetOffsets(
+                connector=self.name,
+                reason=reason,
+                effects=effects or (() if moves else self._nothing_to_forget()),
+                pin=pin.pin,
+                pin_hash=pin.content_hash,
+                moves=moves,
+                held=pin.held,
+            )
+        return act.AlterOffsets(
             connector=self.name,
             reason=reason,
             effects=effects,
@@ -123,6 +130,7 @@ class ActionBuilder:
             pin_hash=pin.content_hash,
             moves=moves,
             held=pin.held,
+            to=to,
         )
 
     def pause(self) -> act.Pause:
@@ -372,8 +380,3 @@ class RenameBuilder(ActionBuilder):
         """Whether another sink, the new name's or any, reads with the old one's group, or will."""
         group = sink_group(old.name, old.config, self.context.worker)
         return old.kind == "sink" and bool(self.context.other_readers(group, old.name))
-
-
-def _in_order(entry: OffsetEntry) -> tuple[TopicPartition, str]:
-    """Partition 10 of a topic comes after its partition 9."""
-    return sink_partition(entry.partition) or ("", 0), partition_key(entry.partition)

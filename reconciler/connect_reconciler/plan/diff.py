@@ -257,7 +257,7 @@ def _pin_change(
     known = content_hash(pin)
     if applied is None:
         entries = None if pin.reset else pin.set
-        if pin.to is not None and not pin.set:
+        if pin.to is not None:
             entries = entries_at(pin.to, written, live.logs_of(spec.name)) if kind == "sink" else ()
         return PinChange(pin.id, known, entries, again=False, held=held)
     # Once-only: a pin with other content is for plan/checks to refuse, and one that was let go of

@@ -256,7 +256,9 @@ def _stopped(
 
 
 def _inside(action: act.PinAction, state: ConnectorState) -> Iterator[pre.InsideLog]:
-    if isinstance(action, act.ResetOffsets):
+    if isinstance(action, act.ResetOffsets) or (
+        isinstance(action, act.AlterOffsets) and action.to is not None
+    ):
         return
     for move in action.moves:
         partition, offset = sink_partition(move.entry.partition), sink_offset(move.entry.offset)

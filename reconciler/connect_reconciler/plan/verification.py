@@ -1,9 +1,8 @@
 """Verifies that a saved plan is what the specs give on this cluster now. Pure.
 
 Anybody can write a plan file, so nothing in it is trusted: the plan is computed again from the
-specs and the cluster, for the same connectors, and applied if it does the same. Only the offsets
-that a pin's `to` stood for come from the file, and only if they lie between the sink's offsets and
-those that `to` stands for now.
+specs and the cluster, for the same connectors, and applied if it does the same. Where a pin's `to`
+leads is no part of that: it is read when its sink is stopped.
 """
 
 from __future__ import annotations
@@ -14,20 +13,16 @@ from itertools import groupby
 
 from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Plain, Secret, Value
-from connect_reconciler.model.live import Live, TopicLogs
+from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import (
-    TopicPartition,
     same_offset,
-    sink_offset,
-    sink_partition,
 )
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.reasons import NO_REASON
 from connect_reconciler.model.secrets import fingerprint
-from connect_reconciler.plan.consequences.rule import sink_start
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import TARGETED, Scope
-from connect_specs.desired import DeleteLimits, Desired, Offset, OffsetEntry
+from connect_specs.desired import DeleteLimits, Desired, Offset
 from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.partitions import PartitionKey, partition_key
 
@@ -66,21 +61,17 @@ def planned_again(
         return replace(saved, warnings=())
     scope = scope_of_saved(saved, desired, live)
 
-    def made(wanted: Desired) -> Plan:
-        plan = make_plan(
-            wanted,
-            live,
-            group_id=saved.group_id,
-            worker=worker,
-            scope=scope,
-            env=saved.env,
-            deletes=deletes or DeleteLimits(allow_empty=True),
-        )
-        # The saved plan says which connectors it is about: no warning of a targeted plan
-        told = tuple(each for each in plan.warnings if each.code != TARGETED)
-        return replace(plan, warnings=told)
-
-    now = with_numbers_of(saved, desired, live, worker or {}, made)
+    plan = make_plan(
+        desired,
+        live,
+        group_id=saved.group_id,
+        worker=worker,
+        scope=scope,
+        env=saved.env,
+        deletes=deletes or DeleteLimits(allow_empty=True),
+    )
+    # The saved plan says which connectors it is about: no warning of a targeted plan
+    now = replace(plan, warnings=tuple(w for w in plan.warnings if w.code != TARGETED))
     if not now.errors:
         (agrees or ensure_same)(saved, now, live)
     return now
@@ -220,6 +211,9 @@ def _difference(
 
 
 def _fields(then: act.Action, now: act.Action, key: bytes | None) -> Iterator[str]:
+    if isinstance(then, act.AlterOffsets) and isinstance(now, act.AlterOffsets):
+        # The hash tells one `to` from another; older files do not hold it
+        then = then if now.to is None else replace(then, to=now.to, moves=now.moves)
     for each in fields(then):
         one, other = getattr(then, each.name), getattr(now, each.name)
         if each.name == "config":
@@ -262,77 +256,3 @@ def _offsets(moves: tuple[act.OffsetMove, ...]) -> dict[PartitionKey, Offset | N
 
 def _names(actions: tuple[act.Action, ...]) -> str:
     return ", ".join(map(act.verb, actions)) or "nothing"
-
-
-# --- the offsets that `to` stands for ---
-
-
-def with_numbers_of(
-    then: Plan,
-    desired: Desired,
-    live: Live,
-    worker: Mapping[str, str],
-    made: Callable[[Desired], Plan],
-) -> Plan:
-    """The plan that is `made` of the specs, with the offsets that an earlier plan computed for
-    `to`, as long as they lie in between."""
-    now = made(desired)
-    numbered = _with_numbers(desired, then, now, live, worker)
-    return now if numbered is desired else made(numbered)
-
-
-def _with_numbers(
-    desired: Desired, saved: Plan, now: Plan, live: Live, worker: Mapping[str, str]
-) -> Desired:
-    """The specs, with the offsets that the saved plan computed for `to`."""
-    specs = dict(desired.connectors)
-    asked = {each.connector: each for each in now.actions if isinstance(each, act.AlterOffsets)}
-    for then in saved.actions:
-        spec, new = specs.get(then.connector), asked.get(then.connector)
-        if spec is None or spec.pin is None or spec.pin.to is None or new is None:
-            continue
-        if not isinstance(then, act.AlterOffsets) or (then.pin, then.pin_hash) != (
-            new.pin,
-            new.pin_hash,
-        ):
-            continue
-        start = sink_start(spec.config, worker)
-        entries = tuple(move.entry for move in then.moves)
-        if entries == tuple(move.entry for move in new.moves):
-            continue
-        if _on_the_way(entries, new.moves, live.logs_of(spec.name), start):
-            specs[spec.name] = replace(spec, pin=replace(spec.pin, set=entries))
-    return desired if specs == desired.connectors else replace(desired, connectors=specs)
-
-
-def _on_the_way(
-    entries: tuple[OffsetEntry, ...], moves: tuple[act.OffsetMove, ...], logs: TopicLogs, start: str
-) -> bool:
-    """Whether each offset lies between the sink's and the one that `to` stands for now: no more is
-    read again or jumped over than the spec asks for."""
-    asked = {sink_partition(each.entry.partition): each for each in moves}
-    given = {sink_partition(each.partition): sink_offset(each.offset) for each in entries}
-    if len(given) != len(entries) or given.keys() != asked.keys():
-        return False
-    return all(
-        tp is not None
-        and offset is not None
-        and _between(offset, sink_offset(asked[tp].entry.offset), _here(asked[tp], tp, logs, start))
-        for tp, offset in given.items()
-    )
-
-
-def _here(move: act.OffsetMove, tp: TopicPartition, logs: TopicLogs, start: str) -> int | None:
-    if move.before is not None:
-        return sink_offset(move.before.offset)
-    log = logs.ranges.get(tp)
-    if log is None or start not in ("earliest", "latest"):
-        return None
-    return log.earliest if start == "earliest" else log.latest
-
-
-def _between(offset: int, there: int | None, here: int | None) -> bool:
-    if there is None:
-        return False
-    ends = sorted((there, there if here is None else here))
-    return ends[0] <= offset <= ends[1]

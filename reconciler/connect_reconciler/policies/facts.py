@@ -19,7 +19,8 @@ from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Plain, Value
 from connect_reconciler.model.plan import KINDS, Plan, grouped, kinds, summarize
 from connect_reconciler.model.secrets import SENSITIVE
-from connect_specs.desired import Consequence
+from connect_reconciler.plan.offsets.sink_positions import position_text
+from connect_specs.desired import Consequence, Position
 
 Facts: TypeAlias = dict[str, Any]
 
@@ -59,9 +60,9 @@ def plan_facts(plan: Plan, unknown_keys: Mapping[str, Sequence[str]]) -> Facts:
 
 def change_facts(actions: tuple[act.Action, ...], unknown_keys: Sequence[str]) -> Facts:
     """Returns `change`: one connector's, as `docs/policies.md` lists them."""
-    moves = [
-        move for action in actions if isinstance(action, act.PinAction) for move in action.moves
-    ]
+    pins = [action for action in actions if isinstance(action, act.PinAction)]
+    moves = [move for action in pins for move in action.moves]
+    to = next((each.to for each in pins if isinstance(each, act.AlterOffsets)), None)
     configs = [action.config for action in actions if isinstance(action, act.ConfigAction)]
     fields = [
         change
@@ -75,7 +76,7 @@ def change_facts(actions: tuple[act.Action, ...], unknown_keys: Sequence[str]) -
         "config": _config(configs[-1]) if configs else {},
         "keys": [_key(change) for change in fields],
         "unknown_keys": list(unknown_keys),
-        "offsets": [_move(move) for move in moves],
+        "offsets": [_move(move) | _rule(to) for move in moves],
         **_amounts(moves, fields),
     }
 
@@ -130,6 +131,11 @@ def _move(move: act.OffsetMove) -> Facts:
     }
 
 
+def _rule(to: Position | None) -> Facts:
+    """Where a pin leads, while the offsets of a move are an estimate."""
+    return {} if to is None else {"to": position_text(to)}
+
+
 def _counted(counts: act.Counts | None) -> Facts:
     if counts is None:
         return {}
@@ -167,6 +173,7 @@ _CHANGE: Final[dict[str, Any]] = {
             "again": 4,
             "skipped": 0,
             "exact": True,
+            "to": "earliest",
         }
     ],
     "amount_known": True,

@@ -246,5 +246,4 @@ REASONS: Mapping[ReasonCode, str] = {
 def _to(reason: Reason) -> str:
     if reason.to is None:
         return ""
-    moment = "was when this was planned" if reason.resolved else "is now"
-    return f", to {position_text(reason.to)} as it {moment}"
+    return f", to {position_text(reason.to)} once it is stopped"

@@ -3,6 +3,7 @@ where that is wanted."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -15,6 +16,7 @@ from connect_reconciler.apply.report import ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.lease import Lease, LeaseRefused, Waits, silently, who
+from connect_reconciler.model.actions import Action, AlterOffsets
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.scope import Scope
@@ -61,8 +63,9 @@ class Ended:
 @dataclass(frozen=True, slots=True)
 class ApplyRun:
     """One run of `apply` or `rollback`. `lease` is one that was taken over for it. With `replan`
-    the plan is made again once nobody else can apply. `rollback_policies` judge the rollback of an
-    apply that failed; None: it is not rolled back."""
+    the plan is made again once nobody else can apply. `policies` judge offsets that are known only
+    once a connector is stopped, `rollback_policies` the rollback of an apply that failed; None: it
+    is not rolled back."""
 
     backend: Backend
     user: User
@@ -70,6 +73,7 @@ class ApplyRun:
     lease: Lease | None = None
     replan: Replan | None = None
     rollback_policies: tuple[Policy, ...] | None = None
+    policies: tuple[Policy, ...] = ()
 
     def run(self, plan: Plan, desired: Desired, live: Live) -> Ended:
         """Shows the plan, asks, and applies it. What is new once nobody else can apply is shown and
@@ -148,7 +152,7 @@ class ApplyRun:
                     plan,
                     desired,
                     backend.project,
-                    edges,
+                    replace(edges, denials=Denials(plan, self.policies, live.now_ms)),
                     observe=lambda: now or backend.observe(desired),
                 )
 
@@ -204,6 +208,35 @@ class ApplyRun:
             what = "interrupted before the rollback began"
             return Undone(errors=(Diagnostic("rollback.interrupted", what),))
         return Undone(plan, report, report.ended_by)
+
+
+class Denials:
+    """Judges offsets that are known only once their connector is stopped, in the place of the
+    plan's estimate and beside those that were found for other connectors. Asked by many threads."""
+
+    def __init__(self, plan: Plan, policies: tuple[Policy, ...], now_ms: int) -> None:
+        self._plan = plan
+        self._policies = policies
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+
+    def __call__(self, final: AlterOffsets) -> tuple[Diagnostic, ...]:
+        """Why the policies deny the plan with these offsets; none if they do not."""
+        if not self._policies:
+            return ()
+        from connect_reconciler.policies.policy import judge
+
+        with self._lock:
+            actions = (_in_place(each, final) for each in self._plan.actions)
+            plan = judge(replace(self._plan, actions=tuple(actions)), self._policies, self._now_ms)
+            if not plan.errors:
+                self._plan = plan
+            return plan.errors
+
+
+def _in_place(action: Action, final: AlterOffsets) -> Action:
+    same = isinstance(action, AlterOffsets) and action.connector == final.connector
+    return final if same else action
 
 
 def to_be_rolled_back(report: ApplyReport) -> bool:

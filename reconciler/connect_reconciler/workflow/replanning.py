@@ -26,7 +26,6 @@ from connect_reconciler.plan.verification import (
     planned_again,
     scope_of_saved,
     still_known,
-    with_numbers_of,
 )
 from connect_reconciler.render.plan_file.file import check_saved, plan_hash
 from connect_reconciler.validation.configs import checked
@@ -73,13 +72,7 @@ class FromSpecs:
         project = self.backend.project
 
         def made(live: Live) -> Plan:
-            return with_numbers_of(
-                shown,
-                self.desired,
-                live,
-                project.worker,
-                lambda wanted: planned(project, wanted, live, self.policies, self.scope),
-            )
+            return planned(project, self.desired, live, self.policies, self.scope)
 
         live = self.backend.observe(self.desired)
         try:

@@ -1,42 +1,101 @@
-"""`to:` as it is applied: as the numbers of its plan, recorded, and once."""
+"""`to:` as it is applied: where it leads once the sink is stopped, as numbers, and once."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, Literal
 
 import pytest
 
-from connect_reconciler.model.actions import Counts, ResetOffsets
+from connect_reconciler.apply.report import Outcome
+from connect_reconciler.model.actions import AlterOffsets, Counts, ResetOffsets
 from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import Offsets
-from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
-from connect_specs.diagnostics import Location
+from connect_reconciler.render.plan_file.file import dump_plan, load_plan
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.diagnostics import Diagnostic, ExitCode, Location
 from connect_specs.partitions import sink_entry
 from connect_specs.states import TargetState
-from support.applying import Applying, desired_of
+from support.applying import Applying, desired_of, names
 from support.fake_cluster import FakeCluster
 
 NOON = 1_795_262_400_000
 HOUR = 3_600_000
 
 
-def test_the_numbers_of_the_plan_are_applied_and_recorded() -> None:
+CONFIG = {"connector.class": "FileStreamSink", "topics": "t", "name": "a"}
+
+
+class Busy(FakeCluster):
+    """While the sink stops, it commits once more, and more is written to its topic."""
+
+    def set_target(self, name: str, target: TargetState) -> None:
+        if target is TargetState.STOPPED:
+            self.kafka.ranges["t", 0] = LogRange(20, 320)
+            self.kafka.groups["connect-a"] = {("t", 0): 300}
+        super().set_target(name, target)
+
+
+def running(**more: Any) -> tuple[Applying, Desired]:
+    """A sink that has read most of its topic, and the same with what its spec is to say."""
     world = Applying(key=b"key")
     world.kafka.create_topics()
-    world.kafka.ranges |= {("t", 0): LogRange(0, 100), ("t", 1): LogRange(5, 5)}
-    config = {"connector.class": "FileStreamSink", "topics": "t", "name": "a"}
-    spec = DesiredConnector("a", config, Location("a.yaml", 1, 1), pin=Pin("p", to="latest"))
-    plan = world.plan(desired_of(spec))
-    world.kafka.ranges["t", 0] = LogRange(0, 250)
-    report = world.apply(desired_of(spec), plan, cluster=FakeCluster(world.kafka, runs_tasks=True))
+    world.kafka.ranges["t", 0] = LogRange(0, 100)
+    spec = DesiredConnector("a", CONFIG, Location("a.yaml", 1, 1))
+    assert world.apply(desired_of(spec), cluster=FakeCluster(world.kafka)).exit_code == 0
+    world.kafka.groups["connect-a"] = {("t", 0): 50}
+    return world, desired_of(replace(spec, **more))
 
+
+@pytest.mark.parametrize(("to", "offset"), [("earliest", 20), ("latest", 320)])
+def test_a_place_is_looked_for_once_the_sink_is_stopped(
+    to: Literal["earliest", "latest"], offset: int
+) -> None:
+    """The trap: the numbers of the plan, of which those of `latest` lie behind the sink by now:
+    it would deliver again what was to be jumped over."""
+    world, desired = running(pin=Pin("p", to=to))
+    plan = load_plan(dump_plan(world.plan(desired)))
+    report = world.apply(desired, plan, cluster=Busy(world.kafka, runs_tasks=True))
     assert report.exit_code == 0
-    assert world.kafka.groups["connect-a"] == {("t", 0): 100, ("t", 1): 5}
-    assert world.ledger().pins["a", "p"].resolved == tuple(
-        OffsetEntry({"kafka_topic": "t", "kafka_partition": number}, {"kafka_offset": offset})
-        for number, offset in ((0, 100), (1, 5))
+    assert world.kafka.groups["connect-a"] == {("t", 0): offset}
+    entry = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": offset})
+    assert world.ledger().pins["a", "p"].resolved == (entry,)
+    assert world.plan(desired).actions == ()
+
+
+def test_what_a_policy_denies_once_it_is_stopped_is_not_moved() -> None:
+    """The estimate was allowed. The sink runs again, from where it was."""
+    world, desired = running(pin=Pin("p", to="earliest"))
+    judged: list[AlterOffsets] = []
+
+    def denials(action: AlterOffsets) -> tuple[Diagnostic, ...]:
+        judged.append(action)
+        return (Diagnostic("policy.deny", "a: more than 100", why="policy few"),)
+
+    world.denials = denials
+    report = world.apply(desired, cluster=Busy(world.kafka, runs_tasks=True))
+    assert [each.counts for move in judged for each in move.moves] == [Counts(again=280)]
+    assert report.exit_code is ExitCode.FAILED
+    (of_a,) = report.connectors
+    assert [each.outcome for each in of_a.results] == [Outcome.DONE, Outcome.FAILED, Outcome.DONE]
+    assert of_a.results[1].detail == (
+        "once it was stopped, pin p redelivers 280 offsets and jumps over 0: a: more than 100"
+        " (policy few)"
     )
-    assert world.plan(desired_of(spec)).actions == ()
+    assert of_a.left == "running"
+    assert world.kafka.groups["connect-a"] == {("t", 0): 300}
+    assert world.observe(desired).connectors["a"].target is TargetState.RUNNING
+    assert world.ledger().restore_to("a") is None
+    assert world.ledger().pins == {}
+    assert names(world.plan(desired)) == ["Stop a", "AlterOffsets a", "Resume a"]
+
+
+def test_a_config_that_was_written_for_a_refused_move_does_not_run() -> None:
+    """It may be meant for the offsets that it did not get."""
+    world, desired = running(pin=Pin("p", to="earliest"), config={**CONFIG, "file": "other"})
+    world.denials = lambda action: (Diagnostic("policy.deny", "no"),)
+    (report,) = world.apply(desired, cluster=Busy(world.kafka, runs_tasks=True)).connectors
+    assert report.left == "stopped; the next apply brings it back to running"
 
 
 @pytest.mark.parametrize(

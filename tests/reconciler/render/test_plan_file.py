@@ -47,6 +47,7 @@ ADDED = {
     ("changes", ()),
     ("unit", "offset"),
     ("exact", False),
+    ("to", None),
 }
 OLD_FILES = sorted(HERE.glob("data/v*/*.json"))
 V1_ACTIONS = {

@@ -20,15 +20,16 @@ from connect_reconciler.apply.report import (
 from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.cli.terminal import Terminal
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.actions import AlterOffsets, Counts
+from connect_reconciler.model.live import Live, LogRange
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.policies.policy import Policy
 from connect_reconciler.workflow import apply
-from connect_reconciler.workflow.apply import ApplyRun, Undone
+from connect_reconciler.workflow.apply import ApplyRun, Denials, Undone
 from connect_reconciler.workflow.replanning import FromSpecs, Moved, left_of
 from connect_reconciler.workflow.user import Choices
-from connect_specs.desired import Desired, DesiredConnector, Project
+from connect_specs.desired import Desired, DesiredConnector, Pin, Project
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location, Stale
 from support.applying import PROJECT, Applying, desired_of
 from support.fake_cluster import FakeCluster
@@ -146,6 +147,24 @@ def test_a_policy_that_denies_by_now_is_obeyed(world: Applying) -> None:
         with pytest.raises(Moved) as moved:
             left_of(shown, live, replan)
         assert [each.code for each in moved.value.plan.errors] == ["policy.deny"]
+
+
+def test_policies_see_the_offsets_that_were_found_once_a_sink_was_stopped(world: Applying) -> None:
+    """In the place of the estimate, and beside those that were found for another sink."""
+    assert world.apply(desired_of(spec("a"), spec("b"))).exit_code == 0
+    world.kafka.ranges["t", 0] = LogRange(0, 100)
+    world.kafka.groups |= {"connect-a": {("t", 0): 60}, "connect-b": {("t", 0): 50}}
+    back = [replace(spec(name), pin=Pin("p", to="earliest")) for name in ("a", "b")]
+    plan = world.plan(desired_of(*back))
+    each_few = cel.compile("change.again > 100")
+    all_few = cel.compile("plan.changes.map(c, c.again)[0] + plan.changes.map(c, c.again)[1] > 150")
+    for program, again, denied in ((each_few, 101, "a"), (each_few, 90, ""), (all_few, 80, "b")):
+        denials = Denials(plan, (Policy("few", "deny", program, Location("p.yaml")),), 0)
+        found = ""
+        for action in (each for each in plan.actions if isinstance(each, AlterOffsets)):
+            moves = tuple(replace(move, counts=Counts(again)) for move in action.moves)
+            found = found or (action.connector if denials(replace(action, moves=moves)) else "")
+        assert found == denied
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from connect_reconciler.model.offsets import TopicPartition, sink_offset, sink_p
 from connect_reconciler.plan.diff import ConnectorDiff, diff
 from connect_reconciler.plan.offsets.sink_positions import sink_partitions
 from connect_runtime.settings.connector_clients import ConnectorClients
-from connect_specs.desired import Desired
+from connect_specs.desired import Desired, Position
 
 
 def with_logs_elsewhere(
@@ -70,7 +70,13 @@ def with_logs(live: Live, desired: Desired, view: View) -> Live:
     ranges = view.log_ranges(wanted) if wanted else {}
     topics = {topic: existing[topic] for topic, _ in sorted(read)}
     logs = TopicLogs(ranges, topics)
-    logs = replace(logs, first_since=_first_since(changing, logs, view))
+    times = (
+        time
+        for each in changing
+        if each.pin and each.spec and each.spec.pin and each.spec.pin.to is not None
+        for time in _times(each.spec.pin.to, each.written or {}, logs)
+    )
+    logs = replace(logs, first_since=_first_since(set(times), logs, view))
     live = replace(live, logs=logs)
     if any(each.pin for each in sinks):
         # Pins at a time or at a log's end have their offsets by now
@@ -79,17 +85,23 @@ def with_logs(live: Live, desired: Desired, view: View) -> Live:
     return live
 
 
-def _first_since(
-    changing: Iterable[ConnectorDiff], logs: TopicLogs, view: View
-) -> Mapping[TimeAt, int]:
-    """The offsets that pins at a time lead to."""
-    times = {
-        TimeAt(*at, each.spec.pin.to)
-        for each in changing
-        if each.pin and each.spec and each.spec.pin and isinstance(each.spec.pin.to, int)
-        for at in sink_partitions(each.written or {}, logs.topics)
-        if at in logs.ranges
-    }
+def logs_of_sink(config: Mapping[str, str], to: Position, view: View) -> TopicLogs:
+    """The logs that tell where `to` is now in each partition that a sink reads."""
+    existing = view.topics()
+    read = sink_partitions(config, existing)
+    logs = TopicLogs(view.log_ranges(read), {topic: existing[topic] for topic, _ in sorted(read)})
+    return replace(logs, first_since=_first_since(set(_times(to, config, logs)), logs, view))
+
+
+def _times(to: Position, config: Mapping[str, str], logs: TopicLogs) -> Iterator[TimeAt]:
+    """The time of `to`, if it is one, in each partition that the sink reads."""
+    if isinstance(to, int):
+        read = sink_partitions(config, logs.topics)
+        yield from (TimeAt(*at, to) for at in read if at in logs.ranges)
+
+
+def _first_since(times: Set[TimeAt], logs: TopicLogs, view: View) -> Mapping[TimeAt, int]:
+    """The offsets of the first records from these times on."""
     if not times:
         return {}
     # After the last record there is only the end

@@ -166,7 +166,7 @@ def apply(
             plan, live = replan(saved)
         user = Terminal(yes, as_json, warnings, run)
         rollback_policies = policies if rollback_on_failure else None
-        applying = ApplyRun(backend, user, choices, lease, replan, rollback_policies)
+        applying = ApplyRun(backend, user, choices, lease, replan, rollback_policies, policies)
         ended = applying.run(plan, desired, live)
         user.tell_end(ended)
     return ended.exit_code

@@ -22,7 +22,8 @@ from connect_reconciler.plan.offsets.source_moves import (
     source_move,
     stays,
 )
-from connect_specs.desired import OffsetEntry, Partition
+from connect_specs.desired import OffsetEntry, Partition, Position
+from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState
 
 
@@ -30,7 +31,8 @@ from connect_specs.states import TargetState
 class MoveContext:
     """What the effects of a move depend on. `config` is the one that it has after the move, `start`
     where a sink begins without an offset. `reader` is the connector if it reads on: by the time
-    that it is stopped, it is further than `before`."""
+    that it is stopped, it is further than `before`. `to` is where a pin leads, if offsets are only
+    where that is now."""
 
     kind: Kind
     before: Offsets
@@ -39,6 +41,7 @@ class MoveContext:
     start: str
     reader: LiveConnector | None
     unknown: str
+    to: Position | None = None
 
     @property
     def reads_on(self) -> bool:
@@ -60,16 +63,27 @@ class MoveContext:
         if self.reads_on and not count:
             return effect("reads-until-stopped")
         code: EffectCode = "delivers-at-least-again" if self.reads_on else "delivers-again"
+        if self.to is not None:
+            code = "delivers-about-again"
         return effect(code, count=count, lasted=lasted)
 
     def skipped(self, count: int, lasted: Effect | None) -> Effect:
         """The effect that this many offsets are jumped over."""
         code: EffectCode = "skips-at-most" if self.reads_on and count else "skips"
+        if self.to is not None:
+            code = "skips-about"
         return effect(code, count=count, lasted=lasted)
 
     def counts(self, again: int = 0, skipped: int = 0, gone: int = 0) -> Counts:
         """The numbers of a move."""
-        return Counts(again, skipped, gone, exact=not self.reads_on)
+        exact = not self.reads_on and self.to is None
+        return Counts(again, skipped, gone, exact=exact)
+
+    def place(self, offset: int | None) -> str | Effect:
+        """The offset that a move leads to."""
+        if self.to is None or offset is None:
+            return sink_text(offset)
+        return effect("position-now", offset=str(offset))
 
 
 def reading(connector: LiveConnector | None) -> LiveConnector | None:
@@ -86,7 +100,16 @@ def move(entry: OffsetEntry, context: MoveContext) -> OffsetMove:
     return OffsetMove(entry, before, *_moved(entry, before, context))
 
 
-def totals(moves: Iterable[OffsetMove]) -> Effects:
+def moves_to(entries: Iterable[OffsetEntry], context: MoveContext) -> tuple[OffsetMove, ...]:
+    """The moves to these entries, in order: partition 10 of a topic comes after its partition 9."""
+    return tuple(move(entry, context) for entry in sorted(entries, key=_in_order))
+
+
+def _in_order(entry: OffsetEntry) -> tuple[TopicPartition, str]:
+    return sink_partition(entry.partition) or ("", 0), partition_key(entry.partition)
+
+
+def totals(moves: Iterable[OffsetMove], *, estimated: bool = False) -> Effects:
     """The sum over several partitions of topics, as far as it can be counted."""
     sinks = [each for each in moves if sink_partition(each.entry.partition) is not None]
     counts = [each.counts for each in sinks if each.counts is not None]
@@ -96,9 +119,12 @@ def totals(moves: Iterable[OffsetMove]) -> Effects:
     parts = []
     if again:
         code: EffectCode = "delivers-again" if exact else "delivers-at-least-again"
+        code = "delivers-about-again" if estimated else code
         parts.append(effect(code, count=again, lasted=None))
     if skipped:
-        parts.append(effect("skips" if exact else "skips-at-most", count=skipped, lasted=None))
+        code = "skips" if exact else "skips-at-most"
+        code = "skips-about" if estimated else code
+        parts.append(effect(code, count=skipped, lasted=None))
     if gone:
         parts.append(effect("gone", count=gone))
     if len(sinks) < 2 or not parts:
@@ -123,7 +149,7 @@ def _moved(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext)
     context = context.of_topic(tp[0])
     old, new = sink_offset(was), sink_offset(entry.offset)
     if not context.will_read(tp[0]):
-        return _told(tp, old, new, effect("topic-not-read")), "same", Counts()
+        return _told(context, tp, old, new, effect("topic-not-read")), "same", Counts()
     if new is None:
         return _forgotten(tp, old, context)
     log = context.logs.ranges.get(tp)
@@ -131,12 +157,14 @@ def _moved(entry: OffsetEntry, before: OffsetEntry | None, context: MoveContext)
         return _elsewhere(tp, old, new, context)
     if old is None:
         return _started(tp, new, context)
-    if old == new:
+    if old == new and context.to is None:
         return stays(_label(tp), str(new), reads_on=context.reads_on), "same", context.counts()
-    return _back(tp, old, new, context) if new < old else _ahead(tp, old, new, context)
+    back = new < old or (new == old and context.to != "latest")
+    return _back(tp, old, new, context) if back else _ahead(tp, old, new, context)
 
 
 def _told(
+    context: MoveContext,
     tp: TopicPartition,
     old: int | None,
     new: int | None,
@@ -149,7 +177,7 @@ def _told(
         "moved",
         partition=_label(tp),
         old=sink_text(old),
-        new=sink_text(new),
+        new=context.place(new),
         what=what,
         gone=effect("below-start-gone", count=gone) if gone else None,
         unread=effect("unread-log") if unread else None,
@@ -162,12 +190,12 @@ def _back(tp: TopicPartition, old: int, new: int, context: MoveContext) -> Moved
         # The topic was made anew, or its end was lost: nothing there was delivered before
         count = log.latest - max(new, log.earliest)
         beyond = effect("was-beyond-end", old=str(old), end=str(log.latest), count=count)
-        return _told(tp, old, new, beyond), "back", None
+        return _told(context, tp, old, new, beyond), "back", None
     first = max(new, log.earliest) if log else new
     gone, again = first - new, max(0, old - first)
     what = context.again(again, _lasted(context.logs, tp, first, old) if again else None)
     unread = log is None and not context.logs.complete
-    text = _told(tp, old, new, what, gone=gone, unread=unread)
+    text = _told(context, tp, old, new, what, gone=gone, unread=unread)
     return text, "back", context.counts(again, gone=gone)
 
 
@@ -176,7 +204,7 @@ def _ahead(tp: TopicPartition, old: int, new: int, context: MoveContext) -> Move
     gone = max(0, log.earliest - old) if log else 0
     skipped = max(0, new - old - gone)
     lasted = _lasted(context.logs, tp, old + gone, new) if skipped else None
-    text = _told(tp, old, new, context.skipped(skipped, lasted), gone=gone)
+    text = _told(context, tp, old, new, context.skipped(skipped, lasted), gone=gone)
     return text, "ahead", context.counts(skipped=skipped, gone=gone)
 
 
@@ -184,7 +212,7 @@ def _elsewhere(tp: TopicPartition, old: int | None, new: int, context: MoveConte
     """An offset below the log's start, where a reset does not lead to that start."""
     start, then = context.logs.ranges[tp].earliest, effect("start-by-reset", start=context.start)
     below = effect("is-below-start", new=str(new), start=str(start), then=then)
-    return _told(tp, old, new, below), "unclear", None
+    return _told(context, tp, old, new, below), "unclear", None
 
 
 def _forgotten(tp: TopicPartition, old: int | None, context: MoveContext) -> Moved:
@@ -193,36 +221,36 @@ def _forgotten(tp: TopicPartition, old: int | None, context: MoveContext) -> Mov
         return effect("no-offset", partition=_label(tp)), "same", context.counts()
     if log is None or start not in ("earliest", "latest"):
         by_reset = effect("start-by-reset", start=start)
-        return _told(tp, old, None, by_reset), "forgotten", None
+        return _told(context, tp, old, None, by_reset), "forgotten", None
     gone = max(0, log.earliest - old)
     if start == "latest":
         # What is written until it starts is skipped too, and nobody knows how much that is
         skipped = max(0, log.latest - old - gone)
         lasted = _lasted(context.logs, tp, old + gone, log.latest) if skipped else None
         at_end = effect("starts-at-end", end=str(log.latest), count=skipped, lasted=lasted)
-        return _told(tp, old, None, at_end, gone=gone), "forgotten", None
+        return _told(context, tp, old, None, at_end, gone=gone), "forgotten", None
     again = max(0, min(old, log.latest) - log.earliest)
     lasted = _lasted(context.logs, tp, log.earliest, min(old, log.latest)) if again else None
     repeats = context.again(again, lasted)
     at_start = effect("starts-at-start", start=str(log.earliest), again=repeats)
-    text = _told(tp, old, None, at_start, gone=gone)
+    text = _told(context, tp, old, None, at_start, gone=gone)
     return text, "forgotten", context.counts(again, gone=gone)
 
 
 def _started(tp: TopicPartition, new: int, context: MoveContext) -> Moved:
     log = context.logs.ranges.get(tp)
     if log is None:
-        return _told(tp, None, new, effect("starts-there")), "start", None
+        return _told(context, tp, None, new, effect("starts-there")), "start", None
     gone = max(0, log.earliest - new)
     first = new + gone
     skipped, ahead = first - log.earliest, max(0, log.latest - first)
     if context.reads_on and log.latest > log.earliest:
         what = effect("starts-there-counted", count=ahead, more=effect("read-uncommitted"))
-        return _told(tp, None, new, what, gone=gone), "unclear", None
+        return _told(context, tp, None, new, what, gone=gone), "unclear", None
     more = effect("not-delivered-before", count=skipped) if skipped else None
     what = effect("starts-there-counted", count=ahead, more=more)
     counts = context.counts(skipped=skipped, gone=gone)
-    return _told(tp, None, new, what, gone=gone), "start", counts
+    return _told(context, tp, None, new, what, gone=gone), "start", counts
 
 
 def sink_text(offset: int | None) -> str | Effect:

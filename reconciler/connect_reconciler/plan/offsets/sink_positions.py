@@ -1,6 +1,6 @@
 """Resolves `to: earliest`, `latest` or a time to an offset in each partition that a sink reads.
 
-That happens when the plan is made: the plan holds the offsets, and a saved plan applies those.
+A plan holds them as an estimate: an apply resolves them once the sink is stopped.
 """
 
 from __future__ import annotations

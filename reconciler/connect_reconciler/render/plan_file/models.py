@@ -247,6 +247,11 @@ class AlterOffsetsModel(_Offsets):
     """Sets offsets."""
 
     action: Literal["alter-offsets"] = "alter-offsets"
+    to: Literal["earliest", "latest"] | int | None = Field(
+        default=None,
+        description="where they lead once the sink is stopped, a time in ms since 1970;"
+        " moves are an estimate then",
+    )
 
 
 class ResetOffsetsModel(_Offsets):
