@@ -50,7 +50,10 @@ class TransactionBoundaries(Enum):
 
 
 class Connector(ABC):
-    """The base of `SourceConnector` and `SinkConnector`; derive from one of them."""
+    """The base of `SourceConnector` and `SinkConnector`; derive from one of them.
+
+    A pause stops the connector. A resume, like a new config, starts another object of the class.
+    """
 
     context: ConnectorContext
 

@@ -126,6 +126,8 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
     yield from _version(view, state)
     if state.target is TargetState.RUNNING:
         yield from _instance(view, state, now)
+    else:
+        yield from _paused_instance(view, name, now)
     tasks = list(tasks_of(view, state, ids, now))
     # a connector that fails again did not recover in between
     if not any(isinstance(effect, Fail) for effect in tasks):
@@ -259,6 +261,14 @@ def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]
             yield Fail(state.name, f"{what} written")
         else:
             yield PublishTasks(state.name, answer)
+
+
+def _paused_instance(view: View, name: str, now: float) -> Iterator[Effect]:
+    """Stops the instance, which would go on to watch its source or sink. One that has failed stays
+    so, as in Connect: a resume does not start it."""
+    instance = view.instances.get(name)
+    if instance is not None and instance.phase is not InstancePhase.FAILED:
+        yield from _end_instance(view, name, now)
 
 
 def _unpublished(

@@ -111,6 +111,54 @@ def test_can_stop_a_paused_connector(cluster: MemoryCluster, config: dict[str, s
     assert not runtime.launcher.live
 
 
+@BOTH
+def test_a_pause_stops_the_connector_and_a_resume_starts_it(
+    cluster: MemoryCluster, config: dict[str, str], calls: list[tuple[str, str]]
+) -> None:
+    """The trap: the monitor of a paused connector asks its database for ever."""
+    runtime = create(cluster, config)
+    attempts = len(runtime.launcher.attempts)
+    for _ in range(2):
+        calls.clear()
+        since = cluster.ends()[0]
+        runtime.verbs.pause("c")
+        cluster.settle()
+        assert calls == [("c", "stop")]
+        assert states(runtime) == (State.PAUSED, [State.PAUSED])
+        runtime.verbs.resume("c")
+        cluster.settle()
+        assert calls == [("c", "stop"), ("c", "start"), ("c", "task_configs")]
+        assert states(runtime) == (State.RUNNING, [State.RUNNING])
+        # its tasks are the same, so they go on
+        assert [key for key, _ in cluster.written(TOPICS.config, since)] == ["target-state-c"] * 2
+    if cluster.worker[PAUSED_RELEASE] == "false":
+        assert len(runtime.launcher.attempts) == attempts
+
+
+def test_a_connector_whose_stop_throws_is_paused(
+    cluster: MemoryCluster, calls: list[tuple[str, str]]
+) -> None:
+    runtime = create(cluster, source(fail="stop"))
+    runtime.verbs.pause("c")
+    cluster.settle()
+    assert ("c", "stop") in calls
+    assert states(runtime) == (State.PAUSED, [State.PAUSED])
+    runtime.verbs.resume("c")
+    cluster.settle()
+    assert states(runtime) == (State.RUNNING, [State.RUNNING])
+
+
+def test_a_connector_whose_start_throws_fails_when_it_is_resumed(cluster: MemoryCluster) -> None:
+    runtime = create(cluster, source(fail="start"), PAUSED)
+    assert states(runtime) == (State.PAUSED, [])
+    runtime.verbs.resume("c")
+    cluster.settle()
+    assert states(runtime) == (State.FAILED, [])
+    runtime.verbs.pause("c")
+    cluster.settle()
+    assert states(runtime) == (State.FAILED, [])
+
+
 def test_can_stop_a_stopped_connector(cluster: MemoryCluster) -> None:
     runtime = create(cluster, source())
     for _ in range(2):

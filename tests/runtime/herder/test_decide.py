@@ -470,9 +470,40 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         ),
         (Launch(T0, 3, RUNNING, failures=2),),
     ),
-    "pause tells the running attempt": (
+    "pause stops the instance and tells the running attempt": (
         view(connector(target=PAUSED), started(), (run(),), connector_status=status(State.PAUSED)),
-        (Reassign(T0, PAUSED),),
+        (StopInstance("c"), Reassign(T0, PAUSED)),
+    ),
+    "a pause stops an instance that is still starting": (
+        view(
+            connector(target=PAUSED),
+            started(phase=InstancePhase.STARTING),
+            (run(state=PAUSED),),
+            connector_status=status(State.PAUSED),
+        ),
+        (StopInstance("c"),),
+    ),
+    "a paused connector's instance that takes too long to stop is left behind": (
+        view(
+            connector(target=PAUSED),
+            started(phase=InstancePhase.STOPPING, deadline=NOW),
+            (run(state=PAUSED),),
+            connector_status=status(State.PAUSED),
+        ),
+        (ForgetInstance("c"),),
+    ),
+    "a paused connector that has failed stays so": (
+        view(
+            connector(target=PAUSED),
+            started(phase=InstancePhase.FAILED, trace="boom"),
+            (run(state=PAUSED),),
+            connector_status=status(State.FAILED, "boom"),
+        ),
+        (),
+    ),
+    "a resumed connector gets an instance, and its attempt is told": (
+        view(connector(), None, (run(state=PAUSED),), connector_status=status(State.PAUSED)),
+        (StartInstance("c"), Reassign(T0, RUNNING)),
     ),
     "created paused: no instance, no tasks": (
         view(replace(NEW, target=PAUSED)),
