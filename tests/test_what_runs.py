@@ -132,8 +132,7 @@ def test_the_page_lists_each_predicate_and_converter() -> None:
 
 def test_the_page_lists_the_options_of_json() -> None:
     (listed,) = re.findall(r"Options of JsonConverter: (.*?)\.\n", TRANSFORMS, re.S)
-    # it is an option of 4.2, which 4.1 does not list in its REST API
-    known = set(JSON.keys) - {"converter.type"} | {"schema.content"}
+    known = set(JSON.keys) - {"converter.type"}
     assert set(re.findall(r"`([^`]+)`", listed)) == known
 
 

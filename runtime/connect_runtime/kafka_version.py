@@ -6,4 +6,4 @@ kafka/jars.sha256 lists its jars.
 
 from typing import Final
 
-KAFKA_VERSION: Final = "4.1.0"
+KAFKA_VERSION: Final = "4.3.1"

@@ -13,14 +13,15 @@ from connect_specs.config_values import ConfigValues
 from connect_specs.diagnostics import Diagnostic, Location, warning
 from connect_specs.fields import did_you_mean, typo_of
 
-# Of consumers, producers and admin clients of Kafka 4.1, and those that 4.0 took away
+# Of consumers, producers and admin clients, and those that Kafka 4.0 took away
 CLIENT_PROPERTIES: Final = frozenset(
     """
     acks allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter
-    auto.offset.reset batch.size bootstrap.servers buffer.memory check.crcs
+    auto.offset.reset batch.size bootstrap.controllers bootstrap.servers buffer.memory check.crcs
     client.dns.lookup client.id client.rack compression.gzip.level compression.lz4.level
-    compression.type compression.zstd.level connections.max.idle.ms default.api.timeout.ms
-    delivery.timeout.ms enable.auto.commit enable.idempotence enable.metrics.push
+    compression.type compression.zstd.level config.providers connections.max.idle.ms
+    default.api.timeout.ms delivery.timeout.ms enable.auto.commit enable.idempotence
+    enable.metrics.push
     exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.id
     group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms
     interceptor.classes isolation.level key.deserializer key.serializer linger.ms
@@ -54,7 +55,7 @@ CLIENT_PROPERTIES: Final = frozenset(
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
     sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
     sasl.oauthbearer.token.endpoint.url security.protocol security.providers
-    send.buffer.bytes session.timeout.ms share.acknowledgement.mode
+    send.buffer.bytes session.timeout.ms share.acknowledgement.mode share.acquire.mode
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
     ssl.cipher.suites ssl.enabled.protocols ssl.endpoint.identification.algorithm
     ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm

@@ -1,7 +1,7 @@
 """A Connect worker's REST API as plans and applies use it: the fake, our own runtime, the same with
 a Spark cluster, and Apache's.
 
-What Apache Kafka Connect 4.1 answers is the contract. `FakeWorker` stands for it in tests of an
+What Apache Kafka Connect answers is the contract. `FakeWorker` stands for it in tests of an
 apply over REST, `FakeVerbs` for our own runtime in tests of the REST API's own code.
 """
 

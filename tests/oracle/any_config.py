@@ -9,6 +9,7 @@ from typing import Final
 from hypothesis import strategies as st
 
 from connect_runtime.api.java_text import java_trim
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.rest.plugins import keys_json
@@ -25,9 +26,9 @@ _NUMBERS: Final = (
 _WORDS: Final = (
     "true TRUE True yes a a,b a,,b , a, ,a a,a a.b a:b a:b,c:d a:b:c [ ( * a.* ^ $ % \\ ' {} ${x}"
     " ${ ${file:x} \u00df \u0130 \U0001f600 none NONE all REQUIRED poll connector json UTF-8 utf8"
-    " int8 unix Timestamp V2 move null latest 4.1 [1 [4.1.0] (,) [0.1,9] [1,2],[3,4] bogus Filter"
+    " int8 unix Timestamp V2 move null latest 4.1 [1 (,) [0.1,9] [1,2],[3,4] bogus Filter"
     " Json JsonConverter"
-).split()
+).split() + [KAFKA_VERSION, f"[{KAFKA_VERSION}]"]
 _BLANKS: Final = ("", " ", "\t\n", " true ", " a , b ", "\u00a0", "\u0085x", "\x00", "a b", "1\n2")
 VALUES: Final = st.sampled_from((*_NUMBERS, *_WORDS, *_BLANKS, None))
 

@@ -88,6 +88,13 @@ LISTED = (
     *map(_keys, ("Simple", "SimpleHeader", "HoistField$Value", "HoistField", "Cast$Key", "Nope")),
 )
 
+
+def _lists(key: str) -> Iterator[dict[str, Any]]:
+    """Lists that may be refused (KIP-1161)."""
+    for value in ("", " ", "a,a", "a, a", "a,", ",", "a,,b", "a,,", None):
+        yield {key: value}
+
+
 # Options of each transformation: none, right ones, wrong ones
 _OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "Cast$Value": (
@@ -102,7 +109,7 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {"spec": "\u00a0"},
         {"spec": "int8", "replace.null.with.default": "maybe"},
     ),
-    "DropHeaders": ({}, {"headers": "a,b"}, {"headers": ""}),
+    "DropHeaders": ({}, {"headers": "a,b"}, *_lists("headers")),
     "ExtractField$Key": (
         {},
         {"field": "a"},
@@ -116,6 +123,7 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {"fields": "a", "headers": "b", "operation": "move"},
         {"fields": "", "headers": "b", "operation": "shift"},
         {"fields": "a,b", "headers": "c", "operation": "copy"},
+        *({**each, "headers": "b", "operation": "copy"} for each in _lists("fields")),
     ),
     "HoistField$Key": ({}, {"field": "a"}, {"field": None}),
     "InsertField$Value": (
@@ -129,6 +137,7 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {},
         {"fields": "a", "replacement": "x"},
         {"fields": "", "replacement": ""},
+        *_lists("fields"),
     ),
     "RegexRouter": ({"regex": "(a)b", "replacement": "$1"}, {"regex": ".*"}),
     "ReplaceField$Value": (
@@ -136,6 +145,9 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {"include": "a", "renames": "a:b,c:d"},
         {"renames": "a"},
         {"renames": "a:b:c"},
+        *_lists("include"),
+        *_lists("exclude"),
+        {"renames": "a:b,a:b"},
     ),
     "SetSchemaMetadata$Value": ({}, {"schema.name": "n"}, {"schema.version": "x"}),
     "TimestampConverter$Value": (
@@ -147,7 +159,7 @@ _OPTIONS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {"target.type": "unix", "unix.precision": "minutes"},
     ),
     "TimestampRouter": ({}, {"topic.format": "x", "timestamp.format": "yyyy"}),
-    "ValueToKey": ({}, {"fields": "a,b"}, {"fields": ""}),
+    "ValueToKey": ({}, {"fields": "a,b"}, *_lists("fields")),
 }
 
 
@@ -270,6 +282,21 @@ ERRORS = (
     _source({f"{_DLQ}.topic.name": "dlq"}),
     _sink({"errors.nope": "x"}),
     *(_sink({"topics": "", "topics.regex": regex}) for regex in (*_REGEX_ERRORS, "a.*")),
+    *map(_sink, _lists("topics")),
+    *(_sink({**topics, "topics.regex": "a.*"}) for topics in _lists("topics")),
+    *map(_sink, _lists("transforms")),
+    *map(_source, _lists("predicates")),
+    *(
+        _sink({f"consumer.override.{name}": value})
+        for name, values in (
+            ("interceptor.classes", ("", "a,a", "a,", None)),
+            ("metric.reporters", ("", "a,a", "a,", None)),
+            ("sasl.jaas.config", (None,)),
+            ("max.poll.records", (None,)),
+            ("bogus", (None,)),
+        )
+        for value in values
+    ),
 )
 
 CONVERTERS = (
@@ -289,6 +316,10 @@ CONVERTERS = (
     _source({"value.converter": _JSON, "value.converter.bogus": "x"}),
     _source({"value.converter": _JSON, "value.converter.schemas.enable": None}),
     _source({"value.converter.schemas.enable": "maybe"}),
+    *(
+        _sink({"value.converter": _JSON, "value.converter.schema.content": content})
+        for content in ("", '{"type":"int32"}', "{", None)
+    ),
     *(
         _source({f"{side}.converter": name})
         for side in ("key", "header")

@@ -67,6 +67,7 @@ def test_a_worker_waits_for_a_kafka_that_starts(
     given = {
         "key.converter": "StringConverter",
         "value.converter": "StringConverter",
+        "bootstrap.servers": "localhost:9092",
         "offset.storage.file.filename": "/tmp/x",
         "default.api.timeout.ms": "30000",
     }

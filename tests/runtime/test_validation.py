@@ -45,6 +45,7 @@ NO_PREDICATE = (
 def worker() -> WorkerConfig:
     return from_properties(
         {
+            "bootstrap.servers": "localhost:9092",
             "group.id": "connect-cluster",
             "config.storage.topic": "c",
             "offset.storage.topic": "o",
@@ -218,6 +219,7 @@ def test_a_standalone_worker_has_no_group_that_sinks_could_share() -> None:
     given = {
         "key.converter": JSON,
         "value.converter": JSON,
+        "bootstrap.servers": "localhost:9092",
         "offset.storage.file.filename": "/tmp/x",
     }
     worker, _ = from_properties(given, standalone=True)

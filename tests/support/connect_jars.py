@@ -11,7 +11,7 @@ from connect_runtime.kafka import jars
 from connect_runtime.kafka.jars import Jar
 from connect_runtime.kafka_version import KAFKA_VERSION
 
-VERSIONS = ("3.6.2", "4.3.0")
+VERSIONS = ("3.6.2", "4.1.0")
 DEBEZIUM_VERSION = "3.4.3.Final"
 
 _SUMS = Path(__file__).with_name("connect-jars.sha256")
@@ -34,7 +34,7 @@ def _folder(name: str) -> Path:
     folder = jars.cache_folder() / name
     if not jars._is_verified(folder, wanted):
         folder.mkdir(parents=True, exist_ok=True)
-        with jars._locked(folder.with_suffix(".lock")):
+        with jars._locked(folder.with_name(f"{name}.lock")):
             missing = [jar for jar in wanted if not (folder / jar.file_name).is_file()]
             if missing:
                 jars._fetch(missing, into=folder)

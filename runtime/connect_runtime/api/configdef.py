@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.api.java_numbers import parse_double, parse_integer
 from connect_runtime.api.java_text import java_list, java_text, java_trim
-from connect_runtime.api.validators import Validator
+from connect_runtime.api.validators import Validator, ValidList
 
 HIDDEN: Final = "[hidden]"
 
@@ -210,6 +210,8 @@ class ConfigDef:
                 raise ConfigError(_missing(key))
             else:
                 value = key.default
+            if isinstance(key.validator, ValidList) and value is not None:
+                value = list(dict.fromkeys(value))
             if key.validator is not None:
                 key.validator(key.name, value)
             parsed[key.name] = value

@@ -43,6 +43,38 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
+class ValidList:
+    """A list without duplicates and empty entries, all of `allowed` if that has any (KIP-1161).
+
+    Only validation refuses duplicates: parsing drops them, so that an older config still works.
+    """
+
+    allowed: tuple[str, ...] = ()
+    allows_empty: bool = True
+    allows_null: bool = False
+
+    def __call__(self, name: str, value: Any) -> None:
+        if value is None:
+            if self.allows_null:
+                return
+            raise ConfigError(f"Configuration '{name}' values must not be null.")
+        if not value and not self.allows_empty:
+            valid = str(self) or "any non-empty value"
+            text = f"Configuration '{name}' must not be empty. Valid values include: {valid}"
+            raise ConfigError(text)
+        if len(set(value)) != len(value):
+            raise ConfigError(f"Configuration '{name}' values must not be duplicated.")
+        for entry in value:
+            if entry == "":
+                raise ConfigError(f"Configuration '{name}' values must not be empty.")
+            if self.allowed:
+                OneOf(self.allowed)(name, entry)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(self.allowed)}]" if self.allowed else ""
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     """One of these strings; for a list, each of its entries."""
 

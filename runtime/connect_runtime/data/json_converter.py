@@ -63,6 +63,20 @@ CONFIG = with_converter_type(
         display_name="Schema Cache Size",
     )
     .define(
+        "schema.content",
+        ConfigType.STRING,
+        None,
+        importance=Importance.HIGH,
+        doc="When set, this is used as the schema for all messages, and the schemas within each of"
+        " the message will be ignored. Otherwise, the schema will be included in the content of"
+        " each message. This configuration applies only 'schemas.enable' is true, and it"
+        " exclusively affects the sink connector.",
+        group="Schemas",
+        order=2,
+        width=Width.MEDIUM,
+        display_name="Schema Content",
+    )
+    .define(
         "decimal.format",
         ConfigType.STRING,
         "BASE64",
@@ -111,7 +125,7 @@ class JsonConverter(AnyPartConverter):
             decimal_numeric=given["decimal.format"].upper() == "NUMERIC",
             replace_null=given["replace.null.with.default"],
         )
-        self._schema = _external_schema(options, self._options)
+        self._schema = _external_schema(given["schema.content"], self._options)
 
     def writer(self) -> Write:
         encoders = _Cache(self._cache_size, self._compile)
@@ -183,10 +197,8 @@ def _parsed(column: Sequence[bytes | None]) -> Column:
     return Column(values)
 
 
-def _external_schema(options: Mapping[str, str], given: Options) -> Schema | None:
-    """Returns the schema of all messages, if the config holds it (KIP-1054). Kafka has this option
-    since 4.2, so the definitions, which are those of 4.1, do not list it."""
-    content = options.get("schema.content", "").strip()
+def _external_schema(content: str | None, given: Options) -> Schema | None:
+    """Returns the schema of all messages, if the config holds it (KIP-1054)."""
     if not content:
         return None
     try:

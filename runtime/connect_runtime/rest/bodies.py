@@ -200,6 +200,6 @@ def _object(value: Any, kind: str, fields: tuple[str, ...]) -> Mapping[str, Any]
         known = ", ".join(f'"{field}"' for field in fields)
         raise refused(
             f'Unrecognized field "{unknown}" (class {kind}), not marked as ignorable '
-            f"({count}: {known}]){PLACE} line: 1, column: 1]"
+            f"({count}: {known}){PLACE} line: 1, column: 1]"
         )
     return value

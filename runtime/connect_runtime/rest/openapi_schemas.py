@@ -132,10 +132,10 @@ SCHEMAS: Final[Mapping[str, Any]] = {
             "importance": {"enum": ["HIGH", "MEDIUM", "LOW"]},
             "documentation": _NULLABLE,
             "group": _NULLABLE,
+            "order_in_group": _INT,
             "width": {"enum": ["NONE", "SHORT", "MEDIUM", "LONG"]},
             "display_name": _TEXT,
             "dependents": _list(_TEXT),
-            "order": _INT,
         }
     ),
     "Definitions": _list(_ref("Definition")),

@@ -163,8 +163,8 @@ def _key_json(key: ConfigKey) -> Json:
         "importance": key.importance.value,
         "documentation": key.doc,
         "group": key.group,
+        "order_in_group": key.order,
         "width": key.width.value,
         "display_name": key.display_name,
         "dependents": list(key.dependents),
-        "order": key.order,
     }

@@ -18,6 +18,7 @@ from connect_runtime.api import (
     NonEmptyString,
     OneOf,
     Range,
+    ValidList,
 )
 from connect_runtime.plugins.modules import PLUGIN_MODULES, is_module_name
 from connect_runtime.rest import tls
@@ -89,8 +90,15 @@ _FIXED: Final = (
 )
 
 
+def _list(name: str, value: Any, *, allows_empty: bool = True) -> None:
+    """Checks a list as Apache's workers do, which drop duplicates."""
+    without_duplicates = None if value is None else list(dict.fromkeys(value))
+    ValidList(allows_empty=allows_empty)(name, without_duplicates)
+
+
 def _addresses(name: str, value: Any) -> None:
-    check_addresses(name, value or ())
+    _list(name, value, allows_empty=False)
+    check_addresses(name, value)
 
 
 def _topic_name(name: str, value: Any) -> None:
@@ -115,6 +123,7 @@ def _override_policy(name: str, value: Any) -> None:
     policy_of({name: value})
 
 
+_LIST: Final = Described(_list, "no empty entries")
 _POLICY: Final = Described(_override_policy, "All, None, Principal or Allowlist")
 _COUNT: Final = Described(_count, "positive, or -1 to use the broker's default")
 _TOPIC: Final = Described(_topic_name, "topic name")
@@ -135,7 +144,6 @@ def _supported() -> ConfigDef:
     keys.define(
         "bootstrap.servers",
         ConfigType.LIST,
-        "localhost:9092",
         validator=Described(_addresses, "addresses such as host:9092"),
     )
     keys.define("group.id", ConfigType.STRING, validator=NonEmptyString())
@@ -161,9 +169,9 @@ def _supported() -> ConfigDef:
     keys.define(topic_tracking.ALLOW_RESET, ConfigType.BOOLEAN, True)
     keys.define("client.id", ConfigType.STRING, "")
     keys.define(PLUGIN_MODULES, ConfigType.LIST, "", validator=Described(_modules, "module names"))
-    keys.define("config.providers", ConfigType.LIST, "")
+    keys.define("config.providers", ConfigType.LIST, "", validator=_LIST)
     keys.define(POLICY_KEY, ConfigType.STRING, "All", validator=_POLICY)
-    keys.define(ALLOWLIST_KEY, ConfigType.LIST, "")
+    keys.define(ALLOWLIST_KEY, ConfigType.LIST, "", validator=_LIST)
     keys.define("topic.creation.enable", ConfigType.BOOLEAN, True)
     keys.define("spark.master", ConfigType.STRING, None, validator=NonEmptyString())
     keys.define(PAUSED_RELEASE, ConfigType.BOOLEAN, False)

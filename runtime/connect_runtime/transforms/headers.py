@@ -18,6 +18,7 @@ from connect_runtime.api import (
     Schema,
     Struct,
     Type,
+    ValidList,
 )
 from connect_runtime.api.headers import Header, Headers
 from connect_runtime.api.schema_builder import copy_basics
@@ -46,7 +47,7 @@ from connect_runtime.transforms.schema_cache import SchemaCache
 _DROP: Final = ConfigDef().define(
     "headers",
     ConfigType.LIST,
-    validator=NonEmptyList(),
+    validator=ValidList(allows_empty=False),
     importance=Importance.HIGH,
     doc="The name of the headers to be removed.",
 )

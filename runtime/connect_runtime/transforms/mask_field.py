@@ -13,11 +13,11 @@ from connect_runtime.api import (
     ConfigType,
     DataError,
     Importance,
-    NonEmptyList,
     NonEmptyString,
     Schema,
     Struct,
     Type,
+    ValidList,
 )
 from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.java_numbers import parse_decimal, to_double, to_float, to_integer
@@ -49,7 +49,7 @@ _CONFIG: Final = define_replace_null(
     .define(
         "fields",
         ConfigType.LIST,
-        validator=NonEmptyList(),
+        validator=ValidList(allows_empty=False),
         importance=Importance.HIGH,
         doc="Names of fields to mask.",
     )

@@ -15,6 +15,7 @@ from connect_runtime.api import (
     Schema,
     Struct,
     Type,
+    ValidList,
 )
 from connect_runtime.api.field_columns import StructColumn
 from connect_runtime.api.schema_builder import copy_basics
@@ -61,6 +62,7 @@ _CONFIG: Final = define_replace_null(
         "exclude",
         ConfigType.LIST,
         "",
+        validator=ValidList(),
         importance=Importance.MEDIUM,
         doc="Fields to exclude. This takes precedence over the fields to include.",
     )
@@ -68,6 +70,7 @@ _CONFIG: Final = define_replace_null(
         "include",
         ConfigType.LIST,
         "",
+        validator=ValidList(),
         importance=Importance.MEDIUM,
         doc="Fields to include. If specified, only these fields will be used.",
     )

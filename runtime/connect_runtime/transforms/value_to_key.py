@@ -11,10 +11,10 @@ from connect_runtime.api import (
     ConfigType,
     DataError,
     Importance,
-    NonEmptyList,
     Schema,
     Struct,
     Type,
+    ValidList,
 )
 from connect_runtime.api.schema_builder import SchemaBuilder
 from connect_runtime.api.transforms import R
@@ -34,7 +34,7 @@ _CONFIG: Final = define_replace_null(
     ConfigDef().define(
         "fields",
         ConfigType.LIST,
-        validator=NonEmptyList(),
+        validator=ValidList(allows_empty=False),
         importance=Importance.HIGH,
         doc="Field names on the record value to extract as the record key.",
     )

@@ -1,6 +1,6 @@
 """Defines the properties of Kafka's clients, as Connect shows those that a connector overrides.
 
-client_keys.txt has a line for each property of Kafka 4.1: the clients that have it (producer,
+client_keys.txt has a line for each of their properties: the clients that have it (producer,
 consumer, admin), its name, type, importance and default: `!` is none, `-` null, `''` the empty
 text.
 """

@@ -16,6 +16,7 @@ from connect_runtime.api import (
     NonEmptyString,
     NonEmptyStringWithoutControlChars,
     OneOf,
+    ValidList,
     ValidRegex,
     at_least,
 )
@@ -73,7 +74,13 @@ def sink_definitions(version: str, defaults: WorkerDefaults, config: Config) -> 
     """Returns the keys of every sink connector, as `source_definitions` those of sources."""
     keys = _common(version, defaults, config)
     for name, type, display, doc, validator in (
-        ("topics", ConfigType.LIST, "Topics", "Topics to consume, separated by commas", None),
+        (
+            "topics",
+            ConfigType.LIST,
+            "Topics",
+            "Topics to consume, separated by commas",
+            ValidList(),
+        ),
         (
             "topics.regex",
             ConfigType.STRING,

@@ -39,7 +39,7 @@ def override_infos(config: Config, kind: Kind, worker: WorkerConfig) -> list[Con
         given = {
             key.removeprefix(prefix): value
             for key, value in in_hash_map_order(config).items()
-            if key.startswith(prefix) and key != prefix and value is not None
+            if key.startswith(prefix) and key != prefix
         }
         found += [
             _info(prefix, name, value, texts.get(f"{prefix}{name}"))
@@ -49,17 +49,17 @@ def override_infos(config: Config, kind: Kind, worker: WorkerConfig) -> list[Con
     return found
 
 
-def _info(prefix: str, name: str, value: str, error: str | None) -> ConfigInfo:
+def _info(prefix: str, name: str, value: str | None, error: str | None) -> ConfigInfo:
     """Returns one override. Secrets stay hidden, also those that no client defines."""
     key = client_keys(prefix).get(name)
-    text: str | None = value
+    text = value
     if key is not None:
         try:
             text = config_text(parse_value(name, value, key.type), key.type)
         except ConfigError as invalid:
             error = str(invalid)
     full = f"{prefix}{name}"
-    if is_secret_name(full):
+    if text is not None and is_secret_name(full):
         text = HIDDEN
     errors = () if error is None else (error,)
     return ConfigInfo(key and replace(key, name=full), ValueInfo(full, text, errors=errors))

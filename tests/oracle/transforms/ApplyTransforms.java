@@ -19,8 +19,10 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TimeZone;
+import org.apache.kafka.common.config.AbstractConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.connect.components.ConnectPlugin;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.ConnectSchema;
 import org.apache.kafka.connect.data.Field;
@@ -47,7 +49,7 @@ import org.apache.kafka.connect.util.ConnectorUtils;
  * <p>A case is {class, config, records}: the answer has a result for each record, or the error of
  * configure. A case {schema, value} asks whether a value fits a schema, {schema, value, target}
  * projects it, {format, millis, texts} formats and parses times, {describe} lists the options of a
- * class, {elements, groups} distributes the numbers below `elements`. {converter, config} reads each
+ * plugin or a client, {elements, groups} distributes the numbers below `elements`. {converter, config} reads each
  * of `read` (base64, or null), and writes each of `write` ({schema, value}); with `brief` it does not
  * say what it read. {literals, config} writes texts as headers in JSON. tests/support/connect_json.py says how records and values are written.
  */
@@ -124,13 +126,21 @@ public final class ApplyTransforms {
         return found;
     }
 
+    private static ConfigDef definition(Class<?> described) throws Exception {
+        if (AbstractConfig.class.isAssignableFrom(described)) {
+            return (ConfigDef) described.getMethod("configDef").invoke(null);
+        }
+        return ((ConnectPlugin) described.getDeclaredConstructor().newInstance()).config();
+    }
+
     private static JsonNode options(Class<?> plugin) throws Exception {
-        Object made = plugin.getDeclaredConstructor().newInstance();
-        ConfigDef config = made instanceof Predicate
-                ? ((Predicate<?>) made).config() : ((Transformation<?>) made).config();
+        ConfigDef config = definition(plugin);
         ObjectNode found = JSON.objectNode();
         ArrayNode options = found.putArray("options");
         for (ConfigDef.ConfigKey key : config.configKeys().values()) {
+            if (key.internalConfig) {
+                continue;
+            }
             ObjectNode option = options.addObject();
             option.put("name", key.name);
             option.put("type", key.type.name());

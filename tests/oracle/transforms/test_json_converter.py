@@ -95,8 +95,9 @@ SAME: Mapping[str, tuple[Mapping[str, str], Sequence[bytes]]] = {
             b"{", b"[1", b"tru", b"nullx", b"'a'", b'"unclosed', b'{"a":1,}', b"[1,]", b"{a:1}",
             b"12abc", b"NaN", b"[NaN]", b"Infinity", b"-Infinity", b"+1", b".5", b"5.", b"0x10",
             b'"a\nb"', b'"\t"', b'"\\x"', b'"\x00"', b"/*c*/1", b"\x00", b"\xff\xfe\xfd",
-            b'{"a":"\xff"}', b"\x1e1", b"1" * 1001, b"1" * 10_000, b"[" * 100_000,
-            b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000, b'"' + b'\\"' * 100_000,
+            b'{"a":"\xff"}', b'"\xed\xa0\x80"', b"\x1e1", b"1" * 1001, b"1" * 10_000,
+            b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b'{"a":' * 100_000,
+            b'"' + b'\\"' * 100_000,
         ],
     ),
     "encodings": (
@@ -237,7 +238,7 @@ SAME: Mapping[str, tuple[Mapping[str, str], Sequence[bytes]]] = {
 # what Connect reads as something else, or in part, is an error here
 STRICTER: Mapping[str, tuple[Mapping[str, str], Sequence[bytes]]] = {
     "what-follows": (PLAIN, [b'{"a":1} x', b"1 2", b'{"a":1}}']),
-    "no-unicode": (PLAIN, [b'"\\ud800"', b'"\xed\xa0\x80"', b'"\xc0\x80"']),
+    "no-unicode": (PLAIN, [b'"\\ud800"', b'"\xc0\x80"']),
     "huge-numbers": (PLAIN, [b"1e999999", b"-1e400", b"1" * 1000]),
     "other-types": (
         {},

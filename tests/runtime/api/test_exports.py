@@ -20,8 +20,9 @@ NAMES = {
     "Type", "decimal", "OffsetStorageReader", "SinkTask", "SinkTaskContext", "SourceTask",
     "SourceTaskContext", "TransactionContext", "AllOf", "Described", "NonEmptyList",
     "NonEmptyString", "NonEmptyStringWithoutControlChars", "NonNull", "OneOf", "Range",
-    "ValidRegex", "Validator", "at_least", "between", "SchemaBuilder", "SchemaBuilderError",
-    "SchemaProjectorError", "group_partitions", "project_value", "validate_value",
+    "ValidList", "ValidRegex", "Validator", "at_least", "between", "SchemaBuilder",
+    "SchemaBuilderError", "SchemaProjectorError", "group_partitions", "project_value",
+    "validate_value",
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from runtime.rest.fake_verbs import FakeVerbs
 
 SOURCE = {"connector.class": "FileStreamSource", "topic": "orders"}
 WORKER = {
+    "bootstrap.servers": "localhost:9092",
     "group.id": "g",
     "config.storage.topic": "c",
     "offset.storage.topic": "o",

@@ -459,7 +459,7 @@ def test_plugins(client: Client) -> None:
     assert everything[-1]["class"] == "org.apache.kafka.connect.storage.StringConverter"
     keys = client("GET", "/connector-plugins/FileStreamSource/config").json()
     assert [key["name"] for key in keys[:4]] == ["file", "topic", "batch.size", "name"]
-    assert list(keys[0])[-2:] == ["dependents", "order"]
+    assert list(keys[0])[6:8] == ["group", "order_in_group"]
 
 
 @pytest.mark.parametrize(

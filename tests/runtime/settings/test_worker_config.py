@@ -93,10 +93,45 @@ def test_what_configures_other_parts_is_passed_on() -> None:
 
 
 def test_tasks_get_the_defaults_that_they_read() -> None:
-    given = {key: value for key, value in APACHE.items() if key != "bootstrap.servers"}
-    config, _ = from_properties(given)
-    assert config.properties["bootstrap.servers"] == "localhost:9092"
+    config, _ = from_properties(APACHE)
     assert config.properties["offset.flush.interval.ms"] == "60000"
+
+
+NO_ADDRESS = (
+    "Configuration 'bootstrap.servers' must not be empty. Valid values include: any non-empty value"
+)
+MISSING = 'Missing required configuration "bootstrap.servers" which has no default value.'
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, MISSING),
+        ({"bootstrap.servers": ""}, NO_ADDRESS),
+        (
+            {"bootstrap.servers": "a:1,"},
+            "Configuration 'bootstrap.servers' values must not be empty.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("standalone", [False, True])
+def test_addresses_of_kafka_must_be_given(
+    given: dict[str, str], text: str, standalone: bool
+) -> None:
+    others = {key: value for key, value in APACHE.items() if key != "bootstrap.servers"}
+    file = {"offset.storage.file.filename": "/tmp/offsets"} if standalone else {}
+    with pytest.raises(Invalid) as raised:
+        from_properties({**others, **given, **file}, standalone=standalone)
+    assert [(each.where, each.what) for each in raised.value.diagnostics] == [
+        ("bootstrap.servers", text)
+    ]
+
+
+def test_lists_of_a_worker_lose_their_duplicates() -> None:
+    given = {"bootstrap.servers": "a:1,a:1", "config.providers": "env,env"}
+    providers = {"config.providers.env.class": "EnvVarConfigProvider"}
+    config, _ = from_properties({**APACHE, **given, **providers})
+    assert config.client["bootstrap.servers"] in ("a:1", "a:1,a:1")
 
 
 @pytest.mark.parametrize(
@@ -133,6 +168,7 @@ def test_everything_wrong_is_said_at_once() -> None:
         )
     wrong = {str(problem.where) for problem in raised.value.diagnostics}
     assert wrong == {
+        "bootstrap.servers",
         "config.storage.topic",
         "group.id",
         "key.converter",
@@ -250,6 +286,7 @@ def test_listeners_and_what_is_advertised() -> None:
 
 def test_standalone_needs_no_group_and_no_topics() -> None:
     given = {
+        "bootstrap.servers": "a:9092",
         "key.converter": CONVERTER,
         "value.converter": CONVERTER,
         "listeners": "http://127.0.0.1:0",
@@ -293,8 +330,8 @@ def test_standalone_needs_a_file_and_this_machine() -> None:
         ("a:b", "Invalid url in bootstrap.servers: a:b"),
         ("a:65536", "Invalid port in bootstrap.servers: a:65536"),
         (f"a:{'1' * 5000}", f"Invalid port in bootstrap.servers: a:{'1' * 5000}"),
-        (" , ", "No resolvable bootstrap urls given in bootstrap.servers"),
-        ("a:1,,SSL://[::1]:65535", ""),
+        (" , ", "Configuration 'bootstrap.servers' values must not be empty."),
+        ("a:1,SSL://[::1]:65535", ""),
     ],
 )
 def test_addresses_of_kafka_are_checked(given: str, error: str) -> None:

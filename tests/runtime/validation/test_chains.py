@@ -98,7 +98,12 @@ def module_of_a_user() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def worker() -> WorkerConfig:
-    given = {"group.id": "g", "key.converter": "Json", "value.converter": "Json"}
+    given = {
+        "bootstrap.servers": "localhost:9092",
+        "group.id": "g",
+        "key.converter": "Json",
+        "value.converter": "Json",
+    }
     topics = {f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")}
     return from_properties({**given, **topics})[0]
 

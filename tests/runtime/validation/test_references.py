@@ -87,6 +87,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> WorkerConfig:
     monkeypatch.setattr(CheckedSource, "throws", False)
     return from_properties(
         {
+            "bootstrap.servers": "localhost:9092",
             "group.id": "g",
             "config.storage.topic": "c",
             "offset.storage.topic": "o",

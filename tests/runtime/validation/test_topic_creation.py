@@ -23,6 +23,7 @@ POSITIVE = "Number of partitions must be positive, or -1 to use the broker's def
 
 def worker(**more: str) -> WorkerConfig:
     given = {
+        "bootstrap.servers": "localhost:9092",
         "group.id": "g",
         "config.storage.topic": "configs",
         "offset.storage.topic": "offsets",

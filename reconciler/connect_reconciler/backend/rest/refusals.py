@@ -45,6 +45,7 @@ _CLASS_NOT_FOUND: Final = (
     "has no connector class",
 )
 _OF_NULL: Final = "Invalid value null for configuration "
+_LIST_OF_NULL: Final = " values must not be null."
 _JETTY_PATH: Final = "Ambiguous URI"
 
 
@@ -104,7 +105,7 @@ def class_not_found(text: str) -> bool:
 
 def follows_from_another(text: str) -> bool:
     """The key has an error of its own: a value that cannot be parsed is then judged as null."""
-    return text.startswith(_OF_NULL)
+    return text.startswith(_OF_NULL) or text.endswith(_LIST_OF_NULL)
 
 
 def is_unlisted(error: RequestError) -> bool:
