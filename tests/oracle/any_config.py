@@ -28,9 +28,10 @@ _WORDS: Final = (
     " ${ ${file:x} \u00df \u0130 \U0001f600 none NONE all REQUIRED poll connector json UTF-8 utf8"
     " int8 unix Timestamp V2 move null latest 4.1 [1 (,) [0.1,9] [1,2],[3,4] bogus Filter"
     " Json JsonConverter"
-).split() + [KAFKA_VERSION, f"[{KAFKA_VERSION}]"]
+).split()
+_VERSIONS: Final = (KAFKA_VERSION, f"[{KAFKA_VERSION}]")
 _BLANKS: Final = ("", " ", "\t\n", " true ", " a , b ", "\u00a0", "\u0085x", "\x00", "a b", "1\n2")
-VALUES: Final = st.sampled_from((*_NUMBERS, *_WORDS, *_BLANKS, None))
+VALUES: Final = st.sampled_from((*_NUMBERS, *_WORDS, *_BLANKS, *_VERSIONS, None))
 
 # Their errors are told earlier, or in words of our own
 _STRICTER: Final = ("offsets.storage.topic", "topic.creation.groups", "connector.plugin.version")

@@ -34,7 +34,7 @@ from connect_runtime.data.json_parsing import parse, parse_digits
 from connect_runtime.data.json_schema import schema_json, schema_of
 from connect_runtime.data.json_text import Options, plain_json
 from connect_runtime.data.json_text_columns import EncodeMany, encoder_of_many
-from connect_runtime.data.json_values import Decode, DigitsNeeded, decoder
+from connect_runtime.data.json_values import MISSING, Decode, DigitsNeeded, decoder
 from connect_runtime.data.unreadable import UnreadableRows, read_each
 from connect_runtime.errors.columns import pieces_of
 
@@ -222,12 +222,17 @@ def _reader_of(schema: Schema, options: Options) -> Read:
     ) -> Column:
         present = [data for data in column if data is not None]
         try:
-            values = decode_many([parse(data) for data in present])
+            values = decode_many([_payload(data, parse) for data in present])
         except DigitsNeeded:
-            values = decode_many([parse_digits(data) for data in present])
+            values = decode_many([_payload(data, parse_digits) for data in present])
         return _with_tombstones(column, values, schema)
 
     return read
+
+
+def _payload(data: bytes, parsed: Callable[[bytes], Any]) -> Any:
+    value = parsed(data)
+    return MISSING if value is None and not data.strip() else value
 
 
 def _with_tombstones(

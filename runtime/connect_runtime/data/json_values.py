@@ -28,7 +28,20 @@ class DigitsNeeded(Exception):
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DAY_MS: Final = 86_400_000
 _YEARS_MS: Final = range(-62_135_596_800_000, 253_402_300_800_000)  # 1 to 9999
-_KINDS: Final = {bool: "BOOLEAN", str: "STRING", list: "ARRAY", dict: "OBJECT"}
+
+
+class Missing:
+    """What a message of no bytes parses to, where its schema wants a value."""
+
+
+MISSING: Final = Missing()
+_KINDS: Final = {
+    bool: "BOOLEAN",
+    str: "STRING",
+    list: "ARRAY",
+    dict: "OBJECT",
+    Missing: "MISSING",
+}
 _EXACT_FLOATS: Final = 1 << 53  # from here on, floats do not have every whole number
 
 

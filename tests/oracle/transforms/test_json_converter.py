@@ -234,6 +234,20 @@ SAME: Mapping[str, tuple[Mapping[str, str], Sequence[bytes]]] = {
             ),
         ],
     ),
+    # KIP-1054: payloads without an envelope
+    "a schema in the config": (
+        {"schema.content": STRUCT},
+        [*(each.encode() for each in (*STRUCTS, "{", "")), *enveloped(STRUCT, '{"a":1}')],
+    ),
+    "no struct in the config": (
+        {"schema.content": " " + logical("Timestamp", "int64", ',"optional":true') + " "},
+        [b"1", b"null", b"", b'"a"', b"1.5", *typed("int64", payloads=["1"])],
+    ),
+    "an empty schema in the config": ({"schema.content": ""}, typed("int32", payloads=["1"])),
+    "null as schema in the config": ({"schema.content": "null"}, typed("int32", payloads=["1"])),
+    "a schema in the config, and no schemas": (
+        {"schema.content": STRUCT, "schemas.enable": "false"}, [b'{"a":1}', b"1", b"null"]
+    ),
 }  # fmt: skip
 # what Connect reads as something else, or in part, is an error here
 STRICTER: Mapping[str, tuple[Mapping[str, str], Sequence[bytes]]] = {
@@ -315,6 +329,21 @@ def test_reading(connect_classes: ConnectClasses, name: str) -> None:
     options, data = SAME[name]
     for message, found in zip(data, their_readings(connect_classes, options, data), strict=True):
         assert comparable(our_reading(options, message)) == comparable(found), message[:200]
+
+
+@pytest.mark.parametrize("enabled", ["true", "false"])
+@pytest.mark.parametrize(
+    "content",
+    ["{", "1", '"x"', "[]", "{}", '{"type":"nope"}', '{"type":1}', '{"type":"array"}', "true"],
+)
+def test_a_schema_in_the_config_that_is_none(
+    connect_classes: ConnectClasses, content: str, enabled: str
+) -> None:
+    options = {"schema.content": content, "schemas.enable": enabled}
+    expected = connect_classes.ask({"converter": NAME, "config": options})
+    with pytest.raises(DataError) as raised:
+        converter(options)
+    assert {"error": raised.value.java_class, "message": str(raised.value)} == _plain(expected)
 
 
 @pytest.mark.parametrize("name", STRICTER)
@@ -406,7 +435,11 @@ VALUES: Sequence[tuple[Schema | None, Sequence[Any]]] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("options", [{}, PLAIN, {**PLAIN, "decimal.format": "NUMERIC"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, PLAIN, {**PLAIN, "decimal.format": "NUMERIC"}, {"schema.content": STRUCT}],
+    ids=str,
+)
 def test_writing(connect_classes: ConnectClasses, options: Mapping[str, str]) -> None:
     cases = [(schema, value) for schema, values in VALUES for value in values]
     write = [{"schema": schema_json(s), "value": value_json(v, s)} for s, v in cases]
