@@ -145,7 +145,14 @@ class Applying:
             view_of_sink=lambda name, config: self.kafka,
             denials=self.denials,
         )
-        return apply_plan(plan, desired, PROJECT, edges, observe=lambda: self.observe(desired))
+        return apply_plan(
+            plan,
+            desired,
+            PROJECT,
+            edges,
+            observe=lambda: self.observe(desired),
+            unproven=self.observe(desired).ledger.unproven,
+        )
 
 
 def names(plan: Plan) -> Sequence[str]:

@@ -173,6 +173,25 @@ class Executor:
         written = any(isinstance(each.action, ConfigAction) for each in results)
         return stopped and not written and before is not None and action.asks_for is before
 
+    def watch(self, name: str) -> ConnectorReport | None:
+        """Adds a connector that an earlier apply changed to those whose health is checked; None if
+        it is gone. Raises ConnectError."""
+        edges = self._edges
+        found = edges.read_back(name)
+        if found is None:
+            return None
+        before = self._before(name)
+        if edges.evidence is not None and edges.cluster.runs_tasks:
+            edges.evidence.note(name, speaks=False)
+        self.changed[name] = Changed(
+            self._wanted(name, found.target), before, edges.settings.clock.now()
+        )
+        return ConnectorReport(name, ())
+
+    def _wanted(self, name: str, target: TargetState = TargetState.RUNNING) -> Wanted:
+        spec = self._desired.connectors.get(name)
+        return Wanted(target, zero_tasks=spec is not None and spec.allow_zero_tasks)
+
     def redact(self, name: str, text: str) -> str:
         """`text` without the connector's secrets."""
         spec, live = self._desired.connectors.get(name), self._live.connectors.get(name)
@@ -291,9 +310,8 @@ class Executor:
         if evidence is not None and action.settles:
             evidence.changed(subject(action))
         if action.settles:
-            spec = self._desired.connectors.get(name)
-            wanted = Wanted(zero_tasks=spec is not None and spec.allow_zero_tasks)
-            self.changed[name] = Changed(wanted, before, self._edges.settings.clock.now())
+            now = self._edges.settings.clock.now()
+            self.changed[name] = Changed(self._wanted(name), before, now)
         self._progress(Performed(number, action))
         return performed
 

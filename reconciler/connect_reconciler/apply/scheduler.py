@@ -11,7 +11,7 @@ from __future__ import annotations
 import queue
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -41,6 +41,8 @@ from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError, ExitCode
 
 _JOIN_S = 0.2
+# Nothing is wrong with these, and nothing was seen of them
+_UNSEEN = (Health.LATER, Health.NOT_AWAITED)
 
 
 def apply_plan(
@@ -50,8 +52,10 @@ def apply_plan(
     edges: Edges,
     *,
     observe: Callable[[], Live],
+    unproven: Collection[str] = (),
 ) -> ApplyReport:
-    """Applies `plan` and reports what became of each action.
+    """Applies `plan` and reports what became of each action. `unproven` are connectors that earlier
+    applies changed and did not see healthy: their health is checked, too.
 
     Observes first: raises Stale or Invalid, and nothing was touched. After that nothing is raised
     but what kills the process; every failure is in the report. An apply that is interrupted twice
@@ -64,7 +68,7 @@ def apply_plan(
     recorder = ResultRecorder(plan, edges.settings.progress)
     edges = replace(edges, settings=replace(edges.settings, progress=recorder))
     try:
-        report = _applied(plan, desired, live, edges, journal)
+        report = _applied(plan, desired, live, edges, journal, unproven)
     except KeyboardInterrupt:
         report = _report(journal, recorder.end(), edges, ExitCode.INTERRUPTED, interrupted=True)
     return replace(report, seconds=edges.settings.clock.now() - began)
@@ -111,11 +115,20 @@ def run_jobs(jobs: Sequence[Callable[[], None]], parallelism: int) -> None:
 
 
 def _applied(
-    plan: Plan, desired: Desired, live: Live, edges: Edges, journal: Journal
+    plan: Plan,
+    desired: Desired,
+    live: Live,
+    edges: Edges,
+    journal: Journal,
+    unproven: Collection[str],
 ) -> ApplyReport:
     settings = edges.settings
     executor = Executor(plan, desired, live, edges, apply_id=journal.id)
     starts = NewStarts(settings.stop, fail_fast=settings.fail_fast)
+    if not plan.actions and not live.ledger.unfinished:
+        # Nothing is changed, so there is no journal
+        reports = _with_health({}, executor, starts, edges, unproven)
+        return _finish(journal, tuple(reports.values()), starts.ended_by, edges, checked_only=True)
     try:
         # A project that applies for the first time gets a key, unless the user brought one.
         key = secrets.token_bytes(32) if live.ledger.fingerprint_key is None else None
@@ -127,11 +140,35 @@ def _applied(
         starts.end(error)
     settings.progress(Began(journal.id, journal.actions))
     reports = _run_connectors(plan, executor, starts, settings.parallelism)
-    if starts.ended_by is None:
-        reports = await_health(reports, executor, edges)
+    reports = _with_health(reports, executor, starts, edges, unproven)
     for report in reports.values():
         settings.progress(ConnectorDone(report))
     return _finish(journal, tuple(reports.values()), starts.ended_by, edges)
+
+
+def _with_health(
+    reports: dict[str, ConnectorReport],
+    executor: Executor,
+    starts: NewStarts,
+    edges: Edges,
+    unproven: Collection[str],
+) -> dict[str, ConnectorReport]:
+    """The reports with the health of each connector, also of those that only earlier applies
+    changed."""
+    if starts.ended_by is not None:
+        return reports
+    found = dict(reports)
+    for name in sorted(set(unproven) - found.keys()):
+        try:
+            watched = executor.watch(name)
+        except FATAL as error:
+            starts.end(error)
+            return found
+        except ConnectError as error:
+            watched = ConnectorReport(name, (), health=Health.UNKNOWN, health_detail=str(error))
+        if watched is not None:
+            found[name] = watched
+    return await_health(found, executor, edges)
 
 
 def _run_connectors(
@@ -173,23 +210,34 @@ def _finish(
     reports: Sequence[ConnectorReport],
     ended_by: ConnectError | None,
     edges: Edges,
+    *,
+    checked_only: bool = False,
 ) -> ApplyReport:
+    """Closes the journal; `checked_only`: there is none, and health alone was checked."""
     interrupted = edges.settings.stop() and not all(_complete(report) for report in reports)
     code = exit_code(
         reports, interrupted=interrupted, ended=None if ended_by is None else ended_by.exit_code
     )
     if ended_by is None:
         ending = Ending.DONE if code == 0 else Ending.FAILED
+        proven = [each.name for each in reports if each.ok and each.health not in _UNSEEN]
         try:
-            edges.ledger.finish(
-                Ending.INTERRUPTED if interrupted else ending,
-                exit_code=code,
-                now_ms=edges.settings.clock.now_ms(),
-            )
+            if checked_only:
+                edges.ledger.prove(journal.project, proven)
+            else:
+                edges.ledger.finish(
+                    Ending.INTERRUPTED if interrupted else ending,
+                    exit_code=code,
+                    now_ms=edges.settings.clock.now_ms(),
+                    proven=proven,
+                )
         except FATAL as error:
             # All is done and recorded; only the journal is still open, which the next apply closes
             ended_by = error
             code = exit_code(reports, interrupted=interrupted, ended=error.exit_code)
+    if checked_only:
+        # An id that no journal has would lead nowhere
+        journal = replace(journal, id="")
     return _report(journal, reports, edges, code, interrupted=interrupted, ended_by=ended_by)
 
 

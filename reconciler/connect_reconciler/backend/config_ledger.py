@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -114,7 +114,12 @@ class ConfigKeyLedger:
         with self._lock:
             self._upcoming.pop(step.connector, None)
 
-    def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None:
+    def finish(
+        self, ending: Ending, *, exit_code: int, now_ms: int, proven: Collection[str] = ()
+    ) -> None:
+        """Does nothing: there is no journal."""
+
+    def prove(self, project: str, proven: Collection[str]) -> None:
         """Does nothing: there is no journal."""
 
     def entry(self, name: str) -> str:

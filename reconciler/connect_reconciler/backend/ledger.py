@@ -7,7 +7,7 @@ of one step is one transaction: a reader sees all of it or nothing.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from connect_reconciler.backend.lease import PURPOSE, LeaseLost
@@ -79,6 +79,8 @@ class Ledger:
         if new_fingerprint_key is not None and self.state.fingerprint_key is None:
             records.append(fingerprint_key_record(self.topic, new_fingerprint_key))
         records += self._earlier(journal)
+        unproven = self.snapshot.unproven(journal.project)
+        journal = replace(journal, unproven=tuple(sorted(unproven)))
         self._write(*records, journal_record(self.topic, journal))
         self._journal = journal
         self._steps = {}
@@ -102,14 +104,35 @@ class Ledger:
         if records:
             self._write(*records)
 
-    def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None:
-        ended = replace(self._begun, ending=ending, exit_code=exit_code, ended_ms=now_ms)
+    def finish(
+        self, ending: Ending, *, exit_code: int, now_ms: int, proven: Collection[str] = ()
+    ) -> None:
+        """Closes the journal. `proven` are the connectors that were seen healthy."""
+        project = self._begun.project
+        ended = replace(
+            self._begun,
+            ending=ending,
+            exit_code=exit_code,
+            ended_ms=now_ms,
+            unproven=self._left(project, proven),
+        )
         self._write(journal_record(self.topic, ended))
         self._journal = ended
+
+    def prove(self, project: str, proven: Collection[str]) -> None:
+        """Records that connectors which earlier applies of the project changed are healthy."""
+        newest = next(reversed(self.snapshot.of_project(project)), None)
+        if newest is not None and newest.unproven != (left := self._left(project, proven)):
+            self._write(journal_record(self.topic, replace(newest, unproven=left)))
 
     def close(self) -> None:
         """Closes the writer. A journal that is still open means that the apply was killed."""
         self._writer.close()
+
+    def _left(self, project: str, proven: Collection[str]) -> tuple[str, ...]:
+        """The project's connectors that no apply saw healthy, but for those that are `proven`."""
+        unproven = self.snapshot.unproven(project) & self.state.owned_by(project)
+        return tuple(sorted(unproven.difference(proven)))
 
     @property
     def _begun(self) -> Journal:

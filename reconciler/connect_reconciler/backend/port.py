@@ -6,7 +6,7 @@ this process leads with, `http.HttpCluster` a Connect REST API. Neither decides 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -100,7 +100,15 @@ class LedgerWriter(Protocol):
         """The action was not done, or nobody knows: `step` says which, and why."""
         ...
 
-    def finish(self, ending: Ending, *, exit_code: int, now_ms: int) -> None: ...
+    def finish(
+        self, ending: Ending, *, exit_code: int, now_ms: int, proven: Collection[str] = ()
+    ) -> None:
+        """Closes the journal. `proven` are the connectors that were seen healthy."""
+        ...
+
+    def prove(self, project: str, proven: Collection[str]) -> None:
+        """Records that connectors which earlier applies of the project changed are healthy."""
+        ...
 
 
 class Holding(Protocol):

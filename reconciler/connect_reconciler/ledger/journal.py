@@ -76,7 +76,8 @@ class Journal:
     """Ledger key `apply/<id>`: one apply. `by` says who, where and since when, in words.
 
     `rolls_back` is the apply that it reverses, `saved_as` the hash of the plan file that it
-    applies.
+    applies. `unproven` are the connectors that it or an apply before it changed, and that none saw
+    healthy since; of an apply that has not ended, only those of the applies before it.
     """
 
     id: str
@@ -89,11 +90,12 @@ class Journal:
     exit_code: int | None = None
     rolls_back: str | None = None
     saved_as: str = ""
+    unproven: tuple[str, ...] = ()
 
 
 def journal_record(topic: str, journal: Journal) -> NewRecord:
     """Records that an apply began, or how it ended."""
-    value = {
+    value: dict[str, Any] = {
         "project": journal.project,
         "by": journal.by,
         "since_ms": journal.since_ms,
@@ -104,6 +106,8 @@ def journal_record(topic: str, journal: Journal) -> NewRecord:
         "rolls_back": journal.rolls_back,
         "saved_as": journal.saved_as,
     }
+    if journal.unproven:
+        value["unproven"] = list(journal.unproven)
     return NewRecord(topic, key_of(APPLY, journal.id), encode(value))
 
 
@@ -121,6 +125,7 @@ def read_journal(apply_id: str, value: bytes) -> Journal:
         exit_code=None if found.get("exit_code") is None else int(found["exit_code"]),
         rolls_back=optional_text(found.get("rolls_back")),
         saved_as=text(found.get("saved_as", "")),
+        unproven=tuple(text(each) for each in found.get("unproven", ())),
     )
 
 
@@ -169,6 +174,12 @@ def unfinished_steps(connector: str, value: bytes) -> tuple[Step, ...]:
     if b'"end":null' not in value:
         return ()
     return tuple(step for step in read_steps(connector, value) if step.end is None)
+
+
+def begun_changes(steps: Sequence[Step]) -> frozenset[str]:
+    """The connectors whose health is checked after what an apply began to do with them."""
+    found = ((step.connector, ACTIONS.get(step.action)) for step in steps)
+    return frozenset(name for name, action in found if action is not None and action.settles)
 
 
 def unmoved(steps: Sequence[Step]) -> frozenset[str]:

@@ -17,6 +17,7 @@ from connect_reconciler.ledger.journal import (
     Ending,
     Journal,
     Step,
+    begun_changes,
     read_journal,
     read_snapshot,
     read_steps,
@@ -116,6 +117,14 @@ class LedgerSnapshot:
         if newest is None or newest.saved_as != saved_as or newest.ending is Ending.DONE:
             return None
         return newest
+
+    def unproven(self, project: str) -> frozenset[str]:
+        """The connectors that the project's applies changed, and that none saw healthy since."""
+        newest = next(reversed(self.of_project(project)), None)
+        if newest is None:
+            return frozenset()
+        begun = frozenset[str]() if newest.ending else begun_changes(self.steps(newest.id))
+        return begun | frozenset(newest.unproven)
 
     def rolled_back(self, apply_id: str) -> int:
         """How often an apply was rolled back completely."""

@@ -181,7 +181,9 @@ class LedgerState:
     """The ledger topic, read to its end. `pins` by (connector, pin id), `renames` by (connector,
     old name).
 
-    `unfinished` holds the applies that ended early, once observed those of the project.
+    `unfinished` holds the applies that ended early, once observed those of the project. `unproven`
+    are the connectors that the project's applies changed and did not see healthy since, once
+    observed; over REST alone they are not known.
     `fingerprint_key` None: the project has none yet; a plan then holds no fingerprints.
     """
 
@@ -189,6 +191,7 @@ class LedgerState:
     pins: Mapping[tuple[str, str], AppliedPin] = field(default_factory=dict)
     renames: Mapping[tuple[str, str], Renaming] = field(default_factory=dict)
     unfinished: tuple[Unfinished, ...] = ()
+    unproven: frozenset[str] = frozenset()
     fingerprint_key: bytes | None = None
 
     def owned_by(self, project: str) -> frozenset[str]:

@@ -40,6 +40,12 @@ class LiveConnector:
     task_states: tuple[str, ...] = ()
     failure: str = ""
 
+    @property
+    def failed(self) -> bool:
+        """Whether it is to run, and it or one of its tasks has failed."""
+        runs = self.target is TargetState.RUNNING
+        return runs and "FAILED" in (self.state, *self.task_states)
+
 
 class RecordAt(NamedTuple):
     """A record's place in a topic; at the log's end, the place of the next record."""

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Limits, Settings, edges_over
@@ -27,6 +27,7 @@ from connect_reconciler.workflow.rollback import find_rollback
 from connect_reconciler.workflow.tracing import traced
 from connect_reconciler.workflow.user import Choices, Stop, User
 from connect_runtime.kafka.rights import check_rights
+from connect_specs.counting import listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
 
@@ -65,7 +66,8 @@ class ApplyRun:
     """One run of `apply` or `rollback`. `lease` is one that was taken over for it. With `replan`
     the plan is made again once nobody else can apply. `policies` judge offsets that are known only
     once a connector is stopped, `rollback_policies` the rollback of an apply that failed; None: it
-    is not rolled back."""
+    is not rolled back. `scope` is what the run is about: of what earlier applies left, it checks
+    these connectors alone."""
 
     backend: Backend
     user: User
@@ -74,6 +76,7 @@ class ApplyRun:
     replan: Replan | None = None
     rollback_policies: tuple[Policy, ...] | None = None
     policies: tuple[Policy, ...] = ()
+    scope: Scope = field(default_factory=Scope)
 
     def run(self, plan: Plan, desired: Desired, live: Live) -> Ended:
         """Shows the plan, asks, and applies it. What is new once nobody else can apply is shown and
@@ -99,9 +102,11 @@ class ApplyRun:
     def _shown(self, plan: Plan, desired: Desired, live: Live) -> Ended | None:
         """Shows the plan and asks; None where it is to be applied."""
         self.user.show(plan)
+        if plan.errors:
+            return Ended(plan, ExitCode.INVALID)
         # A killed apply may have left an open journal and no change: it is closed then.
-        if plan.errors or (plan.empty and not live.ledger.unfinished):
-            return Ended(plan, ExitCode.INVALID if plan.errors else ExitCode.OK)
+        if plan.empty and not live.ledger.unfinished and not self._to_be_checked(live):
+            return Ended(plan, ExitCode.OK)
         if plan.actions:
             self.user.ensure_agreement()
         # Before anything is opened: leading a new cluster already creates its topics.
@@ -110,6 +115,30 @@ class ApplyRun:
             self.user.say("not applied: nothing was changed")
             return Ended(plan, ExitCode.FAILED, declined=True)
         return None
+
+    def _to_be_checked(self, live: Live) -> bool:
+        """Whether only the health of what earlier applies changed is left to be seen."""
+        names = self._unproven(live)
+        rest = self.backend.rest() if names else None
+        if rest is None:
+            return False
+        rest.close()
+        what = "was changed by an earlier apply that did not see it healthy"
+        if len(names) > 1:
+            what = "were changed by earlier applies that did not see them healthy"
+        self.user.say(f"{listed(sorted(names))} {what}: checking")
+        return True
+
+    def _unproven(self, live: Live) -> frozenset[str]:
+        """The connectors that earlier applies changed and did not see healthy. Over REST alone
+        nothing is known of earlier applies: those that failed."""
+        names = live.ledger.unproven
+        if live.rest_alone:
+            names = frozenset(name for name, each in live.connectors.items() if each.failed)
+        owned = live.ledger.owned_by(self.backend.project.name)
+        return frozenset(
+            name for name in names & owned & live.connectors.keys() if self.scope.holds((name,))
+        )
 
     def _reported(self, plan: Plan, desired: Desired, report: ApplyReport) -> Ended:
         """Reports the apply, and rolls it back where that is wanted."""
@@ -131,8 +160,8 @@ class ApplyRun:
     def _execute(
         self, plan: Plan, desired: Desired, live: Live, replan: Replan | None
     ) -> ApplyReport:
-        """Applies the plan, or what is left of it. Raises LeaseRefused, Stale, Moved; nothing was
-        touched then."""
+        """Applies the plan, or what is left of it. Without `replan` it rolls another one back.
+        Raises LeaseRefused, Stale, Moved; nothing was touched then."""
         backend, user = self.backend, self.user
         with user.stopping() as stop, self._edges_once_free(desired, stop) as edges:
             now: Live | None = None
@@ -154,6 +183,7 @@ class ApplyRun:
                     backend.project,
                     replace(edges, denials=Denials(plan, self.policies, live.now_ms)),
                     observe=lambda: now or backend.observe(desired),
+                    unproven=() if replan is None else self._unproven(now or live),
                 )
 
             return traced(plan, edges, apply, user.say)
@@ -243,7 +273,8 @@ def to_be_rolled_back(report: ApplyReport) -> bool:
     """Whether something failed, and something can be undone. An apply that was ended from outside
     is not rolled back: the user is there, or another apply."""
     from_outside = bool(report.ended_by) or report.told_to_stop
-    failed = report.exit_code == ExitCode.FAILED and not from_outside
+    own = any(not each.ok for each in report.connectors if each.results)
+    failed = report.exit_code == ExitCode.FAILED and own and not from_outside
     return failed and bool(report.counts[Outcome.DONE] + report.counts[Outcome.UNKNOWN])
 
 

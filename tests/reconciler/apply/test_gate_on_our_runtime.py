@@ -3,6 +3,7 @@ health, and no tasks are none."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.applying import HeldLease, desired_of
 from support.broker import BrokerAddress, create_topic, produce
+from support.command import Command
 from support.connectors import SINK, SOURCE
 from support.rest_project import RestProject
 from support.serving import serving
@@ -196,6 +198,46 @@ def test_a_sink_is_healthy_once_it_has_put_records_or_there_are_none(
     config = {key: value for key, value in made.config.items() if key != "topic"}
     assert ours.apply(replace(made, config=config), Limits())[0] is ExitCode.OK
     assert time.monotonic() - began < 9
+
+
+def test_running_a_failed_apply_again_fails_until_the_connector_runs(
+    ours: Ours, broker: BrokerAddress, unique: str, tmp_path: Path
+) -> None:
+    """The trap: the second run finds nothing to change, and a job is green over what has failed."""
+    app = create_app(
+        lambda: ours.cluster.verbs, {}, cluster_id=lambda: broker.cluster_id, commit="c"
+    )
+    connect = Command(tmp_path)
+    file = tmp_path / "no" / "lines"
+    config = {"connector.class": "FileStreamSink", "topics": f"{unique}-out", "file": str(file)}
+    connect.write("connectors/a.yaml", json.dumps({"name": "a", "config": config}))
+    quick = ("--yes", "--settle", "0.5", "--healthy-for", "0.5")
+    with serving(app) as address:
+        kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+        connect.write(
+            "connect.yaml",
+            f"project: p\ncluster:\n  group.id: {unique}\n  kafka: {kafka}\n"
+            f"  target: {{rest: 'http://{address}'}}\n",
+        )
+        connect("plan", "--out", "saved")
+        first = connect("apply", "saved", *quick)
+        assert (first.returncode, "a: failed" in first.stdout) == (1, True), first.stderr
+        for words in (("apply",), ("apply", "saved")):
+            again = connect(*words, *quick)
+            assert again.returncode == 1, again.stderr
+            assert (
+                "no changes" in again.stdout and "a: failed: task 0 failed before" in again.stdout
+            )
+            assert "a was changed by an earlier apply that did not see it healthy" in again.stderr
+        planned = connect("plan", "--detailed-exitcode")
+        assert planned.returncode == 0, "what failed is no change"
+        assert "warning[plan.failed]: failed: a" in planned.stdout
+        assert "why: a: task 0: FileNotFoundError: " in planned.stdout, planned.stdout
+        file.parent.mkdir()
+        assert connect("restart", "--failed").returncode == 0
+        assert connect("apply", *quick).returncode == 0
+        done = connect("apply", *quick)
+        assert (done.returncode, "checking" in done.stderr) == (0, False)
 
 
 def test_a_runtime_that_is_named_as_the_target(

@@ -121,7 +121,8 @@ def _ledger(project: Project, found: Topics, fingerprint_key: bytes | None) -> L
     ledger = with_configs(with_fingerprint_key(found.ledger, fingerprint_key).state, configs)
     # What another project left half done is for its own next apply
     early = tuple(each for each in ledger.unfinished if each.project == project.name)
-    return replace(ledger, unfinished=early)
+    unproven = found.ledger.unproven(project.name)
+    return replace(ledger, unfinished=early, unproven=unproven)
 
 
 def _without_resumed(

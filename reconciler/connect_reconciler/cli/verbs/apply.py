@@ -136,6 +136,7 @@ def apply(
     from connect_reconciler.cli.apply_report import run_of
     from connect_reconciler.cli.plan_output import read_plan
     from connect_reconciler.cli.terminal import Terminal, backend_for, ensure_agreement
+    from connect_reconciler.plan.scope import Scope
     from connect_reconciler.workflow.apply import ApplyRun
     from connect_reconciler.workflow.planning import observed, planned, specs_and_policies
     from connect_reconciler.workflow.replanning import FromFile, FromSpecs
@@ -166,7 +167,11 @@ def apply(
             plan, live = replan(saved)
         user = Terminal(yes, as_json, warnings, run)
         rollback_policies = policies if rollback_on_failure else None
-        applying = ApplyRun(backend, user, choices, lease, replan, rollback_policies, policies)
+        if saved is not None:
+            scope = Scope.exactly(each.connector for each in saved.actions)
+        applying = ApplyRun(
+            backend, user, choices, lease, replan, rollback_policies, policies, scope
+        )
         ended = applying.run(plan, desired, live)
         user.tell_end(ended)
     return ended.exit_code

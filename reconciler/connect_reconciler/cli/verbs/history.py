@@ -166,7 +166,8 @@ def rollback(
             show_and_save(plan, call, forms, found.live)
             return ExitCode.INVALID if plan.errors else ExitCode.OK
         user = Terminal(yes, as_json, warnings, run)
-        applying = ApplyRun(backend, user, choices, lease, replan, policies=policies)
+        about = Scope.exactly(found.rollback.before)
+        applying = ApplyRun(backend, user, choices, lease, replan, policies=policies, scope=about)
         ended = applying.run(plan, found.rollback.desired, found.live)
         user.tell_end(ended)
     if ended.exit_code == ExitCode.OK and plan.actions:

@@ -20,6 +20,8 @@ _TOLD = {
     False: "it did not take place",
     None: "whether it took place cannot be told",
 }
+# How many reasons a warning gives
+_REASONS = 5
 # Said whatever the plan changes
 UNFINISHED = "plan.unfinished-apply"
 
@@ -34,8 +36,13 @@ def failed_connectors(context: Context, actions: tuple[act.Action, ...]) -> Iter
     names = [name for name, changes in context.changes.items() if _stays_failed(changes)]
     if names:
         what = f"failed: {listed(names)}; this plan does not restart what failed"
+        live = context.live.connectors
+        reasons = [f"{name}: {live[name].failure}" for name in names if live[name].failure]
+        why = "; ".join(reasons[:_REASONS])
+        if len(reasons) > _REASONS:
+            why += f"; `connect status` shows {len(reasons) - _REASONS} more"
         hint = "`connect status` shows why, `connect restart --failed` restarts what failed"
-        yield warning("plan.failed", what, hint=hint)
+        yield warning("plan.failed", what, why=why, hint=hint)
 
 
 def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
@@ -76,8 +83,7 @@ def _stays_failed(changes: ConnectorDiff) -> bool:
     live = changes.live
     if changes.spec is None or live is None or changes.config or changes.moves_offsets:
         return False
-    runs = live.target is changes.goal is TargetState.RUNNING
-    return runs and "FAILED" in (live.state, *live.task_states)
+    return live.failed and changes.goal is TargetState.RUNNING
 
 
 def took_place(step: HalfDone, live: Live) -> bool | None:
