@@ -232,7 +232,7 @@ def test_running_a_failed_apply_again_fails_until_the_connector_runs(
         planned = connect("plan", "--detailed-exitcode")
         assert planned.returncode == 0, "what failed is no change"
         assert "warning[plan.failed]: failed: a" in planned.stdout
-        assert "why: a: task 0: FileNotFoundError: " in planned.stdout, planned.stdout
+        assert "why: a: FileNotFoundError: " in planned.stdout, planned.stdout
         file.parent.mkdir()
         assert connect("restart", "--failed").returncode == 0
         assert connect("apply", *quick).returncode == 0
