@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from connect_reconciler.backend.observe.kafka_view import KafkaView, View
+from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
-from support.broker import BrokerAddress, create_topic
+from support.broker import BrokerAddress, create_topic, member
 from support.fake_cluster import FakeKafka
+from support.wait import wait_until
 
 NOON = 1_795_262_400_000
 HOUR = 3_600_000
@@ -25,6 +28,7 @@ class Site:
     create_topic: Callable[[str, int], object]
     produce: Callable[..., object]
     commit: Callable[[str, tuple[str, int], int], object]
+    join: Callable[[str, str, str], AbstractContextManager[None]]
 
 
 def _fake() -> Site:
@@ -36,7 +40,12 @@ def _fake() -> Site:
     def commit(group: str, at: tuple[str, int], offset: int) -> None:
         kafka.groups.setdefault(group, {})[at] = offset
 
-    return Site(kafka, create, kafka.produce, commit)
+    @contextmanager
+    def join(group: str, client_id: str, topic: str) -> Iterator[None]:
+        kafka.members[group] = [GroupMember(client_id, "/127.0.0.1")]
+        yield
+
+    return Site(kafka, create, kafka.produce, commit, join)
 
 
 def _broker(bootstrap_servers: str) -> Site:
@@ -58,7 +67,12 @@ def _broker(bootstrap_servers: str) -> Site:
         finally:
             consumer.close()
 
-    return Site(KafkaView(properties), create, produce, commit)
+    @contextmanager
+    def join(group: str, client_id: str, topic: str) -> Iterator[None]:
+        with member(bootstrap_servers, group, client_id, topic):
+            yield
+
+    return Site(KafkaView(properties), create, produce, commit, join)
 
 
 @pytest.fixture(params=["fake", "broker"])
@@ -126,6 +140,19 @@ def test_newest_times(site: Site, topic: str) -> None:
     """The largest timestamp, wherever it is; none of an empty partition."""
     wanted = [(topic, number) for number in range(3)]
     assert site.view.newest_times(wanted) == {(topic, 0): NOON + HOUR, (topic, 1): NOON}
+
+
+def test_members_of_groups(site: Site, topic: str) -> None:
+    """With what each says it is; none of a group without any."""
+    group = f"{topic}-group"
+    with site.join(group, "mine", topic):
+
+        def joined() -> list[str]:
+            found = site.view.group_members([group, f"{topic}-none"])
+            assert not found.get(f"{topic}-none")
+            return [each.client_id for each in found[group]]
+
+        wait_until(lambda: joined() == ["mine"], what="the member")
 
 
 def test_offsets_of_groups(site: Site, topic: str) -> None:

@@ -11,12 +11,13 @@ from threading import Event, Thread
 
 import pytest
 
+from connect_reconciler.doctor.look import examine
 from connect_reconciler.render.plan_file.file import dump_plan, load_plan
 from connect_reconciler.validation.configs import checked
 from connect_specs.desired import Desired, DesiredConnector, Pin
 from connect_specs.states import TargetState
 from support import http
-from support.broker import BrokerAddress, create_topic, produce, read_to_end
+from support.broker import BrokerAddress, create_topic, member, produce, read_to_end
 from support.command import Command
 from support.oracle import Oracle
 from support.rest_project import RestProject, sink
@@ -294,5 +295,36 @@ def test_a_pin_to_the_end_delivers_nothing_again_under_load(
     found = read()
     assert len(found) == len(set(found)), "records were delivered again"
     assert project.plan().empty
+    project.specs = {}
+    assert project.apply().exit_code == 0
+
+
+def test_a_sink_whose_group_someone_else_reads_with_is_not_stopped(
+    oracle: Oracle, client: dict[str, str], unique: str, tmp_path: Path
+) -> None:
+    """The trap: it is stopped, its offsets do not move, and it stays stopped. The other one has the
+    client id of a task: it is the sink of that name on another Connect cluster."""
+    create_topic(client["bootstrap.servers"], unique, partitions=2)
+    project = RestProject(oracle.url, oracle.group_id, client, name=f"group-{secrets.token_hex(4)}")
+    wanted = sink(unique, tmp_path / "out", unique)
+    project.want(wanted)
+    project.settle()
+    project.want(replace(wanted, pin=Pin("back", to="earliest")))
+
+    def warned() -> list[str]:
+        return [each.code for each in project.plan().warnings]
+
+    own = f"connector-consumer-{unique}-0"
+    wait_until(lambda: warned() == [], what="its task alone")
+    with member(client["bootstrap.servers"], f"connect-{unique}", own, unique):
+        wait_until(lambda: warned() == ["plan.group-members"], what="two members")
+        found = {each.where: each.code for each in examine(project.backend).findings}
+        assert found[unique] == "doctor.group-members"
+        (report,) = project.apply().connectors
+        assert own in report.results[0].detail
+        assert report.left == "running"
+        assert states(oracle, unique) == ["RUNNING", "RUNNING"]
+    wait_until(lambda: warned() == [], what="its task alone")
+    project.settle()
     project.specs = {}
     assert project.apply().exit_code == 0

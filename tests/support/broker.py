@@ -1,8 +1,10 @@
 """Reaching the tests' Kafka: its address, and topics made, filled and read to their end."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event, Thread
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
@@ -125,3 +127,26 @@ def _consume_until_ends(consumer: Consumer, partitions: int, timeout_s: float) -
             else:
                 raise KafkaException(error)
     return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+
+@contextmanager
+def member(bootstrap_servers: str, group: str, client_id: str, topic: str) -> Iterator[None]:
+    """A consumer that reads the topic with the group meanwhile."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": group, "client.id": client_id}
+    )
+    ended = Event()
+
+    def read() -> None:
+        while not ended.is_set():
+            consumer.poll(0.1)
+
+    consumer.subscribe([topic])
+    reading = Thread(target=read)
+    reading.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        reading.join()
+        consumer.close()

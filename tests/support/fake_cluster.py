@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.herder import requests
@@ -38,7 +39,8 @@ class FakeKafka:
     """What outlives every process: the cluster's topics, consumer groups and the connectors' data.
 
     Of the data only `ranges` and the records' timestamps are kept: `times` holds those of the last
-    records of a partition. `active` groups have members, so that nobody can move their offsets.
+    records of a partition. `active` groups have members, so that nobody can move their offsets;
+    `members` are those that can be seen.
     tests/contract/test_view.py holds its answers to those of a broker.
     """
 
@@ -47,6 +49,7 @@ class FakeKafka:
     ranges: dict[TopicPartition, LogRange] = field(default_factory=dict)
     times: dict[TopicPartition, list[int]] = field(default_factory=dict)
     active: set[str] = field(default_factory=set)
+    members: dict[str, list[GroupMember]] = field(default_factory=dict)
 
     def produce(self, at: TopicPartition, *times: int) -> None:
         """Appends a record for each timestamp, in ms."""
@@ -76,6 +79,9 @@ class FakeKafka:
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
         return {group: dict(self.groups.get(group, {})) for group in groups}
+
+    def group_members(self, groups: Iterable[str]) -> Mapping[str, Sequence[GroupMember]]:
+        return {group: self.members.get(group, []) for group in groups}
 
     def ensure_visible(self, topics: Iterable[str]) -> None:
         """Everything is."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from connect_reconciler.apply.cluster_actions import ClusterActions
 from connect_reconciler.apply.edges import FATAL, Edges, MoveRefused
+from connect_reconciler.apply.group_members import ensure_movable
 from connect_reconciler.apply.health import Wanted
 from connect_reconciler.apply.positions import at_final_offsets
 from connect_reconciler.apply.preconditions import reveal_configs
@@ -39,6 +40,7 @@ from connect_reconciler.model.actions import (
     Delete,
     Restart,
     Stop,
+    StopOld,
     old_name,
     subject,
 )
@@ -126,7 +128,7 @@ class Executor:
             edges.cluster,
             edges.read_back,
             edges.patience_in_action,
-            lambda name, what: self._progress(Waiting(name, what)),
+            self._waiting,
         )
         self._snapshots: set[str] = set()
         self._refused: set[str] = set()
@@ -192,6 +194,9 @@ class Executor:
         spec = self._desired.connectors.get(name)
         return Wanted(target, zero_tasks=spec is not None and spec.allow_zero_tasks)
 
+    def _waiting(self, name: str, what: str) -> None:
+        self._progress(Waiting(name, what))
+
     def redact(self, name: str, text: str) -> str:
         """`text` without the connector's secrets."""
         spec, live = self._desired.connectors.get(name), self._live.connectors.get(name)
@@ -213,6 +218,8 @@ class Executor:
         begun = False
         try:
             found = self._checked(action, state)
+            if isinstance(action, Stop | StopOld) and action.restore_to is not None:
+                ensure_movable(subject(action), self._live, self._edges, self._waiting)
             context = self._context(action, found)
             self._begin(step, action, state, found, context)
             begun = True

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from connect_reconciler.backend.rest.shapes import target_of
+from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.live import NEWEST_TRIED, OLDEST, parse, shown, too_old
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys
@@ -17,6 +18,7 @@ from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, StatusSnapshot, TaskId
+from connect_specs.counting import listed
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.partitions import PartitionKey, partition_key
@@ -69,7 +71,8 @@ class Places:
 @dataclass(frozen=True, slots=True)
 class TopicsSide:
     """What Kafka holds. `offsets` are those of connectors that are stopped; `unknown` says why
-    those of others could not be read."""
+    those of others could not be read. `strangers`, by sink, are members of its consumer group that
+    are no tasks of this cluster."""
 
     cluster_id: str
     brokers: int
@@ -79,6 +82,7 @@ class TopicsSide:
     offsets: Mapping[str, Offsets]
     places: Places
     unknown: Mapping[str, str] = field(default_factory=dict)
+    strangers: Mapping[str, tuple[GroupMember, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,19 @@ def unreadable(topics: TopicsSide) -> Iterator[Diagnostic]:
     for name, why in sorted(topics.unknown.items()):
         what = f"the offsets of {name} could not be read"
         yield warning("doctor.offsets-unknown", what, name, why)
+
+
+def read_by_strangers(topics: TopicsSide) -> Iterator[Diagnostic]:
+    """Sinks that get only a part of their records, because others read with their groups."""
+    for name, members in sorted(topics.strangers.items()):
+        what = (
+            f"the consumer group of {name} has members that are no tasks of this cluster:"
+            f" {listed(map(str, members))}"
+        )
+        why = "each record is delivered to one member of the group only"
+        hint = "another Connect cluster on this Kafka may have a sink of the same name: give one"
+        hint += " of them another name, or a consumer.override.group.id"
+        yield Diagnostic("doctor.group-members", what, name, why, hint)
 
 
 def left_over(topics: TopicsSide) -> Iterator[Diagnostic]:

@@ -20,6 +20,7 @@ from connect_reconciler.backend.observe.kafka_view import KeepingView
 from connect_reconciler.backend.observe.observe import read_topics
 from connect_reconciler.backend.observe.rest import connectors_over_rest
 from connect_reconciler.backend.observe.same_cluster import kafka_side, problem_of, rest_side, signs
+from connect_reconciler.backend.observe.strangers import strangers_of_sinks
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.doctor.checks import (
@@ -32,6 +33,7 @@ from connect_reconciler.doctor.checks import (
     compare,
     failed,
     left_over,
+    read_by_strangers,
     unreadable,
 )
 from connect_reconciler.ledger.config_entry import load_ledger
@@ -108,6 +110,7 @@ def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Diagnostic
     yield from check_topics(backend.project, topics)
     yield from left_over(topics)
     yield from unreadable(topics)
+    yield from read_by_strangers(topics)
 
 
 def _rest_alone(backend: Backend, rest: RestClient, looked_at: list[str]) -> Iterator[Diagnostic]:
@@ -148,6 +151,7 @@ def _both(backend: Backend, rest: RestClient, looked_at: list[str]) -> Iterator[
     yield from differences
     yield from left_over(topics)
     yield from unreadable(topics)
+    yield from read_by_strangers(topics)
     yield from failed(side)
 
 
@@ -171,6 +175,11 @@ def _topics_side(backend: Backend) -> TopicsSide:
         status=read.status,
         offsets=found.offsets,
         unknown=found.unknown,
+        strangers=strangers_of_sinks(
+            {name: each for name, each in held.items() if each.kind == "sink"},
+            read.config,
+            clusters,
+        ),
         places=Places.index(view.kept[names.config] or (), view.kept[names.offsets] or ()),
     )
 

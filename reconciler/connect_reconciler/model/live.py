@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal, NamedTuple, TypeAlias
 
+from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_specs.diagnostics import Diagnostic
@@ -107,7 +108,8 @@ class Live:
     `warnings` are what observing found, such as the cluster's validation answers; the plan passes
     them on. `rest_alone`: no Kafka could be asked, so that logs and what deleted connectors left
     are not known, and the ledger lies in the configs. `version` is Connect's, where a REST API told
-    it. `ours`: our runtime runs the connectors, or will. `unknown_keys` by connector: keys of
+    it. `ours`: our runtime runs the connectors, or will. `strangers`, by sink, are members
+    of its consumer group that are no tasks of this cluster. `unknown_keys` by connector: keys of
     configs that are to be written, and that no plugin defines.
     """
 
@@ -129,6 +131,7 @@ class Live:
     logs_elsewhere: Mapping[str, TopicLogs] = field(default_factory=dict)
     unread_offsets: Mapping[str, str] = field(default_factory=dict)
     unknown_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    strangers: Mapping[str, tuple[GroupMember, ...]] = field(default_factory=dict)
 
     @property
     def key_comes(self) -> bool:

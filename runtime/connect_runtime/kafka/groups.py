@@ -18,6 +18,7 @@ from connect_runtime.kafka.delete_offsets import delete_partition_offsets
 from connect_runtime.kafka.errors import (
     GROUP_IN_USE,
     NO_SUCH_GROUP,
+    NOT_A_CONSUMER_GROUP,
     as_failure,
     error_of,
     reason,
@@ -58,6 +59,25 @@ def list_offsets_of_groups(
             for at in listed
             if at.error is None and at.offset >= 0
         }
+    return found
+
+
+@logged("describe groups", "groups")
+def members_of_groups(
+    properties: Mapping[str, str], groups: Iterable[str]
+) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Returns the client id and host of each group's members. There are none of a group that does
+    not exist, or that is no consumer group."""
+    with Coordinators(properties) as coordinators:
+        answers = coordinators.describe(list(groups), _REQUEST_S)
+    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    for group, answer in answers.items():
+        if isinstance(answer, KafkaError):
+            if answer.code() not in (*NO_SUCH_GROUP, NOT_A_CONSUMER_GROUP):
+                raise _failure(answer, "The group cannot be read", group)
+            found[group] = ()
+        else:
+            found[group] = tuple((each.client_id, each.host) for each in answer.members)
     return found
 
 

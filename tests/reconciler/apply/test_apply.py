@@ -18,6 +18,7 @@ from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.backend.port import Found, OutcomeUnknown
 from connect_reconciler.ledger.records import owned_record
+from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import LogRange
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
@@ -33,7 +34,7 @@ from connect_specs.diagnostics import (
     Unreachable,
 )
 from connect_specs.states import TargetState
-from support.applying import PROJECT, Applying, desired_of, names
+from support.applying import PROJECT, Applying, FakeTime, desired_of, names
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, FakeKafka, refused
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
@@ -376,6 +377,51 @@ def test_a_group_that_stays_active_fails_the_connector(
     report = world.apply(desired_of(spec("a", pin=PIN)), cluster=cluster)
     assert "haven't stopped completely" in report.connectors[0].results[1].detail
     assert 29 < world.time.at < 35
+    # It was stopped for nothing
+    assert report.connectors[0].left == "running"
+    assert world.ledger().restore_to("a") is None
+    assert world.observe(desired_of()).connectors["a"].target is TargetState.RUNNING
+
+
+class Leaving(FakeTime):
+    """After ten seconds Kafka gives up the members of all groups."""
+
+    def __init__(self, kafka: FakeKafka) -> None:
+        super().__init__()
+        self.kafka = kafka
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.at > 10:
+            self.kafka.members.clear()
+
+
+def test_a_sink_is_not_stopped_while_strangers_read_with_its_group(
+    world: Applying, cluster: FakeCluster
+) -> None:
+    """Kafka would not move its offsets, and it would stand still for nothing."""
+    own(world, cluster, "a")
+    member = GroupMember("mine", "/10.0.0.1")
+    world.kafka.members["connect-a"] = [member]
+    desired = desired_of(spec("a", pin=PIN))
+    plan = world.plan(desired)
+    assert [each.code for each in plan.warnings] == ["plan.group-members"]
+    assert "mine at 10.0.0.1" in plan.warnings[0].what
+    asked: list[TargetState] = []
+    set_target = cluster.set_target
+    cluster.set_target = lambda name, target: (asked.append(target), set_target(name, target))[1]  # type: ignore[method-assign,func-returns-value]
+    (report,) = world.apply(desired, cluster=cluster).connectors
+    assert [each.outcome for each in report.results] == [
+        Outcome.FAILED,
+        Outcome.SKIPPED,
+        Outcome.SKIPPED,
+    ]
+    assert "mine at 10.0.0.1" in report.results[0].detail
+    assert asked == []
+    assert report.left == "running"
+    # A task that was killed is a member until Kafka gives it up
+    world.time = Leaving(world.kafka)
+    assert world.apply(desired, cluster=cluster).exit_code == 0
 
 
 def status(

@@ -17,8 +17,10 @@ from connect_reconciler.doctor.checks import (
     compare,
     failed,
     left_over,
+    read_by_strangers,
     unreadable,
 )
+from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, InstanceStatus
 from connect_runtime.kafka_version import KAFKA_VERSION
@@ -66,6 +68,14 @@ def info(**config: str) -> dict[str, ConnectorInfo]:
 def status(connector: State, *tasks: State) -> dict[str, ConnectorStatus]:
     parts = {number: InstanceStatus(state, "w") for number, state in enumerate(tasks)}
     return {"a": ConnectorStatus("a", InstanceStatus(connector, "w"), parts, "source")}
+
+
+def test_a_sink_that_shares_its_group_with_strangers_is_an_error() -> None:
+    """Both of two clusters say that their sink runs, and each gets a part of the records."""
+    topics = replace(TOPICS, strangers={"a": (GroupMember("connector-consumer-a-0", "/10.0.0.1"),)})
+    (found,) = read_by_strangers(topics)
+    assert (found.code, found.severity) == ("doctor.group-members", "error")
+    assert "connector-consumer-a-0 at 10.0.0.1" in found.what
 
 
 def codes(topics: TopicsSide, rest: RestSide) -> list[str]:

@@ -12,12 +12,13 @@ from typing import Protocol
 
 from confluent_kafka import TopicPartition as KafkaPartition
 
+from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import check_reachable, consumer
 from connect_runtime.kafka.errors import is_denied
-from connect_runtime.kafka.groups import list_offsets_of_groups
+from connect_runtime.kafka.groups import list_offsets_of_groups, members_of_groups
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.log_ends import log_ranges, newest_times, offsets_for_times, topic_sizes
 from connect_runtime.kafka.rights import DESCRIBE, check_rights
@@ -48,6 +49,7 @@ class View(Protocol):
     def group_offsets(
         self, groups: Iterable[str]
     ) -> Mapping[str, Mapping[TopicPartition, int]]: ...
+    def group_members(self, groups: Iterable[str]) -> Mapping[str, Sequence[GroupMember]]: ...
     def log_ranges(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, LogRange]: ...
@@ -86,6 +88,10 @@ class KafkaView:
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
         wanted = sorted(groups)
         return list_offsets_of_groups(self._properties, wanted)
+
+    def group_members(self, groups: Iterable[str]) -> Mapping[str, Sequence[GroupMember]]:
+        found = members_of_groups(self._properties, sorted(set(groups)))
+        return {group: [GroupMember(*each) for each in members] for group, members in found.items()}
 
     def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
         found = log_ranges(self._properties, partitions)

@@ -33,6 +33,7 @@ from connect_reconciler.backend.observe.plugin_facts import (
     with_failures,
 )
 from connect_reconciler.backend.observe.sink_logs import with_logs_elsewhere
+from connect_reconciler.backend.observe.strangers import strangers_of_sinks
 from connect_reconciler.ledger.config_entry import offsets_mark, still_held, with_configs
 from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
@@ -108,6 +109,11 @@ def observe_view(
         untyped_keys=secrets.untyped,
         unread_offsets={**to_be.unknown, **now.unknown},
         warnings=_unknown(now, to_be),
+        strangers=strangers_of_sinks(
+            {name: each for name, each in held.items() if each.kind == "sink"},
+            found.config,
+            clusters,
+        ),
     )
     stored = found.config.connectors
     live = with_failures(

@@ -12,6 +12,7 @@ from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
 from connect_reconciler.plan.predict import SINK_SERVERS
+from connect_specs.counting import listed
 from connect_specs.diagnostics import Blocks, Diagnostic, Location, warning
 from connect_specs.names import ledger_group, sink_group
 from connect_specs.states import TargetState
@@ -68,6 +69,30 @@ def shared_records(changes: ConnectorDiff, context: Context) -> Iterator[Diagnos
             f" {_shown(changes, context)}: each record is delivered to one of them only",
             _place(changes),
             hint="with a consumer group of its own, each gets all records",
+        )
+
+
+def read_by_strangers(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """A warning of consumers in a sink's group that are no tasks of this cluster."""
+    names = [changes.name]
+    if changes.rename is not None and changes.carries:
+        names.append(changes.rename.old)
+    for name in names:
+        others = context.live.strangers.get(name, ())
+        connector = context.live.connectors.get(name)
+        if not others or connector is None:
+            continue
+        group = sink_group(name, changes.redactor.shown(connector.config), context.worker)
+        why = "each record is delivered to one member of the group only"
+        if changes.moves_offsets:
+            why += ", and its offsets cannot move while they are there"
+        yield warning(
+            "plan.group-members",
+            f"consumer group {group} of {name} has members that are no tasks of this cluster:"
+            f" {listed(map(str, others))}",
+            _place(changes),
+            why=why,
+            hint="another Connect cluster on this Kafka may have a sink of the same name",
         )
 
 

@@ -51,6 +51,7 @@ CONNECTOR_CHECKS: Final[tuple[ConnectorCheck, ...]] = (
     renames.nothing_to_rename,
     renames.taken_back,
     groups.shared_records,
+    groups.read_by_strangers,
     pins.reused_id,
     pins.unknown_kind,
     pins.wrong_offsets,
