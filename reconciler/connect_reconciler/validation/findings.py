@@ -11,6 +11,7 @@ from connect_reconciler.backend.observe.plugin_facts import passwords
 from connect_reconciler.backend.plugins import KeyProblem, Validation, installed, why_not_loaded
 from connect_reconciler.backend.rest.refusals import class_not_found, follows_from_another
 from connect_reconciler.model.secrets import ConfigRedactor, redact
+from connect_reconciler.validation.clear_text import clear_text_secrets
 from connect_reconciler.validation.judges import (
     ClusterAnswers,
     first_verdict,
@@ -116,6 +117,7 @@ def findings(
         severe, mild = by_severity(found for found in unread_here if found.where not in told)
         errors += severe
         warnings += mild
+        warnings += clear_text_secrets(project, each.spec, plugins)
         if ours:
             warnings += _unresolved(each, project.worker)
         references = [key for key, value in each.config.items() if holds_reference(value)]
