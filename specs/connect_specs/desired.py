@@ -142,6 +142,18 @@ class DeleteLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line allows in spite of a check of plans.
+
+    `take_over` names connectors whose owner cannot be seen, and which become this project's.
+    `change_env`: the project may be applied with another environment than last time.
+    """
+
+    take_over: tuple[str, ...] = ()
+    change_env: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """connect.yaml: which cluster, and where the specs are.
 
@@ -149,11 +161,11 @@ class Project:
     or None for the embedded broker, which asks for a login with `embedded_authentication`.
     `target` None means our runtime. `worker` holds worker properties for `connect up` in Apache's
     names (`value.converter`, `offset.flush.interval.ms`, `listeners`, ...). `policies` name policy
-    files as `specs` name specs. `deletes` says how much a plan may delete, and `unknown_keys` how
-    severe a config key is that no plugin defines. `env` is the environment
-    whose values the files were read with, `given` what `--var` set in them, and `secrets` the texts
-    of those that are never shown. `…_locations` say where connect.yaml names an entry. `warnings`
-    are what reading connect.yaml found.
+    files as `specs` name specs. `deletes` says how much a plan may delete, `overrides` which checks
+    the command line overrides, and `unknown_keys` how severe a config key is that no plugin
+    defines. `env` is the environment whose values the files were read with, `given` what `--var`
+    set in them, and `secrets` the texts of those that are never shown. `…_locations` say where
+    connect.yaml names an entry. `warnings` are what reading connect.yaml found.
     """
 
     name: str
@@ -176,6 +188,7 @@ class Project:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     embedded_authentication: bool = False
     deletes: DeleteLimits = DeleteLimits()
+    overrides: Overrides = Overrides()
     unknown_keys: Severity = "warning"
 
     @property

@@ -227,7 +227,10 @@ def test_over_rest_alone_the_config_names_the_owner(tmp_path: Path) -> None:
         assert {each.target for each in worker.connectors.values()} == {TargetState.STOPPED}
         assert connect("delete", "ours", "--yes").returncode == 0
         assert "ours" not in worker.connectors
-        code, told = answered(connect, "n", "delete", "free")
-        assert (code, "belongs to no project" in told) == (1, True)
+        unseen = connect("delete", "free", "--yes")
+        assert unseen.returncode == 2
+        assert "owners cannot be seen without cluster.kafka" in unseen.stderr
+        code, told = answered(connect, "n", "delete", "free", "--force")
+        assert (code, "owners cannot be seen" in told) == (1, True)
         assert "http://" in told
         assert worker.asked[-1] == "DELETE /connectors/ours"

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import httpx
 import pytest
-from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from connect_reconciler.backend import backend as backends
 from connect_reconciler.cli import entry
 from connect_specs.states import TargetState
 from support.fake_worker import FakeWorker, Stored
-from support.serving import serving
+from support.served_worker import project_of
 
 # In the middle of each value that only its type tells to be secret
 MARK = "zq9"
@@ -66,6 +63,8 @@ class Plugins:
         self.type = "PASSWORD"
 
     def answer(self, path: str) -> Response:
+        if self.fault == "list-slow":
+            time.sleep(0.5)
         about_keys = path.endswith("/config")
         name = path.split("/")[2] if about_keys else ""
         broken = self.fault.startswith("keys") and name == VAULT
@@ -117,35 +116,18 @@ def folder(
     monkeypatch.setattr(backends, "_ANSWER_S", 0.2)
     monkeypatch.setenv("CONNECT_FINGERPRINT_KEY", "a key of this test")
 
-    async def answer(request: Request) -> Response:
-        path, body = request.url.path, await request.body()
-        if request.method == "GET" and path.startswith("/connector-plugins"):
-            if plugins.fault == "list-slow":
-                await asyncio.sleep(0.5)
-            return plugins.answer(path)
-        if path.startswith("/connector-plugins"):
-            return JSONResponse({"error_code": 500, "message": "no"}, 500)
+    monkeypatch.chdir(tmp_path)
+
+    def seen(path: str, body: Any) -> Any:
         if path.endswith("/status"):
-            return JSONResponse(_failed(worker))
-        url = httpx.URL("http://worker", raw_path=f"{path}?{request.url.query}".encode())
-        found = worker.transport.handle_request(httpx.Request(request.method, url, content=body))
-        told = found.json() if found.content else None
-        if path == "/connectors" and isinstance(told, dict):
-            for each in told.values():
+            return _failed(worker)
+        if path == "/connectors" and isinstance(body, dict):
+            for each in body.values():
                 if "status" in each:
                     each["status"] = _failed(worker)
-        return Response(
-            b"" if told is None else json.dumps(told),
-            found.status_code,
-            media_type="application/json",
-        )
+        return body
 
-    methods = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "connectors").mkdir()
-    with serving(Starlette(routes=[Route("/{path:path}", answer, methods=methods)])) as address:
-        target = f"target: {{rest: 'http://{address}'}}"
-        (tmp_path / "connect.yaml").write_text(f"project: p\ncluster:\n  group.id: g\n  {target}\n")
+    with project_of(worker, tmp_path, plugins.answer, seen):
         yield tmp_path
 
 
@@ -163,7 +145,8 @@ def spec(folder: Path, **changed: str) -> None:
 
 
 def run(capfd: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
-    code = entry.run((*words, "--verbose", "--log-file", "asked.log"))
+    ours = ("--take-over", "vault") if words[0] in ("plan", "apply") else ()
+    code = entry.run((*words, *ours, "--verbose", "--log-file", "asked.log"))
     said, told = capfd.readouterr()
     assert MARK not in said + told, words
     assert "error[internal]" not in told, (words, told)
@@ -223,7 +206,7 @@ def test_an_apply_keeps_no_value_in_clear_text_and_forgets_that_it_did_not_know(
 ) -> None:
     spec(folder, region="us")
     plugins.fault = "list-500"
-    run(capfd, "apply", "--yes")
+    run(capfd, "apply", "--yes", "--healthy-for", "0", "--settle", "0")
     kept = worker.connectors["vault"].config
     assert kept["vendor.pin"] == f"{MARK}-spec"
     assert MARK not in kept["connect.ledger"]
@@ -239,7 +222,7 @@ def test_a_key_that_the_ledger_holds_as_a_fingerprint_is_secret_whatever_the_clu
     folder: Path, plugins: Plugins, worker: FakeWorker, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spec(folder)
-    run(capfd, "apply", "--yes")
+    run(capfd, "apply", "--yes", "--healthy-for", "0", "--settle", "0")
     assert MARK not in worker.connectors["vault"].config["connect.ledger"]
     # The plugin was replaced by one that calls its keys plain texts, and then removed
     for plugins.type, plugins.listed in (("STRING", LISTED), ("STRING", [])):

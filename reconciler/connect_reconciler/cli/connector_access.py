@@ -28,6 +28,7 @@ _NOT_FOUND = 404
 _UNTOLD = "why is not told: its config cannot be read, and so not which secrets to hide"
 # Owners are also found in configs and specs, so Kafka is not waited for long
 _KAFKA_S = 3.0
+OWNERS_UNSEEN = "owners cannot be seen without cluster.kafka"
 
 
 @contextmanager
@@ -187,6 +188,17 @@ def ensure_owner(found: Known, project: Project) -> None:
     what = f"it belongs to project {owned.project}, and this is project {project.name}"
     hint = f"change it from project {owned.project}, or use --force"
     raise Invalid(Diagnostic("connector.owned-by-other", what, found.name, hint=hint))
+
+
+def ensure_owner_seen(found: Known, project: Project) -> None:
+    """Raises Invalid over REST alone for a connector that its own config does not call the
+    project's: who owns or protects it cannot be seen."""
+    if not project.rest_only or found.config is None or found.owned is not None:
+        return
+    what = "its config does not say that it is this project's"
+    why = f"{OWNERS_UNSEEN}: another project may own or protect it"
+    hint = "add cluster.kafka to connect.yaml, or use --force"
+    raise Invalid(Diagnostic("connector.owner-unseen", what, found.name, why, hint))
 
 
 def ensure_unprotected(found: Known) -> None:

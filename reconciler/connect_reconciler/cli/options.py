@@ -11,6 +11,7 @@ import typer
 
 from connect_reconciler.cli.session import connector_names
 from connect_reconciler.workflow.user import Choices
+from connect_specs.desired import Overrides
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.durations import EXAMPLES, duration_text, seconds_of
 
@@ -106,6 +107,24 @@ MaxDeletes = Annotated[
 ]
 
 
+TakenOver = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--take-over",
+        metavar="NAME",
+        help="Over REST alone: change this connector, although its owner cannot be seen."
+        " Repeatable.",
+        autocompletion=connector_names,
+    ),
+]
+ChangeEnv = Annotated[
+    bool,
+    typer.Option(
+        "--change-env", help="Allow another environment than the project was applied with last."
+    ),
+]
+
+
 def ensure_one_form(*, as_json: bool, as_markdown: bool) -> None:
     """stdout holds one result. Raises BadParameter if both forms are asked for."""
     if as_json and as_markdown:
@@ -138,6 +157,17 @@ def delete_options(most: int | None, *, allow_empty: bool) -> tuple[str, ...]:
     """The delete limits as options on a command line."""
     number = () if most is None else ("--max-deletes", str(most))
     return (*(("--allow-empty",) if allow_empty else ()), *number)
+
+
+def with_overrides(project: Project, take_over: list[str] | None, *, change_env: bool) -> Project:
+    """The project with the checks that the command line overrides."""
+    return replace(project, overrides=Overrides(tuple(take_over or ()), change_env))
+
+
+def override_options(project: Project) -> tuple[str, ...]:
+    """The same as options on a command line."""
+    names = (word for name in project.overrides.take_over for word in ("--take-over", name))
+    return (*names, *(("--change-env",) if project.overrides.change_env else ()))
 
 
 def scope_of(targets: list[str] | None, exclude: list[str] | None) -> Scope:

@@ -162,7 +162,10 @@ def _existence(compared: _Compared) -> Finding | None:
         case _ if detail is not None:
             changed_in, since = ChangedIn.SPECS, None
         case None, None, _:
-            return Finding(FindingKind.UNMANAGED, compared.name, live=live, since=since)
+            unseen = Detail("owners-unseen") if compared.rest_alone else None
+            return Finding(
+                FindingKind.UNMANAGED, compared.name, live=live, detail=unseen, since=since
+            )
         case Plain(), Plain(), None:
             changed_in = ChangedIn.CLUSTER
         case None, Plain(), None if compared.rest_alone:

@@ -55,6 +55,7 @@ DetailCode: TypeAlias = Literal[
     "source-offsets",
     "group-offsets",
     "failed",
+    "owners-unseen",
 ]
 
 

@@ -134,6 +134,7 @@ def records_after(
                 state=context.state if there else owned.state,
                 applied_ms=context.now_ms,
                 env=context.env,
+                env_known=True,
                 untyped=context.untyped,
             )
             return (owned_record(topic, name, owned),)
@@ -206,6 +207,7 @@ def _settled(name: str, ledger: LedgerState, context: Context) -> tuple[NewRecor
         restore_to=None,
         applied_ms=context.now_ms,
         env=context.env,
+        env_known=True,
     )
     return (owned_record(context.topic, name, owned),)
 

@@ -129,7 +129,7 @@ def owned_to_json(owned: Owned) -> dict[str, Any]:
         "prevent_delete": owned.prevent_delete,
         "held_from": owned.restore_to,
         "applied_ms": owned.applied_ms,
-        "env": owned.env,
+        **({"env": owned.env} if owned.env_known else {}),
         **({"untyped": sorted(owned.untyped)} if owned.untyped else {}),
     }
 
@@ -143,8 +143,8 @@ def owned_from_json(value: dict[str, Any], state: TargetState | None) -> Owned:
         prevent_delete=flag(value["prevent_delete"]),
         restore_to=target(value["held_from"]),
         applied_ms=time_ms(value["applied_ms"]),
-        # Older ones do not say
-        env=None if value.get("env") is None else text(value["env"]),
+        env=optional_text(value.get("env")),
+        env_known="env" in value,
         untyped=frozenset(text(key) for key in value.get("untyped", ())),
     )
 

@@ -26,9 +26,10 @@ class Owned:
     while an apply has stopped the connector for its own purposes: the target state to return to;
     on disk it is called `held_from`. `resuming` is set with it when an apply was about to restore
     that state and nothing tells whether it did: it marks the offsets that the connector had then.
-    `untyped` are keys that `config` holds as fingerprints only because their types were not known.
-    `env` is the environment that it was last applied with, if any. `applied_ms` is 0 where a
-    creation began and nothing says that it took place.
+    `untyped` are keys of fingerprints that stand for values only because types were not known.
+    `env` is the environment that it was last applied with, if any; unless `env_known`, an older
+    record does not say. `applied_ms` is 0 where a creation began and nothing says that it took
+    place.
     """
 
     project: str
@@ -39,6 +40,7 @@ class Owned:
     applied_ms: int = 0
     resuming: str | None = None
     env: str | None = None
+    env_known: bool = True
     untyped: frozenset[str] = frozenset()
 
 
@@ -202,6 +204,15 @@ class LedgerState:
         """The project that owns the connector; None if nobody does."""
         owned = self.connectors.get(name)
         return None if owned is None else owned.project
+
+    def last_applied(self, project: str) -> Owned | None:
+        """What the project applied last of all whose environment is known."""
+        known = (each for each in self.connectors.values() if each.project == project)
+        return max(
+            (each for each in known if each.env_known),
+            key=lambda owned: owned.applied_ms,
+            default=None,
+        )
 
     def protects(self, name: str) -> bool:
         """Whether the connector is protected against deletion."""

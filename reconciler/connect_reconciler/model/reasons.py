@@ -15,7 +15,8 @@ from connect_specs.states import TargetState
 # In plan files: a code never changes its meaning
 # fmt: off
 ReasonCode: TypeAlias = Literal[
-    "new", "deleted-outside", "only-recorded", "renamed", "unowned", "keys-differ", "state",
+    "new", "deleted-outside", "only-recorded", "renamed", "unowned", "owner-unseen", "keys-differ",
+    "state",
     "state-before", "state-of-old-name", "held-by-an-apply", "held-and-now-stopped",
     "for-offsets", "pin-new", "pin-drifted", "failed", "spec-gone", "spec-and-connector-gone",
     "prevent-delete", "continues", "carried",

@@ -67,9 +67,8 @@ class ActionBuilder:
 
     def adopt(self) -> act.Adopt:
         """It is live and unowned, and has a spec."""
-        return act.Adopt(
-            connector=self.name, reason=Reason("unowned"), effects=(effect("adopted"),)
-        )
+        reason = Reason("owner-unseen" if self.context.live.rest_alone else "unowned")
+        return act.Adopt(connector=self.name, reason=reason, effects=(effect("adopted"),))
 
     def update_config(self) -> act.UpdateConfig:
         """The whole config, with what changes in it."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.diff import ConnectorDiff
-from connect_specs.desired import DeleteLimits, Desired
+from connect_specs.desired import DeleteLimits, Desired, Overrides
 from connect_specs.diagnostics import Location
 from connect_specs.names import sink_group
 
@@ -35,6 +35,7 @@ class Context:
     group_id: str
     env: str | None
     deletes: DeleteLimits
+    overrides: Overrides | None
 
     def other_readers(self, group: str, *names: str) -> tuple[str, ...]:
         """Who reads with the group besides connectors of these names."""

@@ -17,7 +17,7 @@ from connect_reconciler.plan.context import Context, readers_of
 from connect_reconciler.plan.diff import ConnectorDiff, diff, with_recorded_renames
 from connect_reconciler.plan.order import ordered
 from connect_reconciler.plan.scope import Scope, narrowed
-from connect_specs.desired import DeleteLimits, Desired
+from connect_specs.desired import DeleteLimits, Desired, Overrides
 from connect_specs.diagnostics import Diagnostic, Location, by_severity
 from connect_specs.loader import NO_SPECS
 from connect_specs.plugin_definitions import CLASS_KEY
@@ -34,6 +34,7 @@ def make_plan(
     scope: Scope | None = None,
     env: str | None = None,
     deletes: DeleteLimits = _ANY_NUMBER,
+    overrides: Overrides | None = None,
 ) -> Plan:
     """What an apply would do, with every error and warning.
 
@@ -41,7 +42,8 @@ def make_plan(
     and say where it begins. A plan with errors shows what it can, and is never applied. `scope`
     leaves connectors out; None leaves out none. Raises Invalid for one that matches nothing. `env`
     is the environment whose values the specs were read with. `deletes` says how much the plan may
-    delete; that all is deleted is a warning where it is allowed.
+    delete; that all is deleted is a warning where it is allowed. `overrides` says what else is
+    allowed in spite of a check; None: all of it.
     """
     desired = with_recorded_renames(desired, live)
     part, narrow = narrowed(desired, live, scope or Scope())
@@ -59,6 +61,7 @@ def make_plan(
         group_id=group_id,
         env=env,
         deletes=deletes,
+        overrides=overrides,
     )
     checked = check_connectors(context)
     allowed = [

@@ -22,7 +22,7 @@ from connect_reconciler.model.reasons import NO_REASON
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import TARGETED, Scope
-from connect_specs.desired import DeleteLimits, Desired, Offset
+from connect_specs.desired import DeleteLimits, Desired, Offset, Overrides
 from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.partitions import PartitionKey, partition_key
 
@@ -51,11 +51,13 @@ def planned_again(
     worker: Mapping[str, str] | None = None,
     agrees: Callable[[Plan, Plan, Live], None] | None = None,
     deletes: DeleteLimits | None = None,
+    overrides: Overrides | None = None,
 ) -> Plan:
     """The plan that the specs give for the saved plan's connectors; it may have errors.
 
-    `deletes` limits how much it may delete now; None: no limit. Raises Stale where it differs from
-    the saved plan, by `agrees`: `ensure_same`, or `ensure_rest` for a plan whose apply ended early.
+    `deletes` limits how much it may delete now; None: no limit. `overrides` are those of
+    `make_plan`. Raises Stale where it differs from the saved plan, by `agrees`: `ensure_same`, or
+    `ensure_rest` for a plan whose apply ended early.
     """
     if not saved.actions:
         return replace(saved, warnings=())
@@ -69,6 +71,7 @@ def planned_again(
         scope=scope,
         env=saved.env,
         deletes=deletes or DeleteLimits(allow_empty=True),
+        overrides=overrides,
     )
     # The saved plan says which connectors it is about: no warning of a targeted plan
     now = replace(plan, warnings=tuple(w for w in plan.warnings if w.code != TARGETED))

@@ -192,6 +192,7 @@ _DETAILS: Mapping[DetailCode, str] = {
     "source-offsets": "source offsets of {count}",
     "group-offsets": "the consumer group {about} holds {count}",
     "failed": "{about} failed",
+    "owners-unseen": "has no spec; owners cannot be seen without cluster.kafka",
 }
 
 
@@ -219,7 +220,7 @@ def sentence(finding: Finding) -> str:
         case FindingKind.OFFSETS:
             return _offsets(finding)
         case FindingKind.UNMANAGED:
-            return "has no spec, and no project owns it"
+            return _detail(finding.detail) or "has no spec, and no project owns it"
         case FindingKind.LEFT_OFFSETS:
             live = finding.live
             shown = "" if live is None else f": {value_text(live)}"

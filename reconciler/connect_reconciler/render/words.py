@@ -217,6 +217,7 @@ REASONS: Mapping[ReasonCode, str] = {
     "only-recorded": "an earlier apply recorded it, and it is not on the cluster",
     "renamed": "renamed from {old}",
     "unowned": "on the cluster, and no project owns it",
+    "owner-unseen": "on the cluster; owners cannot be seen without cluster.kafka",
     "keys-differ": "{keys} {differ}",
     "state": "state: {before}{state}",
     "state-before": "it was {state} before",

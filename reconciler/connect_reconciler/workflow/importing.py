@@ -188,7 +188,9 @@ def read_back(project: Project, before: Desired, found: Mapping[str, Imported]) 
 
 def adoption(backend: Backend, desired: Desired) -> Plan:
     """The plan for these connectors alone, which only adopts. Raises Invalid."""
-    project = backend.project
+    # Whoever imports them says that they are this project's
+    overrides = replace(backend.project.overrides, take_over=tuple(desired.connectors))
+    project = replace(backend.project, overrides=overrides)
     live = observed(backend, desired)
     owners = {name: live.ledger.connectors.get(name) for name in desired.connectors}
     ledger = replace(live.ledger, connectors={n: owned for n, owned in owners.items() if owned})

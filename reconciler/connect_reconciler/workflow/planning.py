@@ -53,6 +53,7 @@ def planned(
         scope=scope,
         env=project.env,
         deletes=project.deletes,
+        overrides=project.overrides,
     )
     return judged(replace(made, target=target_of(project)), policies, live)
 

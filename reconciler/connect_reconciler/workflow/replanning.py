@@ -155,7 +155,9 @@ def planned_as_saved(
         if wanted.actions:
             part = narrowed(desired, before, scope_of_saved(wanted, desired, before))[0]
             live = checked(before, part, backend)
-        return planned_again(wanted, desired, live, project.worker, agrees, project.deletes)
+        return planned_again(
+            wanted, desired, live, project.worker, agrees, project.deletes, project.overrides
+        )
 
     again = as_saved(saved, desired, before, project, backend.ledger, made)
     return judged(replace(again, target=target_of(project)), policies, live), live

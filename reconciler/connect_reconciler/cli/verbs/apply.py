@@ -31,6 +31,8 @@ def plan(
     exclude: opt.Excludes = None,
     allow_empty: opt.AllowEmpty = False,
     max_deletes: opt.MaxDeletes = None,
+    take_over: opt.TakenOver = None,
+    change_env: opt.ChangeEnv = False,
     html: opt.PageFile = None,
     warnings: opt.Warnings = opt.Warned.CHANGES,
     detailed_exitcode: Annotated[
@@ -52,6 +54,7 @@ def plan(
     forms = opt.Forms(out, html, as_markdown, as_json, warnings)
     call = invocation(context)
     project = opt.with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
+    project = opt.with_overrides(project, take_over, change_env=change_env)
     if explain_vars:
         progress(origins_text(origins_of(project)).rstrip())
     scope = opt.scope_of(target, exclude)
@@ -60,7 +63,7 @@ def plan(
         live = observed(backend, desired, scope)
         made = planned(project, desired, live, policies, scope)
     limits = opt.delete_options(max_deletes, allow_empty=allow_empty)
-    show_and_save(made, call, forms, live, limits)
+    show_and_save(made, call, forms, live, (*limits, *opt.override_options(project)))
     if made.errors:
         return ExitCode.INVALID
     return ExitCode.CHANGES if detailed_exitcode and not made.empty else ExitCode.OK
@@ -116,6 +119,8 @@ def apply(
     exclude: opt.Excludes = None,
     allow_empty: opt.AllowEmpty = False,
     max_deletes: opt.MaxDeletes = None,
+    take_over: opt.TakenOver = None,
+    change_env: opt.ChangeEnv = False,
     yes: opt.Yes = False,
     as_json: opt.AsJson = False,
     warnings: opt.Warnings = opt.Warned.CHANGES,
@@ -148,6 +153,7 @@ def apply(
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
     call = invocation(context)
     project = opt.with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
+    project = opt.with_overrides(project, take_over, change_env=change_env)
     if rollback_on_failure:
         ensure_journal(project)
     scope = opt.scope_of(target, exclude)
@@ -156,7 +162,8 @@ def apply(
         opt.ensure_whole(scope)
     saved = None if file is None else read_plan(call.path(file))
     limits = opt.delete_options(max_deletes, allow_empty=allow_empty)
-    run = run_of(call, project, scope, file, options=limits)
+    allowed = (*limits, *opt.override_options(project))
+    run = run_of(call, project, scope, file, options=allowed)
     with backend_for(run, project, waits=bool(lock_timeout), takeover=takeover) as (backend, lease):
         if saved is None:
             replan: Replan = FromSpecs(backend, desired, policies, scope)

@@ -76,6 +76,7 @@ def delete(
     from connect_reconciler.cli.connector_access import (
         cluster_at,
         ensure_owner,
+        ensure_owner_seen,
         ensure_unprotected,
         known,
     )
@@ -87,6 +88,7 @@ def delete(
         found = known(backend, name)
         if not force:
             ensure_owner(found, project)
+            ensure_owner_seen(found, project)
         ensure_unprotected(found)
         # One that is not there is for the cluster to say
         if found.config is not None and not yes and not _confirmed(found, backend):
@@ -107,8 +109,14 @@ def _cannot_ask(name: str) -> Diagnostic:
 
 def _confirmed(found: Known, backend: Backend) -> bool:
     where = f"group {backend.address}" if backend.project.uses_runtime else backend.address
-    owner = "no project" if found.owned is None else f"project {found.owned.project}"
-    progress(f"- {found.name}: delete, from {where}; it belongs to {owner}")
+    from connect_reconciler.cli.connector_access import OWNERS_UNSEEN
+
+    owner = "it belongs to no project"
+    if found.owned is not None:
+        owner = f"it belongs to project {found.owned.project}"
+    elif backend.project.rest_only:
+        owner = OWNERS_UNSEEN
+    progress(f"- {found.name}: delete, from {where}; {owner}")
     progress("    → its tasks end")
     progress("    → its offsets stay: a new connector with this name continues from them")
     progress("    → no file is changed: if a spec names it, the next apply creates it again")

@@ -6,6 +6,7 @@ failed generator or a missing submodule looks like specs that were removed.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator
 
 from connect_reconciler.model.actions import Action, Delete
@@ -15,6 +16,7 @@ from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.counting import counted, listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, warning
+from connect_specs.states import TargetState
 
 SPECS_EMPTY, SPECS_DISJOINT = "specs.empty", "specs.disjoint"
 
@@ -30,6 +32,41 @@ def owned_by_other(changes: ConnectorDiff, context: Context) -> Iterator[Diagnos
             hint=f"remove this spec, or remove the connector from project {owned.project} first",
             blocks="connector",
         )
+
+
+def owner_unseen(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """Over REST alone owners and protection that the ledger topic holds cannot be seen, so only
+    connectors that their own config calls this project's are changed or deleted."""
+    overrides = context.overrides
+    if overrides is None or not context.live.rest_alone:
+        return
+    for name in _unmarked(changes):
+        if name not in overrides.take_over:
+            yield Diagnostic(
+                "plan.owner-unseen",
+                f"{name}: its config does not say that it is this project's, and owners cannot be"
+                " seen without cluster.kafka",
+                place_of(changes),
+                why="another project may own it, or protect it against deletion",
+                hint="add cluster.kafka to connect.yaml; or if it is to be this project's, run this"
+                f" again with --take-over {shlex.quote(name)}",
+                blocks="connector",
+            )
+
+
+def _unmarked(changes: ConnectorDiff) -> Iterator[str]:
+    """The connectors that are there, that nothing calls this project's, and that would be changed.
+
+    An adoption alone changes nothing, but the config of a connector that is stopped.
+    """
+    there, rename = changes.live, changes.rename
+    renamed = rename is not None and rename.stage != "unrelated"
+    if rename is not None and renamed and rename.live is not None and rename.owned is None:
+        yield rename.old
+    if there is not None and changes.owned is None:
+        stopped = there.target is TargetState.STOPPED
+        if changes.config or changes.pin or stopped or changes.goal is not there.target:
+            yield changes.name
 
 
 def protected(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
@@ -50,8 +87,9 @@ def other_environment(changes: ConnectorDiff, context: Context) -> Iterator[Diag
     other = _other_environment(changes, context.desired, context.env)
     if other is None:
         return
-    here = "without an environment" if context.env is None else f"with --env {context.env}"
-    if changes.existence == "delete":
+    here = environment(context.env)
+    allowed = context.overrides is not None and context.overrides.change_env
+    if changes.existence == "delete" and not allowed:
         yield Diagnostic(
             "plan.other-environment",
             f"{changes.name} was applied with --env {other}, and has no spec {here}",
@@ -67,6 +105,28 @@ def other_environment(changes: ConnectorDiff, context: Context) -> Iterator[Diag
             f" {here}",
             place_of(changes),
         )
+
+
+def environment_changed(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
+    """The project was applied to this cluster with another environment last, or with none."""
+    last = context.whole.ledger.last_applied(context.desired.project)
+    overrides = context.overrides
+    if overrides is None or overrides.change_env or last is None or last.env == context.env:
+        return
+    again = "leave out --env" if last.env is None else f"use --env {last.env}"
+    project, then, now = context.desired.project, environment(last.env), environment(context.env)
+    yield Diagnostic(
+        "plan.environment",
+        f"project {project} was applied to this cluster {then} last, and this plan is made {now}",
+        why="the plan would write the values of another environment",
+        hint=f"{again}; if the cluster is to have the other environment from now on, run this again"
+        " with --change-env",
+    )
+
+
+def environment(env: str | None) -> str:
+    """In words, for the end of a sentence."""
+    return "without an environment" if env is None else f"with --env {env}"
 
 
 def no_specs_left(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:

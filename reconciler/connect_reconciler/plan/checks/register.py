@@ -32,6 +32,7 @@ PLAN_CHECKS: Final[tuple[PlanCheck, ...]] = (
     unsupported.by_target,
     unsupported.masked_values,
     hidden_values.hidden_values,
+    ownership.environment_changed,
     ownership.no_specs_left,
     ownership.too_many_deletes,
     unfinished.interrupted_applies,
@@ -41,6 +42,7 @@ PLAN_CHECKS: Final[tuple[PlanCheck, ...]] = (
 # it are not run, and nothing else is reported of the connector.
 CONNECTOR_CHECKS: Final[tuple[ConnectorCheck, ...]] = (
     ownership.owned_by_other,
+    ownership.owner_unseen,
     ownership.protected,
     unsupported.name_not_addressable,
     ownership.other_environment,
