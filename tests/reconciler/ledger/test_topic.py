@@ -166,7 +166,7 @@ def test_what_cannot_be_read_is_never_skipped(record: NewRecord, why: str) -> No
 
 def test_a_record_of_before_says_nothing_of_its_environment() -> None:
     older = _with(owned_record(TOPIC, "a", OWNED), b',"env":"prod"', b"")
-    assert read(older).state.connectors == {"a": replace(OWNED, env=None)}
+    assert read(older).state.connectors == {"a": replace(OWNED, env=None, env_known=False)}
 
 
 @pytest.mark.parametrize(
