@@ -216,6 +216,7 @@ def _connector(name: str, data: Mapping[str, Any]) -> LiveConnector:
         Offsets(entries(data.get("offsets", {}))),
         data.get("state"),
         tuple(data.get("tasks", ())),
+        error=data.get("error", ""),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from connect_reconciler.backend.observe.plugin_facts import error_line
 from connect_reconciler.backend.rest.shapes import target_of
 from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.live import NEWEST_TRIED, OLDEST, parse, shown, too_old
@@ -226,6 +227,17 @@ def failed(rest: RestSide) -> Iterator[Diagnostic]:
             what = f"{' and '.join(found)} failed"
             hint = "`connect status` shows why, `connect restart --failed` restarts what failed"
             yield warning("doctor.failed", what, name, hint=hint)
+
+
+def running_with_errors(rest: RestSide) -> Iterator[Diagnostic]:
+    """What runs and reports an error, such as a connector that makes no tasks from its config."""
+    for name, status in sorted(rest.statuses.items()):
+        parts = [("the connector", status.connector)]
+        parts += [(f"task {number}", task) for number, task in sorted(status.tasks.items())]
+        for who, part in parts:
+            if part.state is State.RUNNING and part.trace:
+                what = f"{who} runs with an error: {error_line(part.trace)}"
+                yield warning("doctor.running-with-error", what, name)
 
 
 def check_topics(project: Project, side: TopicsSide) -> Iterator[Diagnostic]:

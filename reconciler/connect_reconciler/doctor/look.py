@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import ConfigResource, ResourceType
@@ -18,6 +18,7 @@ from connect_reconciler.backend.observe.connector_clusters import (
 from connect_reconciler.backend.observe.connector_offsets import offsets_now
 from connect_reconciler.backend.observe.kafka_view import KeepingView
 from connect_reconciler.backend.observe.observe import read_topics
+from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
 from connect_reconciler.backend.observe.rest import connectors_over_rest
 from connect_reconciler.backend.observe.same_cluster import kafka_side, problem_of, rest_side, signs
 from connect_reconciler.backend.observe.strangers import strangers_of_sinks
@@ -34,6 +35,7 @@ from connect_reconciler.doctor.checks import (
     failed,
     left_over,
     read_by_strangers,
+    running_with_errors,
     unreadable,
 )
 from connect_reconciler.ledger.config_entry import load_ledger
@@ -53,6 +55,7 @@ from connect_specs.names import ClusterTopics
 _AT_ONCE = 8
 _AGAIN_S = 1.0
 _LOOKS = 3
+_NO_SPECS = SpecSecrets()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +70,9 @@ class Report:
         return not any(finding.severity == "error" for finding in self.findings)
 
 
-def examine(backend: Backend) -> Report:
+def examine(backend: Backend, secrets: SpecSecrets = _NO_SPECS) -> Report:
     """Looks again where the two sides differ: one may have been read just before a change.
+    `secrets` are those of the specs, which errors may hold.
 
     Raises Unreachable where the only way to the cluster is a Kafka that does not answer.
     """
@@ -90,9 +94,9 @@ def examine(backend: Backend) -> Report:
         return Report(tuple(findings), tuple(looked_at))
     with rest:
         if client:
-            findings += _or_error(lambda: _both(backend, rest, looked_at))
+            findings += _or_error(lambda: _both(backend, rest, secrets, looked_at))
         else:
-            findings += _or_error(lambda: _rest_alone(backend, rest, looked_at))
+            findings += _or_error(lambda: _rest_alone(backend, rest, secrets, looked_at))
     return Report(tuple(findings), tuple(looked_at))
 
 
@@ -113,11 +117,14 @@ def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Diagnostic
     yield from read_by_strangers(topics)
 
 
-def _rest_alone(backend: Backend, rest: RestClient, looked_at: list[str]) -> Iterator[Diagnostic]:
+def _rest_alone(
+    backend: Backend, rest: RestClient, secrets: SpecSecrets, looked_at: list[str]
+) -> Iterator[Diagnostic]:
     side = _rest_side(rest)
     _tell_rest(side, looked_at)
     yield from check_version(side.version, backend.address)
     yield from failed(side)
+    yield from _running_with_errors(backend, side, secrets)
     found: list[Diagnostic] = []
 
     def unreadable(error: LedgerUnreadable, name: str) -> None:
@@ -127,7 +134,9 @@ def _rest_alone(backend: Backend, rest: RestClient, looked_at: list[str]) -> Ite
     yield from found
 
 
-def _both(backend: Backend, rest: RestClient, looked_at: list[str]) -> Iterator[Diagnostic]:
+def _both(
+    backend: Backend, rest: RestClient, secrets: SpecSecrets, looked_at: list[str]
+) -> Iterator[Diagnostic]:
     project = backend.project
     topics, side = _topics_side(backend), _rest_side(rest)
     _tell_topics(topics, looked_at)
@@ -153,6 +162,20 @@ def _both(backend: Backend, rest: RestClient, looked_at: list[str]) -> Iterator[
     yield from unreadable(topics)
     yield from read_by_strangers(topics)
     yield from failed(side)
+    yield from _running_with_errors(backend, side, secrets)
+
+
+def _running_with_errors(
+    backend: Backend, side: RestSide, secrets: SpecSecrets
+) -> Iterator[Diagnostic]:
+    if not any(running_with_errors(side)):
+        return
+    with backend.plugins() as plugins:
+        statuses = {
+            name: without_secrets(status, (side.infos[name].config,), plugins, secrets)
+            for name, status in side.statuses.items()
+        }
+    yield from running_with_errors(replace(side, statuses=statuses))
 
 
 def _topics_side(backend: Backend) -> TopicsSide:

@@ -28,7 +28,8 @@ class LiveConnector:
 
     `config` as stored, references unresolved. `target` is the target state, never a passing status.
     `state` and `task_states` are the statuses, for display and waiting only. `failure` is why the
-    connector or one of its tasks failed, on one line and redacted. `offsets` as KIP-875
+    connector or one of its tasks failed, and `error` what one that runs reports, such as a poll
+    that it repeats; both on one line and redacted. `offsets` as KIP-875
     shows them; those that a deleted connector left behind are in `Live.orphan_offsets`.
     """
 
@@ -40,6 +41,7 @@ class LiveConnector:
     state: str | None = None
     task_states: tuple[str, ...] = ()
     failure: str = ""
+    error: str = ""
 
     @property
     def failed(self) -> bool:

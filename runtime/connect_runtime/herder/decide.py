@@ -292,7 +292,8 @@ def _live_status(view: View, state: ConnectorState) -> Iterator[Effect]:
     elif instance is not None and instance.phase is InstancePhase.STARTED:
         fencing = view.fencings.get(state.name)
         if fencing is None or fencing.done or not _has_failed(view, state.name):
-            yield from _connector_status(view, state.name, State.RUNNING)
+            # it runs, as in Connect, and makes no tasks from its config: only the trace says so
+            yield from _connector_status(view, state.name, State.RUNNING, instance.trace)
 
 
 def _has_failed(view: View, name: str) -> bool:

@@ -22,7 +22,7 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class InstanceStarted:
     """A connector instance has started, and answered with its task configs; None if it threw when
-    it was asked for them.
+    it was asked for them, which `trace` tells of.
 
     `fingerprint` tells whether its config resolves to the same as another instance's; after
     `reload_in_s` seconds a value from a config provider expires.
@@ -35,6 +35,7 @@ class InstanceStarted:
     task_configs: tuple[Mapping[str, str], ...] | None
     fingerprint: str = ""
     reload_in_s: float | None = None
+    trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,7 @@ class Instances:
                 trace = trace_text(error, self._providers.redactor(live.config))
                 text = "Connector %s threw when asked for task configs, and is asked again: %s"
                 _log.error(text, name, trace, extra={"connector": name})
-                self._report_started(name, serial, live, None)
+                self._report_started(name, serial, live, None, trace)
                 continue
             try:
                 configs = task_configs(name, live.connector, live.config, answer)
@@ -203,6 +203,7 @@ class Instances:
         serial: int,
         live: _Live,
         configs: tuple[Mapping[str, str], ...] | None,
+        trace: str | None = None,
     ) -> None:
         kind: Literal["sink", "source"] = "sink" if live.plugin.kind == "sink" else "source"
         self._report(
@@ -214,6 +215,7 @@ class Instances:
                 configs,
                 live.config.fingerprint(self._salt),
                 live.config.reload_in_s,
+                trace,
             )
         )
 

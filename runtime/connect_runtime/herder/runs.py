@@ -35,8 +35,9 @@ class Instance:
     `published` the generation under which that answer was published. `deadline` is when one that is
     STARTING or STOPPING has taken too long, `reload_at` when a value that a config provider gave
     expires. `thrown` counts how often in a row it threw when asked for task configs, `ask_at` is
-    when it is asked again (all three in seconds of the herder's clock). `fingerprint` stands for
-    what its config resolved to."""
+    when it is asked again (all three in seconds of the herder's clock). `trace` is why it has
+    FAILED, or what it threw last when asked. `fingerprint` stands for what its config resolved
+    to."""
 
     serial: int
     phase: InstancePhase

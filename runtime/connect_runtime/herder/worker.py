@@ -426,9 +426,15 @@ def _started(instance: Instance, event: InstanceStarted, now: float) -> Instance
     )
     if event.task_configs is None:
         pause_s = min(_ASK_S * 2**instance.thrown, _ASK_MAX_S)
-        return replace(started, thrown=instance.thrown + 1, ask_at=now + pause_s)
+        trace = None if event.trace is None else storable_trace(event.trace)
+        return replace(started, trace=trace, thrown=instance.thrown + 1, ask_at=now + pause_s)
     return replace(
-        started, task_configs=event.task_configs, published=None, thrown=0, ask_at=math.inf
+        started,
+        task_configs=event.task_configs,
+        published=None,
+        trace=None,
+        thrown=0,
+        ask_at=math.inf,
     )
 
 

@@ -168,3 +168,20 @@ def test_a_plan_names_the_reason_of_what_failed(world: Applying, cluster: Cluste
     (found,) = [each for each in plan.warnings if each.code == "plan.failed"]
     assert found.why.startswith("a: ") and "ValueError: it broke" in found.why
     assert found not in plan.unchanged
+
+
+def test_a_plan_names_the_error_of_what_runs_without_making_tasks(
+    world: Applying, cluster: Cluster
+) -> None:
+    """The trap: RUNNING with 0 of 0 tasks, and no reason anywhere but in a log."""
+    desired = desired_of(spec("a"))
+    cluster.state = State.RUNNING
+    world.apply(desired, cluster=cluster)
+    away = Status(State.RUNNING, "w", 1, trace="Traceback (most recent call last):\nX: it is away")
+    writer = world.kafka.logs.writer("task")
+    writer.write([status_topic.connector_record(TOPICS.status, "a", away)])
+    plan = world.plan(desired)
+    assert plan.actions == ()
+    (found,) = [each for each in plan.warnings if each.code == "plan.running-with-error"]
+    assert (found.what, found.why) == ("running with an error: a", "a: X: it is away")
+    assert found not in plan.unchanged

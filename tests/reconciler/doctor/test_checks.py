@@ -18,6 +18,7 @@ from connect_reconciler.doctor.checks import (
     failed,
     left_over,
     read_by_strangers,
+    running_with_errors,
     unreadable,
 )
 from connect_reconciler.model.group_members import GroupMember
@@ -124,6 +125,23 @@ def test_a_task_that_is_another_one() -> None:
     (finding,) = failed(rest)
     assert (finding.severity, finding.code) == ("warning", "doctor.failed")
     assert finding.what == "task 0 failed"
+
+
+def test_what_runs_with_an_error_is_told() -> None:
+    away = InstanceStatus(State.RUNNING, "w", "Traceback (most recent call last):\nX: away")
+    tasks = {0: InstanceStatus(State.RUNNING, "w"), 1: replace(away, trace="Y: no")}
+    runs = {"a": ConnectorStatus("a", away, tasks, "source")}
+    found = list(running_with_errors(replace(REST, statuses=runs)))
+    assert {(each.severity, each.code) for each in found} == {
+        ("warning", "doctor.running-with-error")
+    }
+    assert [each.what for each in found] == [
+        "the connector runs with an error: X: away",
+        "task 1 runs with an error: Y: no",
+    ]
+    waits = InstanceStatus(State.UNASSIGNED, "w", "it waits for a slot")
+    rest = {"a": ConnectorStatus("a", waits, {}, "source")}
+    assert not list(running_with_errors(replace(REST, statuses=rest)))
 
 
 def test_a_difference_names_its_record_and_no_value() -> None:

@@ -276,6 +276,9 @@ def test_a_connector_that_throws_when_asked_for_task_configs_runs_and_is_asked_a
     runtime.verbs.create("bad", bad(answer=answer), None)
     cluster.settle()
     is_well(runtime, "bad", 0)
+    shown = runtime.verbs.status("bad").connector
+    said = {"throws": "RuntimeError: it throws", "exits": "SystemExit: 3"}[answer]
+    assert shown.trace is not None and said in shown.trace
     asked = caplog.text.count("Connector bad threw when asked for task configs")
     # in more than a minute, after 0.25 s, 0.5, ... 32, 60
     assert 7 <= asked <= 10
@@ -283,6 +286,7 @@ def test_a_connector_that_throws_when_asked_for_task_configs_runs_and_is_asked_a
     monkeypatch.setattr(MisbehavingSource, "_misbehave", lambda *_: None)
     cluster.settle()
     is_well(runtime, "bad", 2)
+    assert runtime.verbs.status("bad").connector.trace is None
 
     # the tasks that there are go on
     monkeypatch.undo()
@@ -292,6 +296,7 @@ def test_a_connector_that_throws_when_asked_for_task_configs_runs_and_is_asked_a
     runtime.verbs.resume("bad")
     cluster.settle()
     is_well(runtime, "bad", 2)
+    assert runtime.verbs.status("bad").connector.trace is not None
     assert caplog.text.count("Connector bad threw when asked for task configs") > asked
 
 

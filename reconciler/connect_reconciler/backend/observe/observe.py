@@ -41,7 +41,12 @@ from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Kind, Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
-from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot, StatusSnapshot
+from connect_runtime.storage.snapshots import (
+    ConfigSnapshot,
+    OffsetSnapshot,
+    State,
+    StatusSnapshot,
+)
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.names import ClusterTopics
@@ -117,7 +122,12 @@ def observe_view(
     )
     stored = found.config.connectors
     live = with_failures(
-        live, _traces(found), desired, plugins, lambda name: stored[name].task_configs
+        live,
+        _traces(found, State.FAILED),
+        desired,
+        plugins,
+        lambda name: stored[name].task_configs,
+        _traces(found, State.RUNNING),
     )
     return with_logs_elsewhere(live, desired, {**held, **wanted}, clusters)
 
@@ -200,7 +210,7 @@ def _task_states(status: StatusSnapshot) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _traces(found: Topics) -> dict[str, list[str]]:
+def _traces(found: Topics, state: State) -> dict[str, list[str]]:
     tasks = ((task.connector, found.status.tasks[task]) for task in sorted(found.status.tasks))
-    traces = failed_traces(chain(found.status.connectors.items(), tasks))
+    traces = failed_traces(chain(found.status.connectors.items(), tasks), state)
     return {name: trace for name, trace in traces.items() if name in found.config.connectors}

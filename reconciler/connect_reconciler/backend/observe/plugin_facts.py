@@ -7,7 +7,7 @@ config itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from connect_reconciler.model.ledger import LedgerState, Owned
@@ -31,9 +31,11 @@ from connect_specs.plugin_definitions import (
     keys_of_parts,
 )
 from connect_specs.printable import one_line
+from connect_specs.redaction import Redactor
 from connect_specs.untyped_keys import untyped_keys
 from connect_specs.value_secrets import holds_text
 
+_NONE: Mapping[str, Iterable[str]] = {}
 # A task's number in its error makes as many reasons as there are tasks
 _REASONS_MAX = 5
 # Of a reason: the whole trace is in the status
@@ -188,11 +190,14 @@ def redactor_of(
     return ConfigRedactor(name, None, named, specs.texts, untyped)
 
 
-def failed_traces(parts: Iterable[tuple[str, Status | InstanceStatus]]) -> dict[str, list[str]]:
-    """By connector, the traces of its failed parts: the connector itself and its tasks."""
+def failed_traces(
+    parts: Iterable[tuple[str, Status | InstanceStatus]], state: State = State.FAILED
+) -> dict[str, list[str]]:
+    """By connector, the traces of its failed parts, the connector itself and its tasks; or of those
+    in another `state`: what runs may report an error, such as a poll that it repeats."""
     traces: dict[str, list[str]] = {}
     for name, part in parts:
-        if part.state is State.FAILED and part.trace:
+        if part.state is state and part.trace:
             traces.setdefault(name, []).append(part.trace)
     return traces
 
@@ -203,11 +208,12 @@ def with_failures(
     desired: Desired,
     plugins: Definitions,
     task_configs: Callable[[str], Iterable[Mapping[str, str]]] = lambda name: (),
+    running: Mapping[str, Iterable[str]] = _NONE,
 ) -> Live:
-    """The live state with the reasons why connectors failed, each once, redacted; of many, the
-    first ones. `traces` by connector."""
+    """The live state with the reasons why connectors failed, and the errors of those that are
+    `running`, each once, redacted; of many, the first ones. Both by connector."""
     connectors = dict(live.connectors)
-    for name, of_parts in traces.items():
+    for name in {**traces, **running}:
         spec, found = desired.connectors.get(name), connectors[name]
         named = frozenset(() if spec is None else spec.sensitive)
         of_tasks = tuple(task_configs(name))
@@ -217,12 +223,17 @@ def with_failures(
         # The cluster may show masks only, for values that the spec has
         wanted = {} if spec is None else spec.config
         of_texts = redactor_of_texts(redactor, found.config, wanted, *of_tasks)
-        lines = (error_line(of_texts.redact(each)) for each in dict.fromkeys(of_parts))
-        connectors[name] = replace(found, failure=_reasons(tuple(dict.fromkeys(lines))))
+        connectors[name] = replace(
+            found,
+            failure=_reasons(traces.get(name, ()), of_texts),
+            error=_reasons(running.get(name, ()), of_texts),
+        )
     return replace(live, connectors=connectors)
 
 
-def _reasons(lines: Sequence[str]) -> str:
+def _reasons(traces: Iterable[str], redactor: Redactor) -> str:
+    found = (error_line(redactor.redact(each)) for each in dict.fromkeys(traces))
+    lines = tuple(dict.fromkeys(found))
     more = len(lines) - _REASONS_MAX
     shown = (*lines[:_REASONS_MAX], *([f"and {more} more"] if more > 0 else ()))
     return "; ".join(shown)

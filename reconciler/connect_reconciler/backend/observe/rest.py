@@ -32,7 +32,7 @@ from connect_reconciler.model.secrets import redact, see_through_masks
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.herder.values import ConnectorStatus
-from connect_runtime.storage.snapshots import ConnectorState
+from connect_runtime.storage.snapshots import ConnectorState, State
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, RestTarget
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plugin_definitions import Definitions
@@ -101,7 +101,9 @@ def observe_rest(
         rest_alone=True,
         version=about.version,
     )
-    return with_failures(see_through_masks(live, desired), _traces(found), desired, plugins)
+    failed, running = _traces(found, State.FAILED), _traces(found, State.RUNNING)
+    live = see_through_masks(live, desired)
+    return with_failures(live, failed, desired, plugins, running=running)
 
 
 def ledger_over_rest(
@@ -232,13 +234,14 @@ def _live(
     )
 
 
-def _traces(found: Mapping[str, Listed]) -> dict[str, list[str]]:
-    return failed_traces(
+def _traces(found: Mapping[str, Listed], state: State) -> dict[str, list[str]]:
+    parts = (
         (name, part)
         for name, each in found.items()
         if each.status is not None
         for part in (each.status.connector, *each.status.tasks.values())
     )
+    return failed_traces(parts, state)
 
 
 def _kind(told: str) -> Kind:

@@ -293,11 +293,12 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> int:
     alone exit with 0.
     """
     from connect_reconciler.cli.connecting import backend_of
+    from connect_reconciler.cli.session import secrets_of_specs
     from connect_reconciler.doctor.look import examine
 
     project = invocation(context).project()
     with backend_of(project) as backend:
-        report = examine(backend)
+        report = examine(backend, secrets_of_specs(project))
     if as_json:
         result_json(_json(report))
     else:

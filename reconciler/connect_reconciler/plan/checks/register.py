@@ -37,6 +37,7 @@ PLAN_CHECKS: Final[tuple[PlanCheck, ...]] = (
     ownership.too_many_deletes,
     unfinished.interrupted_applies,
     unfinished.failed_connectors,
+    unfinished.running_with_errors,
 )
 # Run for each connector that differs or may differ. If an error blocks the connector, checks after
 # it are not run, and nothing else is reported of the connector.

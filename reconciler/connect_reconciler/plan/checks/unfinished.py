@@ -1,8 +1,9 @@
-"""What is not as it should be already: applies that ended early, and failed connectors. Pure."""
+"""What is not as it should be already: applies that ended early, and connectors that failed or
+report errors. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import without_reserved
@@ -37,12 +38,31 @@ def failed_connectors(context: Context, actions: tuple[act.Action, ...]) -> Iter
     if names:
         what = f"failed: {listed(names)}; this plan does not restart what failed"
         live = context.live.connectors
-        reasons = [f"{name}: {live[name].failure}" for name in names if live[name].failure]
-        why = "; ".join(reasons[:_REASONS])
-        if len(reasons) > _REASONS:
-            why += f"; `connect status` shows {len(reasons) - _REASONS} more"
+        why = _reasons({name: live[name].failure for name in names})
         hint = "`connect status` shows why, `connect restart --failed` restarts what failed"
         yield warning("plan.failed", what, why=why, hint=hint)
+
+
+def running_with_errors(context: Context, actions: tuple[act.Action, ...]) -> Iterator[Diagnostic]:
+    """Connectors of the project that run and report an error: they may make no tasks, or repeat the
+    same poll."""
+    errors = {
+        name: changes.live.error
+        for name, changes in context.changes.items()
+        if changes.spec is not None and changes.live is not None and changes.live.error
+    }
+    if errors:
+        what = f"running with an error: {listed(list(errors))}"
+        hint = "`connect status` shows all errors"
+        yield warning("plan.running-with-error", what, why=_reasons(errors), hint=hint)
+
+
+def _reasons(by_name: Mapping[str, str]) -> str:
+    reasons = [f"{name}: {reason}" for name, reason in by_name.items() if reason]
+    why = "; ".join(reasons[:_REASONS])
+    if len(reasons) > _REASONS:
+        why += f"; `connect status` shows {len(reasons) - _REASONS} more"
+    return why
 
 
 def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:

@@ -166,6 +166,18 @@ def test_each_reason_of_failed_tasks_is_shown_once_without_secrets() -> None:
     assert live.connectors["a"].failure == ""
 
 
+def test_the_error_of_a_connector_that_runs_is_no_failure_and_shown_without_secrets() -> None:
+    wanted = spec("a", sensitive=("file",))
+    wanted = replace(wanted, config={**wanted.config, "file": "hunter2"})
+    live = look(worker_with(stored(wanted)), desired_of(wanted))
+    runs = InstanceStatus(State.RUNNING, "w", "org.apache.kafka.X: no hunter2 here")
+    waits = InstanceStatus(State.UNASSIGNED, "w", "it waits for a slot")
+    running = failed_traces((("a", each) for each in (runs, waits)), State.RUNNING)
+    found = with_failures(live, {}, desired_of(wanted), PluginSet(), running=running)
+    connector = found.connectors["a"]
+    assert (connector.error, connector.failure) == ("X: no (hidden) here", "")
+
+
 class Counted(dict[str, str]):
     """A task's config that counts how often it is searched for secrets."""
 
