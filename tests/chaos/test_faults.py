@@ -72,6 +72,8 @@ THROWS = faults.connectors(
     poll=_source("task.poll", "throws"),
     put=_sink("task.put", "throws"),
     exits=_source("task.poll", "exits"),
+    memory=_source("task.poll", "takes all memory"),
+    put_memory=_sink("task.put", "takes all memory"),
 )
 WRONG = faults.connectors(
     configs=_source("task_configs", "answers a number"),
@@ -91,6 +93,8 @@ FAILED = {
     "poll": "RUNNING/FAILED",
     "put": "RUNNING/FAILED",
     "exits": "RUNNING/FAILED",
+    "memory": "RUNNING/FAILED",
+    "put-memory": "RUNNING/FAILED",
 }
 FAULTS = (
     # Spark and its processes

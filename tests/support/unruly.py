@@ -3,6 +3,7 @@ config names: `start`, `task_configs`, `task.start`, `task.poll`, `task.put`, `t
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -89,6 +90,25 @@ class RetryingSinkTask(FileStreamSinkTask):
         super().put(records)
 
 
+# A plugin that fails keeps what it has taken
+_TAKEN: list[bytearray] = []
+_MOST = 256 << 20
+
+
+def _take_all_memory() -> None:
+    """Of what its process may have; this limits it as `spark.executor.pyspark.memory` does."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _MOST, hard))
+    size = _MOST
+    while size > 1024:
+        try:
+            _TAKEN.append(bytearray(size))
+        except MemoryError:
+            size //= 2
+    raise MemoryError
+
+
 def act(props: Mapping[str, str], method: str) -> Any:
     """Misbehaves if it is to do so here; what it returns then is no answer."""
     if props.get("where") != method:
@@ -98,6 +118,8 @@ def act(props: Mapping[str, str], method: str) -> Any:
             raise RuntimeError(f"{method} throws")
         case "exits":
             raise SystemExit(3)
+        case "takes all memory":
+            _take_all_memory()
         case "hangs":
             threading.Event().wait()
     return 7

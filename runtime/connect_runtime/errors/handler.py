@@ -76,7 +76,8 @@ class ErrorHandler:
         """Handles the failure of a first attempt: calls `again` while the error is temporary and
         there is time. Returns its result.
 
-        Raises RecordSkipped, or RetriesEnded, or ConnectorError, which fails the task.
+        Raises RecordSkipped, or RetriesEnded, or ConnectorError, which fails the task; and a
+        MemoryError as it is: the next records would be skipped as well.
         """
         error, attempt = failure.error, 1
         begin = time.monotonic()
@@ -94,6 +95,8 @@ class ErrorHandler:
             except Exception as next_error:
                 error = next_error
                 self._metrics.attempt_failed()
+        if isinstance(error, MemoryError):
+            raise error
         failure = replace(failure, error=error)
         if not failure.stage.tolerates_any_error and not isinstance(error, RetriableError):
             self._metrics.record_failed(skipped=False)

@@ -30,6 +30,7 @@ from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.delivery import Delivery, PutBatch
 from connect_runtime.tasks.launch import Ended, TaskLaunch
+from connect_runtime.tasks.memory_reserve import memory_reserve
 from connect_runtime.tasks.retry_wait import RetryWait
 from connect_runtime.tasks.sink_consumer import SinkConsumer
 from connect_runtime.tasks.sink_decoder import Decoder
@@ -148,22 +149,23 @@ class _Loop:
         started = False
         self._wait.follow(control, orphaned)
         try:
-            while True:
-                wanted = control.wanted(0.0 if started else _READ_S)
-                if orphaned():
-                    ended = Ended.ORPHANED
-                    break
-                if wanted is Wanted.NOTHING:
-                    ended = Ended.SUPERSEDED
-                    break
-                if wanted is Wanted.STOP:
-                    break
-                if not started and wanted is Wanted.RUN:
-                    started = True
-                    self._start()
-                self._be(State.RUNNING if wanted is Wanted.RUN else State.PAUSED)
-                if started:
-                    self._once()
+            with memory_reserve():
+                while True:
+                    wanted = control.wanted(0.0 if started else _READ_S)
+                    if orphaned():
+                        ended = Ended.ORPHANED
+                        break
+                    if wanted is Wanted.NOTHING:
+                        ended = Ended.SUPERSEDED
+                        break
+                    if wanted is Wanted.STOP:
+                        break
+                    if not started and wanted is Wanted.RUN:
+                        started = True
+                        self._start()
+                    self._be(State.RUNNING if wanted is Wanted.RUN else State.PAUSED)
+                    if started:
+                        self._once()
             if started:
                 self._finish(commit=ended is not Ended.SUPERSEDED)
         except BaseException:  # also SystemExit, and asyncio's CancelledError

@@ -37,6 +37,7 @@ from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.idle_wait import IdleWait
 from connect_runtime.tasks.interrupted import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.launch import Ended, TaskLaunch, exactly_once
+from connect_runtime.tasks.memory_reserve import memory_reserve
 from connect_runtime.tasks.offset_layers import read_layers
 from connect_runtime.tasks.plain_writer import PlainWriter
 from connect_runtime.tasks.resting_writer import NotWanted, RestingWriter
@@ -217,7 +218,8 @@ class _Loop:
     def run(self, control: OrdersFollower, orphaned: Callable[[], bool]) -> Ended:
         """Polls until told to end, then stops the task."""
         try:
-            ended = self._until_told(control, orphaned)
+            with memory_reserve():
+                ended = self._until_told(control, orphaned)
             if ended is not Ended.SUPERSEDED:
                 with suppress(NotWanted):
                     self._commit_at_stop(_DRAIN_S if ended is Ended.ORPHANED else None)

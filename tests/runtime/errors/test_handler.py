@@ -55,6 +55,18 @@ def test_a_tolerated_error_skips_the_record() -> None:
     assert len(noted.failures) == 1
 
 
+@pytest.mark.parametrize("before", [(), (RetriableError("later"),)])
+def test_a_lack_of_memory_is_no_error_of_the_record(before: tuple[Exception, ...]) -> None:
+    """The trap: all further records would be skipped as well. Java's is no exception, either."""
+    noted = Noted()
+    policy = ErrorPolicy(tolerates_all=True, retry_timeout_s=10)
+    handler = ErrorHandler(policy, [noted], lambda seconds: True)
+    with pytest.raises(MemoryError):
+        handler.run(Stage.VALUE_CONVERTER, "p.C", failing(*before, MemoryError()), RAW)
+
+    assert noted.failures == []
+
+
 def test_in_other_stages_only_temporary_errors_are_tolerated() -> None:
     noted = Noted()
     handler = ErrorHandler(ALL, [noted])
