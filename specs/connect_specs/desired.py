@@ -146,11 +146,13 @@ class Overrides:
     """What the command line allows in spite of a check of plans.
 
     `take_over` names connectors whose owner cannot be seen, and which become this project's.
-    `change_env`: the project may be applied with another environment than last time.
+    `change_env`: the project may be applied with another environment than last time. `apply_pin`
+    names connectors whose pins may have been applied before a ledger was lost.
     """
 
     take_over: tuple[str, ...] = ()
     change_env: bool = False
+    apply_pin: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

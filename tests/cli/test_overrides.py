@@ -62,6 +62,29 @@ def test_what_nothing_calls_ours_is_changed_only_by_its_name(
     assert run(capfd, "apply", "--yes", *QUICK)[0] == 0
 
 
+def test_a_pin_that_may_have_been_applied_is_not_applied_again(
+    folder: Path, worker: FakeWorker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The trap: the ledger was lost, and what the pin rewinds to is delivered once more."""
+    partition = {"kafka_topic": "t", "kafka_partition": 0}
+    worker.set_offsets("a", [{"partition": partition, "offset": {"kafka_offset": 30}}])
+    back = [{"partition": partition, "offset": {"kafka_offset": 10}}]
+    body = {"name": "a", "config": CONFIG, "offsets": {"pin": "back", "set": back}}
+    (folder / "connectors" / "a.yaml").write_text(json.dumps(body))
+    code, said = run(capfd, "apply", "--yes", "--take-over", "a", *QUICK)
+    assert code == 2
+    assert "run this again with --apply-pin a" in said
+    assert not worker.asked
+    words = ("--take-over", "a", "--apply-pin", "a")
+    code, said = run(capfd, "plan", "--out", "saved.plan", *words)
+    assert "apply saved.plan --take-over a --apply-pin a" in said
+    code, said = run(capfd, "apply", "saved.plan", "--yes", *words, *QUICK)
+    assert code == 0, said
+    assert [each[1] for each in worker.offsets["a"].values()] == [{"kafka_offset": 10}]
+    # Recorded by now
+    assert run(capfd, "apply", "--yes", *QUICK)[0] == 0
+
+
 def test_what_nothing_calls_ours_is_deleted_only_by_force(
     folder: Path, worker: FakeWorker, capfd: pytest.CaptureFixture[str]
 ) -> None:

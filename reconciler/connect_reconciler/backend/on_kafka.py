@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 
 from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Followed, now_ms
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
@@ -66,6 +67,9 @@ class KafkaBackend(Backend):
                 plugins=plugins,
                 client=self.kafka,
             )
+        topic = self.project.topics.ledger
+        if view.kept.get(topic) is not None:
+            live = replace(live, ledger_policy=view.cleanup_policy(topic))
         return self._with_workers(desired, live, view)
 
     @abstractmethod

@@ -125,6 +125,18 @@ ChangeEnv = Annotated[
 ]
 
 
+ApplyPins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--apply-pin",
+        metavar="NAME",
+        help="Apply this connector's pin, although no ledger says whether it was applied before."
+        " Repeatable.",
+        autocompletion=connector_names,
+    ),
+]
+
+
 def ensure_one_form(*, as_json: bool, as_markdown: bool) -> None:
     """stdout holds one result. Raises BadParameter if both forms are asked for."""
     if as_json and as_markdown:
@@ -159,14 +171,19 @@ def delete_options(most: int | None, *, allow_empty: bool) -> tuple[str, ...]:
     return (*(("--allow-empty",) if allow_empty else ()), *number)
 
 
-def with_overrides(project: Project, take_over: list[str] | None, *, change_env: bool) -> Project:
+def with_overrides(
+    project: Project, take_over: list[str] | None, apply_pin: list[str] | None, *, change_env: bool
+) -> Project:
     """The project with the checks that the command line overrides."""
-    return replace(project, overrides=Overrides(tuple(take_over or ()), change_env))
+    overrides = Overrides(tuple(take_over or ()), change_env, tuple(apply_pin or ()))
+    return replace(project, overrides=overrides)
 
 
 def override_options(project: Project) -> tuple[str, ...]:
     """The same as options on a command line."""
-    names = (word for name in project.overrides.take_over for word in ("--take-over", name))
+    overrides = project.overrides
+    names = [word for name in overrides.take_over for word in ("--take-over", name)]
+    names += [word for name in overrides.apply_pin for word in ("--apply-pin", name)]
     return (*names, *(("--change-env",) if project.overrides.change_env else ()))
 
 

@@ -66,6 +66,7 @@ def compare(desired: Desired, seen: Seen) -> Drift:
         others=dict(sorted(others.items())),
         unfinished=tuple(each.id for each in live.ledger.unfinished),
         groups_hidden=seen.groups_hidden,
+        ledger_policy=live.ledger_policy,
         values_hidden=len(hidden),
         unanswered=requests(live, hidden),
     )

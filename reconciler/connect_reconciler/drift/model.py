@@ -128,7 +128,7 @@ class Drift:
     `others` counts connectors by the project that owns them. `unfinished` are applies that are
     under way or ended early. `groups_hidden`: whether sinks' offsets moved could not be told.
     `values_hidden` counts keys whose values are not shown because a request for their types failed:
-    `unanswered`.
+    `unanswered`. `ledger_policy` is the cleanup policy of the ledger's topic, where that is known.
     """
 
     project: str
@@ -140,6 +140,7 @@ class Drift:
     groups_hidden: bool = False
     values_hidden: int = 0
     unanswered: str = ""
+    ledger_policy: str = ""
 
     @property
     def drifted(self) -> bool:

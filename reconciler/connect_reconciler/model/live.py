@@ -110,9 +110,10 @@ class Live:
     `warnings` are what observing found, such as the cluster's validation answers; the plan passes
     them on. `rest_alone`: no Kafka could be asked, so that logs and what deleted connectors left
     are not known, and the ledger lies in the configs. `version` is Connect's, where a REST API told
-    it. `ours`: our runtime runs the connectors, or will. `strangers`, by sink, are members
-    of its consumer group that are no tasks of this cluster. `unknown_keys` by connector: keys of
-    configs that are to be written, and that no plugin defines.
+    it. `ours`: our runtime runs the connectors, or will. `strangers`, by sink, are members of its
+    consumer group that are no tasks of this cluster. `ledger_policy` is the cleanup policy of the
+    ledger's topic, where it is there and tells. `unknown_keys` by connector: keys of configs that
+    are to be written, and that no plugin defines.
     """
 
     connectors: Mapping[str, LiveConnector] = field(default_factory=dict)
@@ -134,6 +135,7 @@ class Live:
     unread_offsets: Mapping[str, str] = field(default_factory=dict)
     unknown_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     strangers: Mapping[str, tuple[GroupMember, ...]] = field(default_factory=dict)
+    ledger_policy: str = ""
 
     @property
     def key_comes(self) -> bool:

@@ -169,6 +169,11 @@ def footnotes(drift: Drift, *, whole: bool) -> list[str]:
     if drift.others:
         named = (f"{one_line(name)} {count}" for name, count in drift.others.items())
         notes.append(f"Connectors of other projects: {', '.join(named)}")
+    if drift.ledger_policy not in ("", "compact"):
+        notes.append(
+            f"The topic of the ledger has cleanup.policy={drift.ledger_policy}: Kafka deletes what"
+            " it holds, and then changes made outside cannot be told from others"
+        )
     if drift.groups_hidden:
         notes.append("Kafka does not show the offsets of sinks: not compared")
     if drift.values_hidden:
@@ -379,6 +384,7 @@ def summary_json(drift: Drift) -> str:
             "other_projects": dict(drift.others),
             "unfinished_applies": list(drift.unfinished),
             "groups_hidden": drift.groups_hidden,
+            "ledger_policy": drift.ledger_policy or None,
             "values_hidden": drift.values_hidden,
         }
     )

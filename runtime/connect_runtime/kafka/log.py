@@ -139,7 +139,7 @@ class KafkaLogs:
             return
         found = found or self._wait_for_partitions(topic)
         check_partitions(topic, len(found), purpose, key)
-        policy = self._cleanup_policy(topic)
+        policy = self.cleanup_policy(topic)
         if policy is not None:
             check_compacted(topic, policy, purpose, key)
 
@@ -217,7 +217,7 @@ class KafkaLogs:
             time.sleep(_POLL_S)
 
     @logged("describe the settings of topic", "topic")
-    def _cleanup_policy(self, topic: str) -> str | None:
+    def cleanup_policy(self, topic: str) -> str | None:
         """Returns the topic's cleanup policy; None if this login may not read it: like Connect, we
         then trust the topic."""
         resource = ConfigResource(ResourceType.TOPIC, topic)

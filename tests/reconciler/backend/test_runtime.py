@@ -16,14 +16,17 @@ from starlette.routing import Route
 from connect_reconciler.backend import open_backend, runtime
 from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.lease import LeaseRefused
-from connect_reconciler.backend.runtime import InProcessCluster
+from connect_reconciler.backend.runtime import InProcessCluster, RuntimeBackend
+from connect_reconciler.drift.compare import compare
+from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.render.drift import drift_text
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka_version import KAFKA_VERSION
-from connect_specs.desired import Project, RestTarget
-from connect_specs.diagnostics import Unreachable
+from connect_specs.desired import Desired, Project, RestTarget
+from connect_specs.diagnostics import Failed, Unreachable
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
-from support.broker import BrokerAddress
+from support.broker import BrokerAddress, create_topic
 from support.leading import leading
 from support.serving import serving
 from support.wait import wait_until
@@ -51,6 +54,26 @@ def test_where_nobody_leads_this_process_does(client: dict[str, str], unique: st
     second = open_backend(project, client).cluster()
     assert second.config("a") == SOURCE
     second.close()
+
+
+def test_a_ledger_that_kafka_deletes_from_is_told(client: dict[str, str], unique: str) -> None:
+    """Plans and drift say it; an apply writes nothing there."""
+    project = project_of(client, unique)
+    backend = open_backend(project, client)
+    assert isinstance(backend, RuntimeBackend)
+    desired = Desired("orders", {})
+    backend.cluster().close()
+    assert backend.observe(desired).ledger_policy == ""
+    create_topic(
+        client["bootstrap.servers"], project.topics.ledger, config={"cleanup.policy": "delete"}
+    )
+    live = backend.observe(desired)
+    (told,) = make_plan(desired, live, group_id=unique).warnings
+    assert (told.code, "cleanup.policy=delete" in told.what) == ("plan.ledger-not-compacted", True)
+    text = drift_text(compare(desired, backend.observe_with_history(desired)))
+    assert "cleanup.policy=delete" in text
+    with pytest.raises(Failed, match=r"cleanup\.policy=delete"), backend.connection(desired, "me"):
+        pass
 
 
 def test_two_applies_never_lead_at_once(

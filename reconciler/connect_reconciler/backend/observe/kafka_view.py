@@ -23,7 +23,7 @@ from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.log_ends import log_ranges, newest_times, offsets_for_times, topic_sizes
 from connect_runtime.kafka.rights import DESCRIBE, check_rights
 from connect_runtime.storage.log import LogRecord
-from connect_specs.diagnostics import Unreachable
+from connect_specs.diagnostics import ConnectError, Unreachable
 
 READ_TIMEOUT_S = 30.0
 
@@ -81,6 +81,13 @@ class KafkaView:
 
     def records(self, topic: str) -> Sequence[LogRecord]:
         return self.read([topic])[topic]
+
+    def cleanup_policy(self, topic: str) -> str:
+        """The topic's cleanup policy; empty where it cannot be read."""
+        try:
+            return self._logs.cleanup_policy(topic) or ""
+        except ConnectError:
+            return ""
 
     def ensure_visible(self, topics: Iterable[str]) -> None:
         check_rights(self._properties, topics=dict.fromkeys(topics, (DESCRIBE,)))

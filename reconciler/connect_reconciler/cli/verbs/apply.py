@@ -33,6 +33,7 @@ def plan(
     max_deletes: opt.MaxDeletes = None,
     take_over: opt.TakenOver = None,
     change_env: opt.ChangeEnv = False,
+    apply_pin: opt.ApplyPins = None,
     html: opt.PageFile = None,
     warnings: opt.Warnings = opt.Warned.CHANGES,
     detailed_exitcode: Annotated[
@@ -54,7 +55,7 @@ def plan(
     forms = opt.Forms(out, html, as_markdown, as_json, warnings)
     call = invocation(context)
     project = opt.with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
-    project = opt.with_overrides(project, take_over, change_env=change_env)
+    project = opt.with_overrides(project, take_over, apply_pin, change_env=change_env)
     if explain_vars:
         progress(origins_text(origins_of(project)).rstrip())
     scope = opt.scope_of(target, exclude)
@@ -121,6 +122,7 @@ def apply(
     max_deletes: opt.MaxDeletes = None,
     take_over: opt.TakenOver = None,
     change_env: opt.ChangeEnv = False,
+    apply_pin: opt.ApplyPins = None,
     yes: opt.Yes = False,
     as_json: opt.AsJson = False,
     warnings: opt.Warnings = opt.Warned.CHANGES,
@@ -153,7 +155,7 @@ def apply(
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
     call = invocation(context)
     project = opt.with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
-    project = opt.with_overrides(project, take_over, change_env=change_env)
+    project = opt.with_overrides(project, take_over, apply_pin, change_env=change_env)
     if rollback_on_failure:
         ensure_journal(project)
     scope = opt.scope_of(target, exclude)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import orjson
 
 from connect_reconciler.model.config_values import LEDGER_KEY
-from connect_reconciler.model.live import Kind, Live, TopicLogs
+from connect_reconciler.model.live import Kind, Live, LiveConnector, TopicLogs
 from connect_reconciler.model.offsets import sink_offset, sink_partition
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, PinChange, recorded_pin
@@ -17,6 +18,7 @@ from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry, Partition, Pin
 from connect_specs.diagnostics import Diagnostic, Location, warning
 from connect_specs.partitions import content_hash, is_sink_partition, partition_key
+from connect_specs.states import TargetState
 
 _SHAPE = "plan.pin-shape"
 # Of a record that Kafka takes by default, which over REST alone is a config with all else in it
@@ -89,24 +91,30 @@ def too_large(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
         )
 
 
+def ledger_lost(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """A pin of a connector that runs is not applied where no ledger is left that would say whether
+    it was before."""
+    connector, overrides = _unrecorded(changes), context.overrides
+    if connector is None or overrides is None or changes.name in overrides.apply_pin:
+        return
+    live, known = context.live, context.whole.ledger
+    lost = live.rest_alone or not (known.connectors or known.pins)
+    has_offsets = bool(connector.offsets) or connector.name in live.unread_offsets
+    if lost and has_offsets and connector.target is not TargetState.STOPPED:
+        what, why = _perhaps_applied(changes, connector, context)
+        hint = "take the pin out of the spec if it was applied; if not, run this again with"
+        hint += f" --apply-pin {shlex.quote(changes.name)}"
+        code = "plan.pin-perhaps-applied"
+        yield Diagnostic(code, what, _place(changes), why, hint, blocks="offsets")
+
+
 def perhaps_applied(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """A warning where nothing tells whether the pin of a live connector was applied before."""
-    connector = changes.live
-    if changes.pin is None or changes.existence != "adopt" or connector is None:
-        return
-    why = "the ledger does not know the connector: it was never applied, or the ledger was lost"
-    if LEDGER_KEY in connector.config:
-        why = f"what its config says under {LEDGER_KEY} cannot be read, or is of another connector"
-    elif context.live.rest_alone:
-        why = "whoever writes the whole config takes the ledger in it away"
-    yield warning(
-        "plan.pin-perhaps-applied",
-        f"pin {changes.pin.pin} of {changes.name} is applied once more if it was before: no ledger"
-        " says",
-        _place(changes),
-        why=why,
-        hint="take the pin out of the spec if it was applied",
-    )
+    connector = _unrecorded(changes)
+    if connector is not None:
+        what, why = _perhaps_applied(changes, connector, context)
+        hint = "take the pin out of the spec if it was applied"
+        yield warning("plan.pin-perhaps-applied", what, _place(changes), why, hint)
 
 
 def other_type(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
@@ -221,6 +229,28 @@ def _log_error(entry: OffsetEntry, logs: TopicLogs) -> Diagnostic | None:
         hint = f"write {log.latest} to jump over everything in the log"
         return _problem("plan.beyond-end", what, hint)
     return None
+
+
+def _unrecorded(changes: ConnectorDiff) -> LiveConnector | None:
+    """The connector whose offsets a pin is to move, if the ledger does not know it."""
+    rename = changes.rename
+    connector = changes.live or (rename.live if rename else None)
+    owned = changes.owned or (rename.owned if rename else None)
+    return connector if changes.pin is not None and owned is None else None
+
+
+def _perhaps_applied(
+    changes: ConnectorDiff, connector: LiveConnector, context: Context
+) -> tuple[str, str]:
+    """What is said of it, and why."""
+    assert changes.pin is not None
+    what = f"pin {changes.pin.pin} of {changes.name} is applied once more if it was before: no"
+    why = "the ledger does not know the connector: it was never applied, or the ledger was lost"
+    if LEDGER_KEY in connector.config:
+        why = f"what its config says under {LEDGER_KEY} cannot be read, or is of another connector"
+    elif context.live.rest_alone:
+        why = "whoever writes the whole config takes the ledger in it away"
+    return f"{what} ledger says", why
 
 
 def _problem(code: str, what: str, hint: str = "") -> Diagnostic:

@@ -30,6 +30,7 @@ ConnectorCheck: TypeAlias = Callable[[ConnectorDiff, Context], Iterator[Diagnost
 # Run once, with the actions of the plan. Diagnostics are shown in this order.
 PLAN_CHECKS: Final[tuple[PlanCheck, ...]] = (
     unsupported.by_target,
+    unsupported.ledger_not_compacted,
     unsupported.masked_values,
     hidden_values.hidden_values,
     ownership.environment_changed,
@@ -59,6 +60,7 @@ CONNECTOR_CHECKS: Final[tuple[ConnectorCheck, ...]] = (
     pins.unknown_kind,
     pins.wrong_offsets,
     pins.too_large,
+    pins.ledger_lost,
     groups.pinned_offsets_in_use,
 )
 # Run for each connector with a pin to apply, unless an error blocks its offsets.

@@ -70,6 +70,18 @@ def by_target(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnos
             )
 
 
+def ledger_not_compacted(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
+    """A warning where Kafka deletes what the ledger holds."""
+    policy = context.live.ledger_policy
+    if policy not in ("", "compact"):
+        yield warning(
+            "plan.ledger-not-compacted",
+            f"the topic of the ledger has cleanup.policy={policy}: Kafka deletes from it who owns"
+            " and protects connectors, and which pins were applied",
+            hint="set cleanup.policy=compact on it; an apply does nothing before",
+        )
+
+
 def masked_values(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
     """A mask that the cluster shows in a secret's place is never written."""
     for each in context.changes.values():

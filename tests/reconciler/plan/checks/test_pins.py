@@ -6,11 +6,13 @@ import pytest
 
 from connect_reconciler.ledger.records import pin_record
 from connect_reconciler.model.actions import AlterOffsets
-from connect_reconciler.model.ledger import AppliedPin
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned
+from connect_reconciler.model.live import Live, LiveConnector, LogRange, TopicLogs
+from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Overrides, Pin
 from connect_specs.diagnostics import Location
+from connect_specs.states import TargetState
 
 # What Kafka's clients send at most by default (message.max.bytes)
 RECORD_BYTES = 1_000_000
@@ -37,3 +39,45 @@ def test_a_pin_fits_into_a_record_of_the_ledger(partitions: int, fits: bool) -> 
     errors, actions = plan_of(Pin("p", entries))
     assert errors == ([] if fits else ["plan.pin-too-large"])
     assert (AlterOffsets in actions) is fits
+
+
+SINK = {"name": "a", "connector.class": "FileStreamSink", "topics": "t"}
+AT = (OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 30}),)
+BACK = Pin("p", (OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 10}),))
+KNOWN = LedgerState({"other": Owned("orders", {}, None)})
+RUNNING, STOPPED = TargetState.RUNNING, TargetState.STOPPED
+
+
+@pytest.mark.parametrize(
+    ("old", "offsets", "target", "ledger", "refused"),
+    [
+        pytest.param("a", AT, RUNNING, LedgerState(), True, id="it runs, and no ledger is left"),
+        pytest.param("z", AT, RUNNING, LedgerState(), True, id="under its old name"),
+        pytest.param("a", AT, RUNNING, KNOWN, False, id="a ledger that does not know it"),
+        pytest.param("a", (), RUNNING, LedgerState(), False, id="without offsets"),
+        pytest.param("a", AT, STOPPED, LedgerState(), False, id="stopped"),
+    ],
+)
+def test_without_a_ledger_a_pin_is_applied_only_by_name(
+    old: str,
+    offsets: tuple[OffsetEntry, ...],
+    target: TargetState,
+    ledger: LedgerState,
+    refused: bool,
+) -> None:
+    """The trap: the ledger topic was lost, and each apply rewinds once more."""
+    there = LiveConnector(old, "sink", {**SINK, "name": old}, target, Offsets(offsets))
+    logs = TopicLogs({("t", 0): LogRange(0, 100)}, {"t": 1})
+    live = Live({old: there}, ledger=ledger, logs=logs, kinds={"FileStreamSink": "sink"})
+    renamed = None if old == "a" else old
+    spec = DesiredConnector("a", SINK, Location("a.yaml", 1, 1), pin=BACK, renamed_from=renamed)
+    for overrides, errors in (
+        (Overrides(), ["plan.pin-perhaps-applied"] if refused else []),
+        (Overrides(apply_pin=("a",)), []),
+    ):
+        desired = Desired("orders", {"a": spec})
+        plan = make_plan(desired, live, group_id="g", overrides=overrides)
+        assert [each.code for each in plan.errors] == errors
+        found = [each.code for each in plan.warnings]
+        assert ("plan.pin-perhaps-applied" in found) is not bool(errors)
+        assert any(isinstance(each, AlterOffsets) for each in plan.actions) is not bool(errors)
