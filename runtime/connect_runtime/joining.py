@@ -107,10 +107,9 @@ def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
     """Creates missing topics, and checks the others. Raises Failed, and Unreachable if a leader
     would lack a permission."""
     topics = config.topics
-    used = (topics.config, topics.offsets, topics.status, topics.assignments)
     check_rights(
         config.client,
-        topics=dict.fromkeys(used, (READ, WRITE)),
+        topics=dict.fromkeys(topics.internal, (READ, WRITE)),
         groups={config.group_id: (READ,)},
     )
     ours = TopicSettings(1, config.config_topic.replication_factor, SMALL_SEGMENTS)

@@ -26,6 +26,7 @@ from connect_runtime.joining import Leader, find_cluster, find_kafka, join_topic
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.kafka.topics_watch import TopicsWatch
 from connect_runtime.logs.log_format import process_is_about
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.plugins.modules import allow_modules
@@ -159,6 +160,9 @@ class Runtime:
         launcher = self._start_launcher(closing)
         join_topics(config, logs)
         topic = config.topics.config
+        watch = TopicsWatch(config.client, config.topics.internal)
+        watch.start()
+        closing.callback(watch.close)
         return ConnectHerder(
             self.url,
             self._settings(),
@@ -169,6 +173,7 @@ class Runtime:
                 launcher=launcher,
                 check=self._check,
                 leader=Leader(config.client, config.group_id, topic),
+                topics_problem=lambda: watch.problem,
                 providers=self._providers,
             ),
         )
@@ -194,7 +199,7 @@ class Runtime:
                 launcher=launcher,
                 check=self._check,
                 leader=lambda: None,
-                offsets_problem=lambda: logs.problem,
+                topics_problem=lambda: logs.problem,
                 providers=self._providers,
             ),
         )

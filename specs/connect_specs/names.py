@@ -42,6 +42,11 @@ class ClusterTopics:
         }
         return cls(**(names | dict(given or {})))
 
+    @property
+    def internal(self) -> tuple[str, ...]:
+        """Returns the topics that runtimes use."""
+        return (self.config, self.offsets, self.status, self.assignments)
+
 
 def ledger_group(group_id: str) -> str:
     """The consumer group whose ownership of the ledger's partition is the lease of an apply."""

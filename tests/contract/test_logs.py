@@ -302,6 +302,67 @@ def assert_transactions_are_whole(found: list[LogRecord]) -> None:
         last[writer] = number
 
 
+# --- what is written in the background ---
+
+
+def test_what_is_written_in_the_background_is_read(cluster: Cluster, topic: str) -> None:
+    writer = cluster.logs.background_writer()
+    writer.write(some(topic, "a", "b"))
+    writer.write([NewRecord(topic, b"a", None)])
+    writer.write([])
+    writer.flush(READ_S)
+    found = values(cluster.logs.reader(topic).read_to_end(READ_S))
+    assert found[-1] == (b"a", None)
+    assert {key for key, _ in found} == {b"a", b"b"}
+    assert writer.problem is None
+    writer.close()
+    writer.close()
+
+
+def test_the_newest_value_of_a_key_is_written_last(cluster: Cluster, topic: str) -> None:
+    writer = cluster.logs.background_writer()
+    for number in range(100):
+        writer.write([NewRecord(topic, b"a", b"%d" % number)])
+    writer.flush(READ_S)
+    numbers = [int(v or b"") for _, v in values(cluster.logs.reader(topic).read_to_end(READ_S))]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] == 99
+    writer.close()
+
+
+def test_a_removal_is_written_before_the_value_that_follows_it(
+    cluster: Cluster, topic: str
+) -> None:
+    """Readers ignore some values unless the one before them is removed."""
+    writer = cluster.logs.background_writer()
+    writer.write([NewRecord(topic, b"a", b"1")])
+    writer.write([NewRecord(topic, b"a", None), NewRecord(topic, b"a", b"2")])
+    writer.flush(READ_S)
+    found = [value for _, value in values(cluster.logs.reader(topic).read_to_end(READ_S))]
+    assert found[-2:] == [None, b"2"]
+    writer.close()
+
+
+def test_reading_what_is_available_leaves_out_what_an_open_transaction_hides(
+    cluster: Cluster, topic: str
+) -> None:
+    before = cluster.logs.writer(topic).write(some(topic, "before"))
+    held = cluster.hold_open(f"{topic}-other", some(topic, "held"))
+    reader = cluster.logs.reader(topic)
+    assert list(reader.read_available(READ_S)) == list(before)
+    assert f"{topic}-0" in str(reader.unread)
+    held.commit()
+    found: list[LogRecord] = []
+
+    def all_arrived() -> bool:
+        found.extend(reader.poll())
+        return bool(found)
+
+    wait_until(all_arrived, what="what was hidden")
+    assert list(reader.read_available(READ_S)) == []
+    assert reader.unread is None
+
+
 def test_there_is_no_reader_of_no_topic(cluster: Cluster, unique: str) -> None:
     with pytest.raises(Failed, match="There is no such topic"):
         cluster.logs.reader(unique)

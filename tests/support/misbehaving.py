@@ -9,7 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from connect_runtime.storage.log import Fenced, LogRecord, NewRecord, WriteRefused
-from connect_runtime.storage.memory import MemoryLogs, MemoryLogWriter
+from connect_runtime.storage.memory import (
+    MemoryBackgroundWriter,
+    MemoryLogs,
+    MemoryLogWriter,
+)
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreachable
 from support.connectors import ObedientSource
 
@@ -78,8 +82,16 @@ class RefusingLogs(MemoryLogs):
         self.unfenced: str | None = None
         self.most = math.inf
         self.fence_error: Callable[[], ConnectError] = not_allowed
+        # statuses that Kafka does not take, and whether no writer can be opened
+        self.unwritable: Callable[[NewRecord], bool] = lambda record: False
+        self.no_writer = False
+
+    def background_writer(self) -> MemoryBackgroundWriter:
+        return _RefusingStatuses(self)
 
     def writer(self, transactional_id: str) -> MemoryLogWriter:
+        if self.no_writer:
+            raise silent()
         with self.changed:
             return _RefusingWriter(self, transactional_id, self._take_over(transactional_id))
 
@@ -87,6 +99,24 @@ class RefusingLogs(MemoryLogs):
         if self.unfenced and any(each.startswith(self.unfenced) for each in transactional_ids):
             raise self.fence_error()
         super().fence(transactional_ids)
+
+
+class _RefusingStatuses(MemoryBackgroundWriter):
+    """Keeps what cannot be written, until it can."""
+
+    def __init__(self, logs: RefusingLogs) -> None:
+        super().__init__(logs)
+        self._refusing = logs
+        self._kept: list[NewRecord] = []
+
+    def write(self, records: Sequence[NewRecord]) -> None:
+        records, self._kept = [*self._kept, *records], []
+        for record in records:
+            if self._refusing.unwritable(record):
+                self._kept.append(record)
+            else:
+                super().write([record])
+        self.problem = f"{self._kept[0].topic}-0: no broker" if self._kept else None
 
 
 class _RefusingWriter(MemoryLogWriter):

@@ -59,7 +59,7 @@ def standalone_worker(
             launcher=launcher,
             check=lambda name, given: None,
             leader=lambda: None,
-            offsets_problem=lambda: logs.problem,
+            topics_problem=lambda: logs.problem,
             providers=providers,
         ),
     )

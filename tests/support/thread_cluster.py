@@ -14,6 +14,7 @@ from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.kafka.topics_watch import TopicsWatch
 from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.storage.log import Logs
 from connect_runtime.storage.snapshots import State
@@ -83,6 +84,8 @@ def thread_cluster(
     launcher = ThreadLauncher()
     providers = ConfigProviders(config.properties)
     ensure_topics(config, logs)
+    watch = TopicsWatch(config.client, config.topics.internal)
+    watch.start()
     connect = ConnectHerder(
         "http://ours:8083",
         WorkerSettings(config.group_id, config.topics, "ours:8083", config.properties),
@@ -95,6 +98,7 @@ def thread_cluster(
             launcher=launcher,
             check=check,
             leader=lambda: None,
+            topics_problem=lambda: watch.problem,
             providers=providers,
         ),
     )
@@ -105,5 +109,6 @@ def thread_cluster(
     finally:
         connect.stop()
         launcher.close()
+        watch.close()
         logs.close()
         providers.close()

@@ -26,7 +26,7 @@ from connect_runtime.storage.log import Logs
 class Edges:
     """The herder's outside dependencies: Kafka's logs, groups and election, the launcher (None: run
     nothing), the config check, the leader's URL if another runtime leads, logs for connectors that
-    need their own, why offsets cannot be written now, and the worker's config providers, which the
+    need their own, which topics cannot be used now, and the worker's config providers, which the
     caller closes. Tests pass their own clock and pool."""
 
     logs: Logs
@@ -38,7 +38,7 @@ class Edges:
     open_logs: OpenLogs = connector_logs
     clock: Callable[[], float] = time.monotonic
     pool: Executor | None = None
-    offsets_problem: Callable[[], str | None] = lambda: None
+    topics_problem: Callable[[], str | None] = lambda: None
     providers: ConfigProviders = field(default_factory=lambda: ConfigProviders({}))
 
 
@@ -86,7 +86,7 @@ class ConnectHerder:
             leader=edges.leader,
             problem=lambda: edges.launcher.problem if edges.launcher else None,
             tracking=TopicTracking.of(settings.properties),
-            offsets_problem=edges.offsets_problem,
+            topics_problem=edges.topics_problem,
         )
 
     def _fence(self, name: str, config: Mapping[str, str], tasks: int) -> None:

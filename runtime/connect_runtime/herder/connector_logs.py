@@ -84,12 +84,12 @@ class OpenedLogs:
     users: int = 0
     _cluster_id: str = ""
 
-    def offsets(self, topic: str) -> OffsetSnapshot:
-        """Returns the topic's offsets; nothing if the topic does not exist. Raises ConnectError."""
+    def offsets(self, topic: str, *, may_be_missing: bool = False) -> OffsetSnapshot:
+        """Returns the topic's offsets; none if it `may_be_missing` and is. Raises ConnectError."""
         try:
             return self.readers.setdefault(topic, OffsetsReader(self.logs, topic)).read()
         except Failed as error:
-            if error.diagnostics[0].code == "topic.missing":
+            if may_be_missing and error.diagnostics[0].code == "topic.missing":
                 return OffsetSnapshot()
             raise
 

@@ -310,6 +310,7 @@ def _connector_status(
 ) -> Iterator[Effect]:
     instance = view.instances.get(name)
     current = view.status.connectors.get(name)
+    by = None if current is None else (current.worker_id, current.generation)
     version = instance.version if instance else None
     target = view.config.connectors.get(name)
     if version is None and target is not None and state in _KNOWS_VERSION:
@@ -319,6 +320,7 @@ def _connector_status(
         or current.state is not state
         or current.trace != trace
         or version not in (None, current.version)
-        or (current.worker_id != view.worker_id and state is not State.UNASSIGNED)
+        # another leader's, which may have come late
+        or (by != (view.worker_id, view.term) and state is not State.UNASSIGNED)
     ):
         yield ConnectorStatusIs(name, Status(state, view.worker_id, view.term, trace, version))

@@ -34,7 +34,6 @@ from connect_runtime.herder.records import Share, in_parts, share_of, unassigned
 from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.view import View, same
 from connect_runtime.herder.worker import Worker
-from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import (
     Fenced,
     LogRecord,
@@ -58,6 +57,8 @@ REQUEST_TIMEOUT_S = 90.0
 _ROUNDS = 12
 # Pause before a failed write is retried.
 _WRITE_RETRY_S = 0.5
+# How long the last statuses are waited for
+_FLUSH_S = 3.0
 # If a leader was fenced although the election still calls it the leader, it waits this long, more
 # than a session. By then the election knows a successor; if there is none, Kafka only ended a
 # transaction that took too long.
@@ -165,6 +166,11 @@ class Herder:
         return self._opened
 
     @property
+    def statuses_problem(self) -> str | None:
+        """Returns which statuses cannot be written or read now, and why."""
+        return self._log.statuses.problem
+
+    @property
     def obstacle(self) -> ConnectError | None:
         """Returns the last error that prevented a step."""
         return self._obstacle
@@ -239,8 +245,7 @@ class Herder:
         if self._leading and won != self._won:
             self._follow()
         if won is not None and not self._leading and self._may_lead(won, now):
-            self._lead()
-            self._won = won
+            self._lead(won, now)
         if self._leading and not self._log.usable:
             self._log.claim(leader_transactional_id(self._group_id))
             self._refresh()
@@ -282,10 +287,15 @@ class Herder:
         each other in turns."""
         return won != self._won or now >= self._fenced_until
 
-    def _lead(self) -> None:
+    def _lead(self, won: int, now: float) -> None:
         self._log.claim(leader_transactional_id(self._group_id))
-        self._term = 1 + status_topic.newest_generation(self._log.status)
+        try:
+            self._term = self._log.begin_term(self.url)
+        except Fenced:
+            self._won, self._fenced_until = won, now + _FENCED_S
+            raise
         self._leading = True
+        self._won = won
         self._led_at, self._led_time = self._clock(), time.time()
         self._worker.lead(self._term)
         self._refresh()
@@ -294,7 +304,7 @@ class Herder:
     def _follow(self) -> None:
         """Stops leading: the new leader supersedes our attempts, which end by themselves."""
         self._leading = False
-        self._log.release()
+        self._log.follow()
         self._worker.forget_all(self._clock())
         self._refresh()
         _log.warning("%s no longer leads", self.url)
@@ -424,3 +434,5 @@ class Herder:
         self._log.poll()
         self._refresh()
         self.write(unassigned_records(self.view, self._topics.status))
+        # before the next leader writes its own
+        self._log.statuses.flush(_FLUSH_S)

@@ -1,9 +1,9 @@
 """Alters and resets offsets as KIP-875 describes: only while stopped, and after fencing zombies.
 
 The connector's `alter_offsets` is asked before any offset moves. It runs on the caller's thread,
-between two steps on the herder's; meanwhile the connector accepts no other change. The leader's own
-transaction writes source offsets, so a replaced leader cannot move them. For offsets on another
-cluster, or with another login, the producer of the connector's task 0 writes (docs/decisions).
+between two steps on the herder's; meanwhile the connector accepts no other change. Source offsets
+are written with the transactional id of the connector's task 0: one that starts later fences a
+leader that was replaced (docs/decisions).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.assignments_topic import assignment_record
 from connect_runtime.storage.layered_offsets import OffsetWrites
-from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.log import Logs, NewRecord, OffsetsNotWritten
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_runtime.traces import trace_text
 from connect_specs.desired import Offset, OffsetEntry, Partition
@@ -85,12 +85,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Fencing:
-    """Producers to fence: of tasks 0..`tasks`-1, by the leader of `term`. `pending`: the fencing
-    must still be recorded."""
+    """Producers to fence: of tasks 0..`tasks`-1, by the leader of `term`."""
 
     term: int
     tasks: int
-    pending: bool
 
 
 class ConnectorOffsets:
@@ -212,10 +210,10 @@ class ConnectorOffsets:
         transactional."""
         state = self._checked(change)
         if not self._herder.view.exactly_once:
-            return _Fencing(self._herder.view.term, 0, pending=False)
+            return _Fencing(self._herder.view.term, 0)
         self._withdraw(change.name)
         tasks = state.task_count_record if state.pending_fencing else None
-        return _Fencing(self._herder.view.term, tasks or 0, state.pending_fencing)
+        return _Fencing(self._herder.view.term, tasks or 0)
 
     def _withdraw(self, name: str) -> None:
         """Ends what is still assigned, before the fencing: an attempt that is about to make its
@@ -225,16 +223,16 @@ class ConnectorOffsets:
         if records:
             self._herder.write(records)
 
-    def _write(self, change: Change, fenced: _Fencing, records: Sequence[NewRecord]) -> None:
-        """Writes the records, unless another leader ran the connector meanwhile: its tasks are not
-        fenced."""
+    def _prove(self, change: Change, fenced: _Fencing) -> None:
+        """Records the fencing, unless another leader ran the connector meanwhile: its tasks are not
+        fenced. Raises as `Herder.write` does."""
         self._checked(change)
         if self._herder.view.term != fenced.term:
             raise RequestError(
                 409,
                 "Failed to complete zombie fencing because a new set of task configs was generated",
             )
-        self._herder.write(records)
+        self._herder.write([config_topic.fencing_record(self._topics.config, change.name, 0)])
 
     # --- on the caller's thread ---
 
@@ -268,27 +266,16 @@ class ConnectorOffsets:
         handled = self._ask_hook(
             change, lambda: connector.alter_offsets(config, wanted), "source", resolved
         )
-        writes = stored.writes(wanted)
-        if clients.leader_writes_offsets:
-            due = (self._fenced_record(change.name),) if fenced.pending else ()
-            records = [*due, *writes.all]
-            if records:
-                self._prepare(clients, writes)
-                self._herder.run_on_thread(lambda: self._write(change, fenced, records))
-        elif writes.own:
-            self._write_elsewhere(change, clients, fenced, writes)
+        self._write_offsets(change, clients, fenced, stored.writes(wanted))
         return handled
 
     def _fence(self, change: Change, clients: ConnectorClients) -> _Fencing:
-        """Fences the producers; the fencing record is written together with the offsets."""
+        """Fences the producers; the fencing record is written before the offsets."""
         fencing = self._herder.run_on_thread(lambda: self._fencing(change))
         text = "Failed to perform zombie fencing for source connector prior to modifying offsets"
         with _refused(text):
             self._sources.fence(clients, fencing.tasks)
         return fencing
-
-    def _fenced_record(self, name: str) -> NewRecord:
-        return config_topic.fencing_record(self._topics.config, name, 0)
 
     def _prepare(self, clients: ConnectorClients, writes: OffsetWrites) -> None:
         if not writes.own:
@@ -298,31 +285,45 @@ class ConnectorOffsets:
         except ConnectError as error:
             raise RequestError(500, f"The offsets topic cannot be used: {error}") from error
 
-    def _write_elsewhere(
+    def _write_offsets(
         self, change: Change, clients: ConnectorClients, fenced: _Fencing, writes: OffsetWrites
     ) -> None:
-        """Writes with task 0's producer where the leader's transaction cannot reach.
-
-        The producer is opened before the leader's own write proves that this process still leads
-        and the connector is stopped: if another leader starts a task 0 after that, it fences this
-        producer.
-        """
-        first = [self._fenced_record(change.name), *writes.removed]
-        with _refused(f"Failed to modify offsets for source connector {change.name}"):
-            self._prepare(clients, writes)
+        """Writes the offsets with the id of task 0 (KIP-875): another connector never waits for
+        their partitions."""
+        worker = self._sources.logs.worker.logs
+        self._prepare(clients, writes)
+        if writes.removed:
+            self._write_as_task(change, clients, fenced, worker, writes.removed)
+        if writes.own:
             with self._sources.logs.of(clients) as theirs:
-                writer = theirs.logs.writer(clients.transactional_id(0))
-                try:
-                    self._herder.run_on_thread(lambda: self._write(change, fenced, first))
-                    writer.write(writes.own)
-                finally:
-                    writer.close()
+                self._write_as_task(change, clients, fenced, theirs.logs, writes.own)
         if writes.copies:
             try:
-                self._herder.run_on_thread(lambda: self._write(change, fenced, writes.copies))
+                self._write_as_task(change, clients, fenced, worker, writes.copies)
             except (RequestError, ConnectError) as error:
                 text = "The offsets of %s are not copied: %s"
                 _log.warning(text, change.name, error, extra={"connector": change.name})
+
+    def _write_as_task(
+        self,
+        change: Change,
+        clients: ConnectorClients,
+        fenced: _Fencing,
+        logs: Logs,
+        records: Sequence[NewRecord],
+    ) -> None:
+        """Writes with a producer that is opened before the leader's own write, of the fencing
+        record, proves that this process still leads and the connector is stopped: if another leader
+        starts a task 0 after that, it fences this producer."""
+        text = f"Failed to modify offsets for source connector {change.name}"
+        with _refused(text, Refusal.NOT_WRITTEN):
+            writer = logs.writer(clients.transactional_id(0))
+        try:
+            self._herder.run_on_thread(lambda: self._prove(change, fenced))
+            with _refused(f"{text} in topic {records[0].topic}", Refusal.NOT_WRITTEN):
+                writer.write(records)
+        finally:
+            writer.close()
 
     def _change_sink(
         self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
@@ -407,13 +408,16 @@ class ConnectorOffsets:
 
 @contextmanager
 def _refused(text: str, refusal: Refusal | None = None) -> Iterator[None]:
-    """Turns errors of Kafka into Connect's answer, 500 with this text; keeps a RequestError."""
+    """Turns errors of Kafka into Connect's answer, 500 with this text and the reason; keeps a
+    RequestError, and what a standalone worker says of its file."""
     try:
         yield
-    except RequestError:
+    except (RequestError, OffsetsNotWritten):
         raise
     except ConnectError as error:
-        raise RequestError(500, text, refusal) from error
+        whys = "; ".join(filter(None, (each.why for each in error.diagnostics)))
+        because = f"{error} ({whys})" if whys else str(error)
+        raise RequestError(500, f"{text}: {because}", refusal) from error
 
 
 def _plugin(config: Mapping[str, str]) -> Plugin:

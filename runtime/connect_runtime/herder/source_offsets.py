@@ -58,7 +58,8 @@ class SourceOffsets:
         """Returns all committed offsets of one source as of now."""
         name, place = clients.name, clients.place
         with self.logs.of(clients) as theirs:
-            own = theirs.offsets(place.topic)
+            # made only when the connector first runs
+            own = theirs.offsets(place.topic, may_be_missing=place.underneath is not None)
             if place.underneath is None or self._same(theirs, clients):
                 return LayeredOffsets(name, place.topic, own)
         below = self.logs.worker.offsets(place.underneath)

@@ -56,9 +56,10 @@ class Runtime:
     """The runtime behind a URL: whether it leads, and whether it has enough slots.
 
     `slots` is 0 if tasks cannot run yet or at all. `waiting` holds tasks that have no slot.
-    `problem` says why no task can run here now, or why a standalone worker cannot write offsets;
-    None if tasks can run, or if Spark is still starting. `paused_release`: paused tasks hold no
-    slots. `unconfirmed` holds tasks that an earlier leader launched and that may still run, as far
+    `problem` says why no task can run here now, or which topics, statuses, or offsets of a
+    standalone worker cannot be read or written; None if all can, or if Spark is still starting.
+    `paused_release`: paused tasks hold no slots.
+    `unconfirmed` holds tasks that an earlier leader launched and that may still run, as far
     as this one knows; `unconfirmed_since` is when it began to lead, in UTC.
     """
 

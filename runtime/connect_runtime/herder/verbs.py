@@ -38,7 +38,8 @@ class Verbs(Protocol):
 
     def problem(self) -> str | None:
         """Returns why this runtime cannot do its work now: nobody leads, no task can run, or
-        offsets cannot be written. If another one leads, it may wait for Kafka briefly."""
+        some of the cluster's topics cannot be read or written. If another one leads, it may wait
+        for Kafka briefly."""
         ...
 
     # writes

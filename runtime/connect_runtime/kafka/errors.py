@@ -199,6 +199,11 @@ def reason(error: KafkaError) -> str:
     return _OWN_ADVICE.sub("", _STATE_SUFFIX.sub("", _BROKER_PREFIX.sub("", error.str())))
 
 
+def passes(error: KafkaError) -> bool:
+    """Whether the error passes by itself: whoever tries again later may succeed."""
+    return error.retriable() or error.code() in PASSING
+
+
 def is_denied(error: ConnectError) -> bool:
     """Whether Kafka does not permit this login the operation."""
     return any(each.code == DENIED for each in error.diagnostics)

@@ -15,6 +15,7 @@ from weakref import WeakSet
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from connect_runtime.kafka.background_writer import KafkaBackgroundWriter
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin, check_reachable
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, REFUSED, as_failure, error_of, reason
@@ -60,7 +61,7 @@ class KafkaLogs:
         self._consumer = self._properties if consumer is None else dict(consumer)
         self._producer = self._properties if producer is None else dict(producer)
         self._admin: AdminClient = admin(self._properties)
-        self._opened: WeakSet[KafkaLogReader | KafkaLogWriter] = WeakSet()
+        self._opened: WeakSet[KafkaLogReader | KafkaLogWriter | KafkaBackgroundWriter] = WeakSet()
 
     def cluster_id(self) -> str:
         return check_reachable(self._properties)
@@ -104,6 +105,11 @@ class KafkaLogs:
 
     def writer(self, transactional_id: str) -> KafkaLogWriter:
         writer = KafkaLogWriter(self._producer, transactional_id)
+        self._opened.add(writer)
+        return writer
+
+    def background_writer(self) -> KafkaBackgroundWriter:
+        writer = KafkaBackgroundWriter(self._producer)
         self._opened.add(writer)
         return writer
 

@@ -18,7 +18,7 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import consumer
@@ -26,12 +26,15 @@ from connect_runtime.kafka.errors import (
     END_OF_PARTITION,
     SILENT,
     as_failure,
+    reason,
 )
-from connect_runtime.kafka.log_ends import ends_now
+from connect_runtime.kafka.log_ends import ends_now, list_offsets
 from connect_runtime.storage.log import LogBlocked, LogRecord
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 
 _BATCH = 10_000
+# After so long without a record, `read_available` goes on without the rest
+_STALLED_S = 3.0
 # Short, because transaction markers do not end a wait.
 _WAIT_S = 0.005
 _SETTINGS = {
@@ -74,6 +77,8 @@ class KafkaLogReader:
         self._epochs: Mapping[_At, int | None] | None = None
         # Read, but not returned yet: a failed read to the end must not lose records.
         self._unread: list[LogRecord] = []
+        # What `read_available` left out, and why
+        self._left_out: dict[_At, str] = {}
         self._consumer: Consumer | None = consumer(properties, _SETTINGS)
         # From offset 0, and with the reset above to what is left of the log: librdkafka looks
         # OFFSET_BEGINNING up before it knows the leaders, and tries again 500 ms later.
@@ -88,6 +93,38 @@ class KafkaLogReader:
         deadline = time.monotonic() + timeout_s
         self._read_until(self._ends(IsolationLevel.READ_UNCOMMITTED), deadline)
         return self._take_unread()
+
+    @logged("read what there is of topic", "self")
+    def read_available(self, timeout_s: float) -> Sequence[LogRecord]:
+        latest = dict.fromkeys(self._assigned, OffsetSpec.latest())
+        (answers,) = list_offsets(self._admin, [latest], timeout_s=min(timeout_s, _STALLED_S))
+        refused = {at: each for at, each in answers.items() if isinstance(each, KafkaError)}
+        self._left_out = {at: reason(each) for at, each in refused.items()}
+        ends = {at: each.offset for at, each in answers.items() if at not in refused}
+        now = moved_at = time.monotonic()
+        deadline = now + timeout_s
+        self._fetch(0)
+        while behind := [at for at, end in ends.items() if self._next[at] < end]:
+            now = time.monotonic()
+            if now > min(deadline, moved_at + _STALLED_S):
+                why = "a transaction that is still open hides them, or Kafka has not sent them"
+                for at in behind:
+                    self._left_out[at] = f"the records from offset {self._next[at]} on: {why}"
+                break
+            before = dict(self._next)
+            self._fetch(_WAIT_S)
+            if self._next != before:
+                moved_at = now
+        return self._take_unread()
+
+    @property
+    def unread(self) -> str | None:
+        left_out = list(self._left_out.items())
+        if not left_out:
+            return None
+        (topic, partition), why = left_out[0]
+        more = f", and {len(left_out) - 1} more partitions" if left_out[1:] else ""
+        return f"{topic}-{partition}: {why}{more}"
 
     @logged("continue to read topic", "self")
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
@@ -134,6 +171,7 @@ class KafkaLogReader:
         elif error.code() == END_OF_PARTITION:
             at = (message.topic(), message.partition())
             self._next[at] = max(self._next[at], message.offset())
+            self._left_out.pop(at, None)
         elif error.code() not in _PASSING:
             return False
         return True

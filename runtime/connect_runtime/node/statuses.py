@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from connect_runtime.kafka.status_writer import KafkaStatuses, Unwritten, unwritten_line
 from connect_runtime.node.asking import Asking, file_of
 from connect_runtime.node.door import WriteStatus
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.tasks.status_writer import KafkaStatuses, Unwritten, unwritten_line
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)

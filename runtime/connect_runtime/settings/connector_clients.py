@@ -179,16 +179,6 @@ class ConnectorClients:
         login."""
         return not self.in_file and (self.elsewhere or self._not_the_workers(self.producer()))
 
-    @property
-    def leader_writes_offsets(self) -> bool:
-        """Whether the leader's transaction can write this source's offsets: to the worker's topic,
-        or to one that the worker's login also reaches."""
-        if self.in_file:
-            return True
-        ours = self.place.underneath is None or not self.own_producer
-        return ours and not self.elsewhere
-
-    @property
     def new_offsets_topic(self) -> NewOffsetsTopic:
         """Returns the worker's settings for its own topic (KIP-618: the connector chooses only the
         name)."""

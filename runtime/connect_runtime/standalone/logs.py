@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from connect_runtime.storage.log import (
+    BackgroundWriter,
     LogReader,
     LogRecord,
     LogWriter,
@@ -53,6 +54,9 @@ class StandaloneLogs:
 
     def writer(self, transactional_id: str) -> LogWriter:
         return _Writer(self._memory.writer(transactional_id), self._offsets, self._file)
+
+    def background_writer(self) -> BackgroundWriter:
+        return self._memory.background_writer()
 
     def write_for_task(self, records: Sequence[NewRecord], check: Callable[[], None]) -> None:
         """Writes as a writer does, unless `check` raises once earlier writes of offsets are over: a
@@ -132,6 +136,7 @@ class _FileReader:
         self._topic = topic
         self._file = file
         self._seen: Entries = {}
+        self.unread: str | None = None
 
     def poll(self) -> Sequence[LogRecord]:
         before, self._seen = self._seen, self._file.entries
@@ -140,6 +145,9 @@ class _FileReader:
         return _as_records(self._topic, removed | changed)
 
     def read_to_end(self, timeout_s: float) -> Sequence[LogRecord]:
+        return self.poll()
+
+    def read_available(self, timeout_s: float) -> Sequence[LogRecord]:
         return self.poll()
 
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:

@@ -1,13 +1,15 @@
 """Encodes and decodes the assignments topic, in which the leader tells each task what to do.
 
 The topic is ours: key `<connector>-<task>`, value a JSON object, null for stop. A task runs only
-while the newest record names its attempt. No I/O; values are never logged.
+while the newest record names its attempt. The record of key `leader` holds the newest leader's
+term. No I/O; values are never logged.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 import orjson
 
@@ -17,6 +19,8 @@ from connect_runtime.storage.snapshots import Assignment, AssignmentSnapshot, Ta
 from connect_specs.states import TargetState
 
 _log = logging.getLogger(__name__)
+
+_TERM: Final = b"leader"
 
 
 def assignment_record(topic: str, task: TaskId, assignment: Assignment | None) -> NewRecord:
@@ -34,6 +38,11 @@ def assignment_record(topic: str, task: TaskId, assignment: Assignment | None) -
     return NewRecord(topic, str(task).encode(), value)
 
 
+def term_record(topic: str, term: int, leader: str) -> NewRecord:
+    """Returns the record of the newest leader's term. Its key names no task, and none has it."""
+    return NewRecord(topic, _TERM, orjson.dumps({"term": term, "leader": leader}))
+
+
 def reduce(snapshot: AssignmentSnapshot, record: LogRecord) -> AssignmentSnapshot:
     """Returns the snapshot after one more record."""
     return reduce_all(snapshot, (record,))
@@ -44,9 +53,12 @@ def reduce_all(snapshot: AssignmentSnapshot, records: Iterable[LogRecord]) -> As
     only the offset."""
     tasks = dict(snapshot.tasks)
     attempts = dict(snapshot.attempts)
-    offset = snapshot.offset
+    offset, term = snapshot.offset, snapshot.term
     for record in records:
         offset = max(offset, record.offset + 1)
+        if record.key == _TERM:
+            term = max(term, _term(record.value))
+            continue
         task = None if record.key is None else task_id(record.key.decode(errors="replace"))
         assignment = None if record.value is None else _decode(record.value)
         if task is None or (assignment is None and record.value is not None):
@@ -61,7 +73,14 @@ def reduce_all(snapshot: AssignmentSnapshot, records: Iterable[LogRecord]) -> As
         else:
             tasks[task] = assignment
             attempts[task] = max(attempts.get(task, assignment.attempt), assignment.attempt)
-    return AssignmentSnapshot(tasks=tasks, attempts=attempts, offset=offset)
+    return AssignmentSnapshot(tasks=tasks, attempts=attempts, offset=offset, term=term)
+
+
+def _term(value: bytes | None) -> int:
+    try:
+        return int(orjson.loads(value or b"")["term"])
+    except (KeyError, TypeError, ValueError):
+        return -1
 
 
 def _decode(value: bytes) -> Assignment | None:

@@ -29,11 +29,6 @@ class OffsetWrites:
     own: tuple[NewRecord, ...]
     copies: tuple[NewRecord, ...]
 
-    @property
-    def all(self) -> tuple[NewRecord, ...]:
-        """Returns all records, for a transaction that reaches both topics."""
-        return (*self.removed, *self.own, *self.copies)
-
 
 @dataclass(frozen=True, slots=True)
 class LayeredOffsets:

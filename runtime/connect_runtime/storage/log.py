@@ -77,6 +77,16 @@ class LogReader(Protocol):
         """
         ...
 
+    def read_available(self, timeout_s: float) -> Sequence[LogRecord]:
+        """As read_to_end, but leaves out partitions that have no leader, whose end is hidden by an
+        open transaction, or that send nothing for a few seconds. `unread` then says so."""
+        ...
+
+    @property
+    def unread(self) -> str | None:
+        """Returns which partitions `read_available` left out that were not read since, and why."""
+        ...
+
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
         """Returns all records since the last call until `offset` of `partition` has been read."""
         ...
@@ -100,6 +110,33 @@ class LogWriter(Protocol):
     def close(self) -> None: ...
 
 
+class BackgroundWriter(Protocol):
+    """Writes records outside of transactions, each key's newest, and retries until Kafka has them.
+    Nobody waits for it, and a partition that cannot be written holds up no other."""
+
+    @property
+    def problem(self) -> str | None:
+        """Returns which partition cannot be written now, and why."""
+        ...
+
+    def write(self, records: Sequence[NewRecord]) -> None:
+        """Takes records, to be written soon. Neither waits nor fails. A removal and the value that
+        follows it are both written."""
+        ...
+
+    def flush(self, timeout_s: float) -> None:
+        """Returns when each record was written or has failed once; gives up after the timeout."""
+        ...
+
+    def drop(self) -> None:
+        """Gives up what is not written yet."""
+        ...
+
+    def close(self) -> None:
+        """Ends the writer, with what is not written."""
+        ...
+
+
 class Logs(Protocol):
     """Opens readers and writers on one Kafka cluster, and creates topics."""
 
@@ -112,6 +149,8 @@ class Logs(Protocol):
     def writer(self, transactional_id: str) -> LogWriter:
         """Opens a writer and fences every earlier writer of `transactional_id`."""
         ...
+
+    def background_writer(self) -> BackgroundWriter: ...
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fences every earlier writer of these ids and aborts its open transactions."""

@@ -13,11 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from threading import Condition
+from typing import Final
 from zlib import crc32
 
 from connect_runtime.storage.internal_topics import check_compacted, check_partitions
 from connect_runtime.storage.log import Fenced, LogBlocked, LogRecord, NewRecord, WriteFailed
 from connect_specs.diagnostics import Diagnostic, Failed
+
+# How long `read_available` waits for a transaction that is open
+_STALLED_S: Final = 0.05
 
 
 class _Fate(Enum):
@@ -77,6 +81,9 @@ class MemoryLogs:
     def writer(self, transactional_id: str) -> MemoryLogWriter:
         with self.changed:
             return MemoryLogWriter(self, transactional_id, self._take_over(transactional_id))
+
+    def background_writer(self) -> MemoryBackgroundWriter:
+        return MemoryBackgroundWriter(self)
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         with self.changed:
@@ -156,6 +163,16 @@ class MemoryLogs:
                 transaction.touched.append(entries)
             written.append(appended)
         return transaction, written
+
+    def append_plain(self, records: Iterable[NewRecord]) -> list[LogRecord]:
+        """Appends without a transaction, and so without a marker. Call only while holding
+        `changed`."""
+        transaction, written = self.append("", records)
+        transaction.fate = _Fate.COMMITTED
+        self._open.remove(transaction)
+        self.compact(written)
+        self.changed.notify_all()
+        return written
 
     def end(self, transaction: _Transaction, *, commit: bool) -> None:
         """Ends a transaction and wakes its waiters. Call only while holding `changed`."""
@@ -241,6 +258,28 @@ class MemoryLogWriter:
         self._closed = True
 
 
+class MemoryBackgroundWriter:
+    """Implements BackgroundWriter; what it takes is written at once."""
+
+    problem: str | None = None
+
+    def __init__(self, logs: MemoryLogs) -> None:
+        self._logs = logs
+
+    def write(self, records: Sequence[NewRecord]) -> None:
+        with self._logs.changed:
+            self._logs.append_plain(records)
+
+    def flush(self, timeout_s: float) -> None:
+        """Everything is written."""
+
+    def drop(self) -> None:
+        """Everything is written."""
+
+    def close(self) -> None:
+        """Closes nothing."""
+
+
 class MemoryLogReader:
     """Implements LogReader."""
 
@@ -249,6 +288,7 @@ class MemoryLogReader:
         self._partitions = partitions
         self._changed = changed
         self._next = [0] * len(partitions)
+        self.unread: str | None = None
 
     def poll(self) -> Sequence[LogRecord]:
         with self._changed:
@@ -258,6 +298,14 @@ class MemoryLogReader:
         with self._changed:
             ends = {number: len(entries) for number, entries in enumerate(self._partitions)}
             return self._read_until(ends, timeout_s)
+
+    def read_available(self, timeout_s: float) -> Sequence[LogRecord]:
+        try:
+            self.unread = None
+            return self.read_to_end(min(timeout_s, _STALLED_S))
+        except LogBlocked as blocked:
+            self.unread = str(blocked)
+            return self.poll()
 
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
         with self._changed:

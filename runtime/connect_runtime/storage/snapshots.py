@@ -156,11 +156,13 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSnapshot:
-    """The assignments topic. `attempts` holds each task's highest attempt ever."""
+    """The assignments topic. `attempts` holds each task's highest attempt ever, `term` is the
+    newest leader's, -1 before the first."""
 
     tasks: Mapping[TaskId, Assignment] = field(default_factory=dict)
     attempts: Mapping[TaskId, int] = field(default_factory=dict)
     offset: int = 0
+    term: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,12 @@ def subject(key: bytes | None) -> str | None:
     return None if task is None else task.connector
 
 
+def task_of(key: bytes | None) -> TaskId | None:
+    """Returns the task of a task's status record."""
+    text = "" if key is None else key.decode(errors="replace")
+    return task_id(text.removeprefix(_TASK)) if text.startswith(_TASK) else None
+
+
 def may_write(current: Status | None, worker_id: str, generation: int) -> bool:
     """Whether a write is allowed: False if it would hide a newer worker's status.
 
@@ -190,6 +196,9 @@ class _Fold:
         )
         if not late:
             self.tasks[task] = status
+        elif known is not None and known.attempt is not None and status.attempt is None:
+            # a former leader's: it must not stay the last one
+            self.outdated.add(task)
         return None
 
     def _on_topic(self, rest: str, value: bytes | None) -> str | None:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
-from connect_runtime.kafka.errors import PASSING, UNREACHABLE, error_of, reason
+from connect_runtime.kafka.errors import UNREACHABLE, error_of, passes, reason
 from connect_runtime.storage.log import LogBlocked
 from connect_specs.diagnostics import ConnectError, Unreachable
 
@@ -24,11 +24,6 @@ _PASSING_CODES = frozenset({UNREACHABLE, "topic.slow"})
 
 class Interrupted(Exception):
     """Kafka failed this attempt, not its task: it is launched again after a pause."""
-
-
-def is_interruption(error: KafkaError) -> bool:
-    """Whether Kafka's error passes by itself."""
-    return error.retriable() or error.code() in PASSING
 
 
 @contextmanager
@@ -41,7 +36,7 @@ def kafka_may_interrupt() -> Iterator[None]:
         yield
     except KafkaException as raised:
         error = error_of(raised)
-        if not is_interruption(error):
+        if not passes(error):
             raise
         raise Interrupted(f"Kafka interrupted this attempt: {reason(error)}") from raised
     except (LogBlocked, Unreachable) as error:

@@ -10,6 +10,7 @@ import logging
 import time
 from typing import Final
 
+from connect_runtime.kafka.status_writer import TRY_S, KafkaStatuses, Unwritten, unwritten_of
 from connect_runtime.node import door
 from connect_runtime.node.door import Follow, ReadAssignment, ReadOffsets, WriteStatus
 from connect_runtime.node.following import ALIVE_EVERY_S
@@ -22,7 +23,6 @@ from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.control import Control, Orders, Wanted
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.start_reader import StartReader
-from connect_runtime.tasks.status_writer import TRY_S, KafkaStatuses, Unwritten, unwritten_of
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)

@@ -20,10 +20,11 @@ from connect_runtime.kafka.errors import (
     SILENT,
     TOO_LARGE,
     error_of,
+    passes,
     reason,
 )
 from connect_runtime.storage.log import Fenced
-from connect_runtime.tasks.interrupted import Interrupted, is_interruption
+from connect_runtime.tasks.interrupted import Interrupted
 from connect_specs.diagnostics import Diagnostic
 
 _ASK_TIMEOUT_S: Final = 5.0
@@ -80,7 +81,7 @@ class SendFailures:
         if any(each.code() in FENCED for each, _ in found):
             return fenced()
         # lasting errors come before temporary ones: a lasting failure makes others time out
-        found.sort(key=lambda each: (is_interruption(each[0]), each[0].code() == OTHER_REFUSED))
+        found.sort(key=lambda each: (passes(each[0]), each[0].code() == OTHER_REFUSED))
         telling, topic = found[0]
         if topic is not None and telling.code() in _MAY_BE_DELETED and _is_gone(topic, producer):
             return ConnectorError(
@@ -90,7 +91,7 @@ class SendFailures:
             )
         if self._refusal is not None:
             return ConnectorError(f"Kafka refuses the login: {reason(self._refusal)}")
-        if is_interruption(telling):
+        if passes(telling):
             return Interrupted(f"Kafka interrupted this attempt: {reason(telling)}")
         text = f"Unrecoverable exception trying to send: {reason(telling)}"
         together = sum(each.code() == TOO_LARGE and topic is not None for each, topic in found)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+from connect_runtime.kafka.status_writer import Unwritten
 from connect_runtime.storage.line_socket import LineSocket
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.offsets_topic import reduce_all
@@ -25,7 +26,6 @@ from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.interrupted import Interrupted
 from connect_runtime.tasks.launch import TaskLaunch
-from connect_runtime.tasks.status_writer import Unwritten
 
 _log = logging.getLogger(__name__)
 

@@ -22,12 +22,13 @@ from connect_runtime.kafka.errors import (
     NO_SUCH_TOPIC,
     WRONG_STATE,
     error_of,
+    passes,
     reason,
 )
 from connect_runtime.metrics.client_stats import STATISTICS_MS
 from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.delivery import Delivery
-from connect_runtime.tasks.interrupted import Interrupted, is_interruption, kafka_may_interrupt
+from connect_runtime.tasks.interrupted import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.sink_topics import MatchingTopics, named_topics, topic_pattern
 
@@ -292,7 +293,7 @@ def _without_errors(messages: list[Any]) -> list[Any]:
                 "consumer.override.max.poll.records."
             )
         # the client recovers by itself, and waits for a topic that does not exist yet
-        elif not is_interruption(error) and error.code() not in NO_SUCH_TOPIC:
+        elif not passes(error) and error.code() not in NO_SUCH_TOPIC:
             raise KafkaException(error)
     return [m for m, error in zip(messages, errors, strict=True) if error is None]
 

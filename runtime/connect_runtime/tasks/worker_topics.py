@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from connect_runtime.kafka.status_writer import Unwritten
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks.control import Orders, Wanted
@@ -21,7 +22,6 @@ from connect_runtime.tasks.served_topics import (
     ServedReader,
     ServedStatuses,
 )
-from connect_runtime.tasks.status_writer import Unwritten
 
 
 class TopicsReader(Protocol):

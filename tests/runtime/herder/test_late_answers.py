@@ -18,9 +18,9 @@ from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import LogRecord, NewRecord, WriteInDoubt
 from connect_runtime.storage.memory import MemoryLogs, MemoryLogWriter
-from connect_runtime.storage.snapshots import State, Status, TaskId
+from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
 from connect_specs.desired import OffsetEntry
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import ConnectError, Diagnostic
 from connect_specs.states import TargetState
 from support.connectors import SOURCE, ObedientSource
 from support.launcher import SOURCE_PARTITION
@@ -331,9 +331,9 @@ class _DoubtfulWriter(MemoryLogWriter):
 
 
 @pytest.mark.parametrize("written", [True, False])
-@pytest.mark.parametrize("doubtful", (2, 3))
+@pytest.mark.parametrize("doubtful", (3, 4))
 def test_a_write_in_doubt_is_looked_up_by_the_next_writer(written: bool, doubtful: int) -> None:
-    """The first write is the request's own, whose asker is told."""
+    """The second write is the request's own, whose asker is told."""
     logs = _DoubtfulLogs()
     logs.written, logs.doubtful = written, doubtful
     cluster = MemoryCluster(logs)
@@ -443,3 +443,121 @@ def test_what_a_task_says_while_the_leader_repeats_its_status_is_kept() -> None:
     for status in (runtime.herder.view.status, cluster.status):
         assert status.tasks[TaskId("c", 0)].state is State.PAUSED
         assert not status.outdated
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param(
+            lambda term: status_topic.connector_record(
+                TOPICS.status, "c", Status(State.FAILED, "w9:8083", term - 1, "it fell")
+            ),
+            id="a connector's status",
+        ),
+        pytest.param(
+            lambda term: status_topic.connector_record(
+                TOPICS.status, "c", Status(State.RUNNING, "w0:8083", term - 1, version="1")
+            ),
+            id="the same worker's status of an earlier term",
+        ),
+        pytest.param(
+            lambda term: status_topic.connector_record(TOPICS.status, "c", None),
+            id="a connector's removal",
+        ),
+        pytest.param(
+            lambda term: status_topic.task_record(
+                TOPICS.status, TaskId("c", 0), Status(State.UNASSIGNED, "w9:8083", term - 1)
+            ),
+            id="a task without a slot",
+        ),
+        pytest.param(
+            lambda term: status_topic.task_record(
+                TOPICS.status, TaskId("c", 0), Status(State.FAILED, "w9:8083", term - 1, "it fell")
+            ),
+            id="a task whose end nobody proved",
+        ),
+        pytest.param(
+            lambda term: status_topic.task_record(TOPICS.status, TaskId("c", 0), None),
+            id="a task's removal",
+        ),
+    ],
+)
+def test_a_former_leaders_late_status_does_not_stay(late: Callable[[int], NewRecord]) -> None:
+    """It is written without a transaction, so nothing fences it."""
+    cluster = MemoryCluster()
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(), None)
+    cluster.settle()
+    before = cluster.status
+    cluster.logs.background_writer().write([late(runtime.herder.view.term)])
+    cluster.settle()
+    # what is last in the topic, for whoever begins to read it then
+    records = cluster.records(TOPICS.status)
+    newest = status_topic.reduce_all(StatusSnapshot(), {r.key: r for r in records}.values())
+    for status in (runtime.herder.view.status, cluster.status, newest):
+        assert (status.connectors, status.tasks) == (before.connectors, before.tasks)
+        assert not status.outdated
+
+
+# --- statuses that cannot be written ---
+
+
+def test_statuses_that_cannot_be_written_hold_up_nothing_and_are_written_later() -> None:
+    logs = RefusingLogs()
+    cluster = MemoryCluster(logs)
+    runtime = cluster.leader()
+    logs.unwritable = lambda record: record.key.startswith(
+        (b"status-connector-c", b"status-task-c")
+    )
+    runtime.verbs.create("c", source(), None)
+    runtime.verbs.create("d", {**source(), "name": "d"}, None)
+    cluster.settle()
+    assert {each.id.connector for each in runtime.launcher.live} == {"c", "d"}
+    assert cluster.status.connectors.keys() == {"d"}
+    # the leader itself knows
+    assert runtime.verbs.status("c").connector.state is State.RUNNING
+    for said in (runtime.verbs.problem(), runtime.verbs.runtime().problem):
+        assert said == f"Statuses cannot be written: {TOPICS.status}-0: no broker"
+    runtime.verbs.stop("c")
+    cluster.settle()
+    assert {each.id.connector for each in runtime.launcher.live} == {"d"}
+
+    logs.unwritable = lambda record: False
+    runtime.verbs.resume("c")
+    cluster.settle()
+    assert cluster.status.connectors["c"].state is State.RUNNING
+    assert cluster.status.tasks[TaskId("c", 0)].state is State.RUNNING
+    assert runtime.verbs.problem() is None
+
+
+def test_terms_grow_without_any_status() -> None:
+    """A new leader may be unable to read the statuses of the one before."""
+    cluster = MemoryCluster()
+    first = cluster.leader()
+    first.verbs.create("c", source(), None)
+    cluster.settle()
+    for key in {record.key for record in cluster.records(TOPICS.status)}:
+        assert key is not None
+        cluster.logs.background_writer().write([NewRecord(TOPICS.status, key, None)])
+    cluster.logs._topics[TOPICS.status].partitions[0].clear()
+    second = cluster.leader()
+    assert second.herder.view.term == first.herder.view.term + 1
+
+
+def test_a_request_to_a_leader_whose_writer_is_gone_is_told_to_retry() -> None:
+    logs = RefusingLogs()
+    cluster = MemoryCluster(logs)
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(), None)
+    cluster.settle()
+    logs.no_writer = True
+    runtime.herder._log._writer._fenced = True  # type: ignore[union-attr]
+    with pytest.raises(ConnectError):
+        runtime.tick()  # cannot open another
+    for verb in (runtime.verbs.stop, runtime.verbs.pause, runtime.verbs.delete):
+        with pytest.raises(RequestError, match="can be safely retried") as refused:
+            verb("c")
+        assert refused.value.status == 500
+    logs.no_writer = False
+    cluster.settle()
+    runtime.verbs.stop("c")

@@ -106,7 +106,7 @@ def test_expanding_all_connectors_looks_at_all_tasks_once() -> None:
         leader=lambda: None,
         problem=lambda: None,
         tracking=TopicTracking.of({}),
-        offsets_problem=lambda: None,
+        topics_problem=lambda: None,
     )
     call = Call(query=[("expand", "status"), ("expand", "info")])
     found = Connectors(lambda: verbs).all(call).json

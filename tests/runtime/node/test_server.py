@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
+from connect_runtime.kafka.status_writer import Unwritten, unwritten_of
 from connect_runtime.node import door as node_door
 from connect_runtime.node import rounds, server, statuses
 from connect_runtime.node.asking import Asking, file_of
@@ -31,7 +32,6 @@ from connect_runtime.node.rounds import Rounds
 from connect_runtime.storage.line_socket import LineSocket
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.served_messages import records_of
-from connect_runtime.tasks.status_writer import Unwritten, unwritten_of
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from support.wait import wait_until
 

@@ -174,33 +174,24 @@ def test_where_a_sources_offsets_are(given: dict[str, str], expected: OffsetsPla
 def test_a_standalone_workers_offsets_are_in_its_file(key: str) -> None:
     found = ConnectorClients("group", "offsets", WORKER, "c", {key: "x:1"}, "source", in_file=True)
     assert found.place == OffsetsPlace("offsets", None, elsewhere=False)
-    assert (found.own_login, found.leader_writes_offsets) == (False, True)
+    assert not found.own_login
     # records still go where the connector says
     assert found.elsewhere == key.startswith("producer")
 
 
 @pytest.mark.parametrize(
-    ("given", "own_login", "leader_writes"),
+    ("given", "own_login"),
     [
-        ({}, False, True),
-        ({"producer_override_linger_ms": "1"}, False, True),
-        # the worker gives its connectors other logins
-        ({"offsets_storage_topic": "own"}, False, False),
-        ({"producer_override_sasl_jaas_config": "x"}, True, True),
-        (
-            {"producer_override_sasl_jaas_config": "x", "offsets_storage_topic": "own"},
-            True,
-            False,
-        ),
-        ({"producer_override_bootstrap_servers": "x:1"}, True, False),
-        ({"consumer_override_sasl_jaas_config": "x"}, True, True),
+        ({}, False),
+        ({"producer_override_linger_ms": "1"}, False),
+        ({"offsets_storage_topic": "own"}, False),
+        ({"producer_override_sasl_jaas_config": "x"}, True),
+        ({"producer_override_bootstrap_servers": "x:1"}, True),
+        ({"consumer_override_sasl_jaas_config": "x"}, True),
     ],
 )
-def test_who_reaches_and_writes_the_offsets(
-    given: dict[str, str], own_login: bool, leader_writes: bool
-) -> None:
-    found = clients(**given)
-    assert (found.own_login, found.leader_writes_offsets) == (own_login, leader_writes)
+def test_who_reaches_the_offsets(given: dict[str, str], own_login: bool) -> None:
+    assert clients(**given).own_login == own_login
 
 
 LOGIN = {"security.protocol": "SASL_SSL", "sasl.jaas.config": "worker"}

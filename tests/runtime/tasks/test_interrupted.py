@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from connect_runtime.kafka.errors import as_failure
+from connect_runtime.kafka.errors import as_failure, passes
 from connect_runtime.storage.log import Fenced, LogBlocked
-from connect_runtime.tasks.interrupted import Interrupted, is_interruption, kafka_may_interrupt
+from connect_runtime.tasks.interrupted import Interrupted, kafka_may_interrupt
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
 PASSES = [
@@ -43,14 +43,14 @@ STAYS = [
 
 @pytest.mark.parametrize("code", PASSES)
 def test_what_passes_by_itself_interrupts(code: int) -> None:
-    assert is_interruption(KafkaError(code))
+    assert passes(KafkaError(code))
     with pytest.raises(Interrupted), kafka_may_interrupt():
         raise KafkaException(KafkaError(code))
 
 
 @pytest.mark.parametrize("code", STAYS)
 def test_what_stays_fails_the_task(code: int) -> None:
-    assert not is_interruption(KafkaError(code))
+    assert not passes(KafkaError(code))
     with pytest.raises(KafkaException), kafka_may_interrupt():
         raise KafkaException(KafkaError(code))
 

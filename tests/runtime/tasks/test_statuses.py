@@ -29,7 +29,7 @@ def test_writing_never_waits_and_what_was_written_arrives_in_order(
     launch = cluster.launch(TASK, {}, attempt=3)
     silent = replace(launch, worker={"bootstrap.servers": f"127.0.0.1:{free_port()}"})
     reporter = Reporter(silent)
-    monkeypatch.setattr("connect_runtime.tasks.status_writer.TRY_S", 2.0)
+    monkeypatch.setattr("connect_runtime.kafka.status_writer.TRY_S", 2.0)
     monkeypatch.setattr("connect_runtime.tasks.status._CLOSE_S", 1.0)
     before = time.monotonic()
     for _ in range(10):

@@ -121,13 +121,14 @@ def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: Verbs, width: int) -> T
 
 
 def _slots(runtime: Runtime) -> str:
-    if runtime.problem is not None:
-        return f"No task can run: {runtime.problem}"
     if not runtime.slots:
-        return "Spark is starting"
+        waits = runtime.problem is None
+        return "Spark is starting" if waits else f"No task can run: {runtime.problem}"
     short = len(runtime.waiting)
     text = f"{runtime.running} of {runtime.slots} slots in use"
-    return f"{text}, {short} short: `connect up --slots` gives more" if short else text
+    if short:
+        text += f", {short} short: `connect up --slots` gives more"
+    return text if runtime.problem is None else f"{text}\n{runtime.problem}"
 
 
 class Rates:

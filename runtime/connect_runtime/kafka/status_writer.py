@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import orjson
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import error_of, reason
+from connect_runtime.kafka.errors import REFUSED, SILENT, error_of, passes, reason
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.tasks.interrupted import is_interruption
 
 # How long one try may take
 TRY_S: Final = 5.0
@@ -22,6 +21,8 @@ _SETTINGS: Final = {
     "max.in.flight": 1,
     "message.timeout.ms": int(TRY_S * 1000),
 }
+# The client gave up
+_UNSENT: Final = SILENT | {KafkaError._MSG_TIMED_OUT}  # noqa: SLF001
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Unwritten:
 
 
 _UNANSWERED: Final = Unwritten("Kafka has not answered", passing=True)
+_FULL: Final = Unwritten("too many records wait for Kafka", passing=True)
 
 
 def unwritten_line(unwritten: Unwritten | None) -> bytes:
@@ -63,22 +65,34 @@ class KafkaStatuses:
     def begin(self, record: NewRecord, told: Callable[[Unwritten | None], None]) -> None:
         """Calls `told` from within `serve`, or at once, with what `write` would return."""
 
-        def delivered(error: KafkaError | None, _: Any) -> None:
-            told(None if error is None else _because_of(error))
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            told(None if error is None else _because_of(error, record.topic, message.partition()))
 
         try:
             self._producer.produce(record.topic, record.value, record.key, on_delivery=delivered)
         except KafkaException as error:
-            told(_because_of(error_of(error)))
+            told(_because_of(error_of(error), record.topic))
+        except BufferError:
+            told(_FULL)
 
     def serve(self, wait_s: float) -> None:
         """Waits so long for Kafka's next answers."""
         self._producer.poll(wait_s)
+
+    def drop(self) -> None:
+        """Gives up what Kafka has not got."""
+        self._producer.purge(blocking=False)
 
     def close(self) -> None:
         """Ends the producer, with what it could not deliver."""
         del self._producer
 
 
-def _because_of(error: KafkaError) -> Unwritten:
-    return Unwritten(reason(error), is_interruption(error))
+def _because_of(error: KafkaError, topic: str, partition: int | None = None) -> Unwritten:
+    where = topic if partition is None or partition < 0 else f"{topic}-{partition}"
+    why = reason(error)
+    if error.code() in REFUSED:
+        why = f"this login may not write to topic {topic} ({why})"
+    elif error.code() in _UNSENT:
+        why = f"no broker leads the partition, or that one does not answer ({why})"
+    return Unwritten(f"{where}: {why}", passes(error))

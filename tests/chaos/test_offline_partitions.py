@@ -1,0 +1,136 @@
+"""A partition of one of the cluster's own topics is offline: its only broker was killed. What does
+not need it goes on, and what cannot be done is said."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connect_runtime.storage.snapshots import State, StatusSnapshot, TaskId
+from connect_runtime.storage.status_topic import reduce_all
+from connect_specs.names import ClusterTopics
+from support.second_broker import TwoBrokers, two_brokers
+from support.thread_cluster import ThreadCluster, thread_cluster
+from support.wait import wait_until
+
+# A verb that waits for a broker waits for 10 s and more
+PROMPT_S = 8.0
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoBrokers]:
+    with two_brokers(tmp_path_factory.mktemp("brokers")) as both:
+        yield both
+
+
+def source(folder: Path, name: str) -> dict[str, str]:
+    file = folder / f"{name}.txt"
+    file.write_text("one\n")
+    return {
+        "name": name,
+        "connector.class": "FileStreamSource",
+        "file": str(file),
+        "topic": f"lines-{folder.name}",
+    }
+
+
+def created(
+    brokers: TwoBrokers, topics: ClusterTopics, folder: Path, **placed: tuple[int, ...]
+) -> None:
+    """Makes all topics of a cluster on the first broker, but those that are `placed`."""
+    for field in ("config", "offsets", "status", "assignments"):
+        brokers.create_topic(getattr(topics, field), *placed.get(field, (1,)))
+    brokers.create_topic(f"lines-{folder.name}", 1, policy="delete")
+
+
+def prompt(what: str, verb: Any, *args: Any, **options: Any) -> Any:
+    """The verb's answer, which must come soon."""
+    began = time.monotonic()
+    answer = verb(*args, **options)
+    assert time.monotonic() - began < PROMPT_S, what
+    return answer
+
+
+def running(cluster: ThreadCluster, name: str, *, runs: bool) -> None:
+    """Until the connector's task runs, or none does; of that the status topic may say nothing."""
+    wait_until(
+        lambda: any(task.connector == name for task in cluster.launcher.running) is runs,
+        what=f"{name} to run: {runs}",
+        timeout_s=20,
+    )
+
+
+def test_an_offline_status_partition_holds_up_nothing(
+    brokers: TwoBrokers, tmp_path: Path, unique: str
+) -> None:
+    topics = ClusterTopics.of(unique)
+    created(brokers, topics, tmp_path, status=(2, 1))
+    names = [f"c{number}" for number in range(4)]  # their statuses are in both partitions
+    with thread_cluster(brokers.kafka, unique) as cluster:
+        for name in names:
+            cluster.verbs.create(name, source(tmp_path, name), None)
+        for name in names:
+            cluster.wait_for(name, State.RUNNING, State.RUNNING)
+        brokers.kill_second(topics.status)
+
+        for name in names:
+            prompt("stop", cluster.verbs.stop, name)
+        for name in names:
+            running(cluster, name, runs=False)
+        prompt("alter", cluster.verbs.reset_offsets, "c0")
+        for name in names:
+            prompt("resume", cluster.verbs.resume, name)
+        prompt("create", cluster.verbs.create, "late", source(tmp_path, "late"), None)
+        for name in (*names, "late"):
+            running(cluster, name, runs=True)
+        before = cluster.connect.herder.view.runs[TaskId("c1", 0)].attempt
+        prompt("restart", cluster.verbs.restart, "c1", include_tasks=True)
+        wait_until(
+            lambda: (
+                (run := cluster.connect.herder.view.runs.get(TaskId("c1", 0))) is not None
+                and run.attempt > before
+            ),
+            what="another attempt",
+        )
+        prompt("pause", cluster.verbs.pause, "c2")
+        prompt("delete", cluster.verbs.delete, "c3")
+        running(cluster, "c3", runs=False)
+        said = wait_until(cluster.verbs.problem, what="the problem", timeout_s=20)
+        assert f"{topics.status}: no broker leads partition 0" in said
+        wait_until(
+            lambda: f"{topics.status}-0" in (cluster.verbs.runtime().problem or ""),
+            what="which statuses cannot be written",
+            timeout_s=20,
+        )
+
+    # a runtime that starts needs no statuses either
+    with thread_cluster(brokers.kafka, unique) as cluster:
+        for name in ("c0", "c1", "late"):
+            running(cluster, name, runs=True)
+        assert cluster.verbs.problem() is not None
+        brokers.start_second()
+        wait_until(lambda: cluster.verbs.problem() is None, what="no problem", timeout_s=60)
+        for name in ("c0", "c1", "late"):
+            cluster.wait_for(name, State.RUNNING, State.RUNNING)
+        cluster.wait_for("c2", State.PAUSED, State.PAUSED)
+
+        def written() -> bool:
+            records = cluster.logs.reader(topics.status).read_to_end(20)
+            found = reduce_all(StatusSnapshot(), records)
+            return (
+                {name: each.state for name, each in found.connectors.items()}
+                == {
+                    "c0": State.RUNNING,
+                    "c1": State.RUNNING,
+                    "c2": State.PAUSED,
+                    "late": State.RUNNING,
+                }
+                and found.tasks[TaskId("c0", 0)].state is State.RUNNING
+                and TaskId("c3", 0) not in found.tasks
+            )
+
+        wait_until(written, what="all statuses in the topic", timeout_s=30)
