@@ -17,6 +17,8 @@ from support.second_broker import TwoBrokers, two_brokers
 from support.thread_cluster import ThreadCluster, thread_cluster
 from support.wait import wait_until
 
+pytestmark = pytest.mark.long
+
 # A verb that waits for a broker waits for 10 s and more
 PROMPT_S = 8.0
 

@@ -16,6 +16,7 @@ from connect_runtime.storage.log import (
     Logs,
     NewRecord,
     WriteFailed,
+    unread,
 )
 from connect_runtime.storage.memory import MemoryLogs
 from connect_specs.diagnostics import Failed
@@ -312,8 +313,9 @@ def test_what_is_written_in_the_background_is_read(cluster: Cluster, topic: str)
     writer.write([])
     writer.flush(READ_S)
     found = values(cluster.logs.reader(topic).read_to_end(READ_S))
-    assert found[-1] == (b"a", None)
-    assert {key for key, _ in found} == {b"a", b"b"}
+    # keys have no order among them
+    assert [value for key, value in found if key == b"a"][-1] is None
+    assert (b"b", b"v") in found
     assert writer.problem is None
     writer.close()
     writer.close()
@@ -350,7 +352,7 @@ def test_reading_what_is_available_leaves_out_what_an_open_transaction_hides(
     held = cluster.hold_open(f"{topic}-other", some(topic, "held"))
     reader = cluster.logs.reader(topic)
     assert list(reader.read_available(READ_S)) == list(before)
-    assert f"{topic}-0" in str(reader.unread)
+    assert f"{topic}-0" in str(unread(reader.left_out))
     held.commit()
     found: list[LogRecord] = []
 
@@ -360,7 +362,7 @@ def test_reading_what_is_available_leaves_out_what_an_open_transaction_hides(
 
     wait_until(all_arrived, what="what was hidden")
     assert list(reader.read_available(READ_S)) == []
-    assert reader.unread is None
+    assert not reader.left_out
 
 
 def test_there_is_no_reader_of_no_topic(cluster: Cluster, unique: str) -> None:
@@ -426,7 +428,7 @@ def test_several_topics_are_read_at_once(broker: BrokerAddress, unique: str) -> 
     keys = [f"key-{number}" for number in range(20)]
     written = logs.writer(unique).write([*some(one, "a", "b"), *some(many, *keys)])
     try:
-        found = logs.read_to_ends([one, f"{unique}-missing", many, empty], READ_S)
+        found = logs.read_to_ends([one, f"{unique}-missing", many, empty], READ_S).records
         assert list(found) == [one, many, empty]
         assert list(found[one]) == [each for each in written if each.topic == one]
         at = {(each.partition, each.offset): each for each in written if each.topic == many}
@@ -437,6 +439,6 @@ def test_several_topics_are_read_at_once(broker: BrokerAddress, unique: str) -> 
         with pytest.raises(LogBlocked, match=f"{many}-[0-2]"):
             logs.read_to_ends([one, many], 0.5)
         held.abort()
-        assert logs.read_to_ends([], READ_S) == {}
+        assert logs.read_to_ends([], READ_S).records == {}
     finally:
         logs.close()

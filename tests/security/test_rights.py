@@ -101,10 +101,10 @@ class Site:
         finally:
             self.kafka.take_rights(bindings)
 
-    def state(self, *, but: str = "") -> tuple[set[str], Ends, set[str]]:
+    def state(self, *, but: Sequence[str] = ()) -> tuple[set[str], Ends, set[str]]:
         """All that a verb could have written: topics, the ends of logs, groups."""
         sizes = topic_sizes(self.kafka.open)
-        mine = [(name, 0) for name in sizes if name.startswith(self.group) and name != but]
+        mine = [(name, 0) for name in sizes if name.startswith(self.group) and name not in but]
         client = admin(self.kafka.open)
         found = client.list_consumer_groups(request_timeout=10).result(timeout=15)
         names = {group.group_id for group in found.valid if self.group in group.group_id}
@@ -198,18 +198,18 @@ def test_an_applier_applies_through_a_runtime_and_needs_each_right(site: Site) -
         *(right for right in site.rights("planner") if right.name == site.group),
         *site.rights("applier"),
     ]
-    # whoever leads says at once what does not run
-    statuses = f"{site.group}-status"
+    # whoever leads says so at once, and what does not run
+    leads = (f"{site.group}-status", f"{site.group}-assignments")
     with leading(project, site.kafka.open) as url:
         for missing in (who_leads, *own):
             site.want("applier", 1)
             rest = [right for right in site.rights("planner", "applier") if right != missing]
-            before = site.state(but=statuses)
+            before = site.state(but=leads)
             with site.allowed("applier", rest):
                 code, _, errors = site.run("applier", "apply", "--yes")
             assert code == 3, (str(missing), errors)
             assert f"error[kafka.not-allowed]: {missing.name}" in errors
-            assert site.state(but=statuses) == before, str(missing)
+            assert site.state(but=leads) == before, str(missing)
         with site.allowed("applier", site.rights("planner", "applier")):
             code, out, errors = site.run("applier", "apply", "--yes")
             assert code == 0, out + errors
@@ -225,9 +225,9 @@ def test_an_applier_applies_through_a_runtime_and_needs_each_right(site: Site) -
 def test_a_leader_applies_by_itself_and_needs_each_right(site: Site) -> None:
     kept = site.rights(*LOGINS)
     site.want("leader", 1)
-    # whoever leads says at once what does not run
-    statuses = f"{site.group}-status"
-    before = site.state(but=statuses)
+    # whoever leads says so at once, and what does not run
+    leads = (f"{site.group}-status", f"{site.group}-assignments")
+    before = site.state(but=leads)
     for missing in site.rights("leader"):
         if missing.operation == "Delete" or missing.name == f"{site.group}-*":
             continue
@@ -235,7 +235,7 @@ def test_a_leader_applies_by_itself_and_needs_each_right(site: Site) -> None:
             code, _, errors = site.run("leader", "apply", "--yes")
         assert code == 3, (str(missing), errors)
         assert f"error[kafka.not-allowed]: {missing.name.removesuffix('*')}" in errors
-        assert site.state(but=statuses) == before, str(missing)
+        assert site.state(but=leads) == before, str(missing)
     with site.allowed("leader", kept):
         code, out, errors = site.run("leader", "apply", "--yes")
         assert code == 0, out + errors
@@ -270,12 +270,13 @@ def test_a_leader_resets_a_sink_with_the_right_to_delete_its_group(site: Site) -
     kept = site.rights(*LOGINS)
     (missing,) = [right for right in kept if right.operation == "Delete"]
     site.want("leader", "reset")
-    before = site.state(but=f"{site.group}-status")
+    leads = (f"{site.group}-status", f"{site.group}-assignments")
+    before = site.state(but=leads)
     with site.allowed("leader", [right for right in kept if right != missing]):
         code, _, errors = site.run("leader", "apply", "--yes")
     assert code == 3
     assert f"connect-{site.group}-out: this login lacks Delete on this group" in errors
-    assert site.state(but=f"{site.group}-status") == before
+    assert site.state(but=leads) == before
     with site.allowed("leader", kept):
         code, out, errors = site.run("leader", "apply", "--yes")
         assert code == 0, out + errors

@@ -6,7 +6,7 @@ follow the requests at once, unless a test says otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_reconciler.model.group_members import GroupMember
@@ -50,6 +50,7 @@ class FakeKafka:
     times: dict[TopicPartition, list[int]] = field(default_factory=dict)
     active: set[str] = field(default_factory=set)
     members: dict[str, list[GroupMember]] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
 
     def produce(self, at: TopicPartition, *times: int) -> None:
         """Appends a record for each timestamp, in ms."""
@@ -66,7 +67,9 @@ class FakeKafka:
     def cluster_id(self) -> str:
         return "fake"
 
-    def read(self, topics: Sequence[str]) -> Mapping[str, Sequence[LogRecord]]:
+    def read(
+        self, topics: Sequence[str], as_available: Collection[str] = ()
+    ) -> Mapping[str, Sequence[LogRecord]]:
         return {topic: self.records(topic) for topic in topics}
 
     def records(self, topic: str) -> Sequence[LogRecord]:

@@ -96,7 +96,7 @@ class Evidence:
         statuses = self.followed.statuses
         told, later = statuses.told(name), statuses.told_since(name, since.first)
         if found is None or told.connector is None:
-            return Observation(None, 0, tasks_current=False)
+            return Observation(None, 0, tasks_current=False, unread=statuses.unread)
         status = ConnectorStatus(name, told.connector, told.tasks, "unknown")
         current = found.made or (long_ago and not self.followed.tasks_follow())
         outdated = frozenset(self._outdated(name, since, told, later))
@@ -104,7 +104,16 @@ class Evidence:
         restarting = frozenset() if since.tasks is None else outdated - {CONNECTOR}
         unsure = frozenset() if since.tasks is None else self._unsure(name, since, told) - outdated
         proven = bool(found.tasks) and current and told.polled - unsure >= set(range(found.tasks))
-        return Observation(status, found.tasks, current, outdated, restarting, unsure, proven)
+        return Observation(
+            status,
+            found.tasks,
+            current,
+            outdated,
+            restarting,
+            unsure,
+            proven,
+            statuses.unread,
+        )
 
     def _noted(self, name: str, at: Position) -> Since:
         found: Found | None = self.followed.configs.known(name)

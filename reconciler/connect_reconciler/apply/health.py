@@ -23,6 +23,11 @@ NO_STATUS = "it has no status yet"
 _MAY_HAVE_NONE = "if it is to have none, its spec says so with health: {allow_zero_tasks: true}"
 
 
+def no_status(unread: str | None) -> str:
+    """What is said of a connector without a status; `unread`: why some could not be read."""
+    return NO_STATUS if unread is None else f"no status can be read: {unread}"
+
+
 class Verdict(Enum):
     """What one observation says about a connector. `OLD_FAILURE`: it failed before the change, and
     has not reported since. `UNSETTLED`: it is not as planned yet."""
@@ -57,7 +62,8 @@ class Observation:
     says that they were created from its current config. `outdated` holds the numbers of tasks, or
     CONNECTOR, whose status is from before the change; `restarting` those of them that are certain
     to report again. `unsure` holds tasks whose status may be of their old config. `proven`: each
-    task has polled its source, or put records, since the change."""
+    task has polled its source, or put records, since the change. `unread`: which statuses cannot be
+    read."""
 
     status: ConnectorStatus | None
     tasks: int
@@ -66,13 +72,20 @@ class Observation:
     restarting: frozenset[int] = field(default_factory=frozenset)
     unsure: frozenset[int] = field(default_factory=frozenset)
     proven: bool = False
+    unread: str | None = None
 
 
 def judge(look: Observation, wanted: Wanted) -> Judged:
     """Whether the connector and its tasks are as wanted; one failure is enough to fail it."""
-    status = look.status
-    if status is None:
-        return Judged(Verdict.UNSETTLED, NO_STATUS)
+    if look.status is None:
+        return Judged(Verdict.UNSETTLED, no_status(look.unread))
+    found = _judge(look, look.status, wanted)
+    if look.unread is None or found.verdict is not Verdict.UNSETTLED:
+        return found
+    return replace(found, detail=f"{found.detail}; some statuses cannot be read: {look.unread}")
+
+
+def _judge(look: Observation, status: ConnectorStatus, wanted: Wanted) -> Judged:
     parts = dict(_parts(look, status, wanted.target))
     counting = {number: part for number, part in parts.items() if number not in look.restarting}
     failed = [(number, part) for number, part in counting.items() if part.state is State.FAILED]

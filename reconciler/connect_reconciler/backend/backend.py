@@ -68,11 +68,12 @@ class Connection:
 @dataclass(frozen=True, slots=True)
 class Statuses:
     """What connectors are asked to do, and what those do that have a status, by name. `leader`
-    None: nobody runs them."""
+    None: nobody runs them. `unread`: why some could not be read."""
 
     leader: str | None
     connectors: Mapping[str, ConnectorState]
     told: Mapping[str, ConnectorStatus]
+    unread: str | None = None
 
 
 class Backend(ABC):

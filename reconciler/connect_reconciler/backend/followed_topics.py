@@ -17,7 +17,7 @@ from typing import TypeAlias
 from connect_reconciler.backend.port import Found
 from connect_runtime.herder.values import InstanceStatus
 from connect_runtime.storage import config_topic, status_topic
-from connect_runtime.storage.log import LogReader, LogRecord
+from connect_runtime.storage.log import LogReader, LogRecord, unread
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, Status, StatusSnapshot, TaskId
 from connect_specs.diagnostics import ConnectError
 
@@ -94,17 +94,17 @@ class StatusTopic:
         self._later: dict[str, list[tuple[Position, LogRecord]]] = defaultdict(list)
 
     def read(self) -> Position:
-        """Reads to the end. What was written before this call is before the position returned.
-
-        Raises ConnectError.
-        """
+        """Reads to the end, as far as that can be read. What was written before this call is before
+        the position returned. Raises ConnectError."""
         with self._lock:
             by_name: dict[str, list[LogRecord]] = defaultdict(list)
-            for record in self._reader.read_to_end(_READ_TIMEOUT_S):
+            missed = set(self._reader.left_out)
+            for record in self._reader.read_available(_READ_TIMEOUT_S):
                 name = status_topic.subject(record.key)
                 if name is not None:
                     by_name[name].append(record)
-                    if self._begun:
+                    # of a partition that is back nobody knows when they were written
+                    if self._begun and (record.topic, record.partition) not in missed:
                         self._later[name].append((self._position, record))
                 self._position += 1
             self._begun = True
@@ -112,6 +112,11 @@ class StatusTopic:
                 before = self._all.get(name, StatusSnapshot())
                 self._all[name] = status_topic.reduce_all(before, records)
             return self._position
+
+    @property
+    def unread(self) -> str | None:
+        """Why statuses could not be read, which may be any connector's."""
+        return unread(self._reader.left_out)
 
     def told(self, name: str) -> Reported:
         """The newest statuses that were read."""

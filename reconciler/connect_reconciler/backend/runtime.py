@@ -66,13 +66,15 @@ class RuntimeBackend(KafkaBackend):
         view.cluster_id()
         config = config_topic.reduce_all(ConfigSnapshot(), view.records(topics.config))
         leader = find_leader(self.kafka, self.project.group_id, topics.config, _ELECTED_S)
-        status = status_topic.reduce_all(StatusSnapshot(), view.records(topics.status))
+        records = view.read([topics.status], (topics.status,))[topics.status]
+        status = status_topic.reduce_all(StatusSnapshot(), records)
         known = View(config=config, status=status)
         told = {
             name: reads.status(known, name, lambda class_name: "unknown")
             for name in config.connectors.keys() & status.connectors.keys()
         }
-        return Statuses(leader.identity if leader else None, config.connectors, told)
+        unread = view.unread.get(topics.status)
+        return Statuses(leader.identity if leader else None, config.connectors, told, unread)
 
     def config(self, name: str) -> Mapping[str, str] | None:
         # Nobody has to lead for that

@@ -31,12 +31,14 @@ _CONNECTS = ("config", "offsets", "status")
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic as the brokers describe it. `policy` None: we may not ask."""
+    """A topic as the brokers describe it. `policy` None: we may not ask. `offline`: its partitions
+    that no broker leads."""
 
     name: str
     partitions: int
     replication: int
     policy: str | None
+    offline: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ class Places:
 @dataclass(frozen=True, slots=True)
 class TopicsSide:
     """What Kafka holds. `offsets` are those of connectors that are stopped; `unknown` says why
-    those of others could not be read. `strangers`, by sink, are members of its consumer group that
-    are no tasks of this cluster."""
+    those of others could not be read, `unread` why statuses could not be. `strangers`, by sink, are
+    members of its consumer group that are no tasks of this cluster."""
 
     cluster_id: str
     brokers: int
@@ -84,6 +86,7 @@ class TopicsSide:
     places: Places
     unknown: Mapping[str, str] = field(default_factory=dict)
     strangers: Mapping[str, tuple[GroupMember, ...]] = field(default_factory=dict)
+    unread: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,7 @@ def check_topics(project: Project, side: TopicsSide) -> Iterator[Diagnostic]:
             what = f"there is no {kind} topic of that name"
             hint = "check cluster.group.id and cluster.topics, or start the cluster once"
             yield Diagnostic("doctor.no-topic", what, name, hint=hint)
+    yield from side.unread
 
 
 def _topic(kind: str, facts: TopicFacts, brokers: int) -> Iterator[Diagnostic]:
@@ -262,6 +266,11 @@ def _topic(kind: str, facts: TopicFacts, brokers: int) -> Iterator[Diagnostic]:
         what = f"the {kind} topic has cleanup.policy={facts.policy}: old records are deleted"
         hint = "set cleanup.policy=compact on it"
         yield Diagnostic("doctor.not-compacted", what, facts.name, hint=hint)
+    if facts.offline:
+        numbers = ", ".join(map(str, facts.offline))
+        what = f"no broker leads partition {numbers} of the {kind} topic"
+        hint = "start the brokers that hold it; a replication of 3 survives the loss of one"
+        yield Diagnostic("doctor.offline", what, facts.name, hint=hint)
     if kind in _ONE_PARTITION and facts.partitions != 1:
         what = f"the {kind} topic has {facts.partitions} partitions, and must have one"
         hint = "its order is the truth: it must be made anew with one partition"

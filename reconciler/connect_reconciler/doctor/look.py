@@ -17,7 +17,7 @@ from connect_reconciler.backend.observe.connector_clusters import (
 )
 from connect_reconciler.backend.observe.connector_offsets import offsets_now
 from connect_reconciler.backend.observe.kafka_view import KeepingView
-from connect_reconciler.backend.observe.observe import read_topics
+from connect_reconciler.backend.observe.observe import read_topics, statuses_unread
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
 from connect_reconciler.backend.observe.rest import connectors_over_rest
 from connect_reconciler.backend.observe.same_cluster import kafka_side, problem_of, rest_side, signs
@@ -143,6 +143,8 @@ def _both(
     _tell_rest(side, looked_at)
     yield from check_topics(project, topics)
     yield from check_version(side.version, backend.address)
+    if project.uses_runtime:
+        yield from _runtime_problem(rest, backend.address)
     differences = tuple(compare(topics, side))
     for _ in range(_LOOKS - 1):
         if not differences:
@@ -178,11 +180,19 @@ def _running_with_errors(
     yield from running_with_errors(replace(side, statuses=statuses))
 
 
+def _runtime_problem(rest: RestClient, where: str) -> Iterator[Diagnostic]:
+    """What the leader says of itself."""
+    found = rest.read("/runtime", shapes.a_map) or {}
+    if found.get("problem"):
+        yield Diagnostic("doctor.runtime", "the runtime has a problem", where, found["problem"])
+
+
 def _topics_side(backend: Backend) -> TopicsSide:
     project, client = backend.project, backend.kafka
     view, names = KeepingView(client), project.topics
     cluster_id = view.cluster_id()
     read = read_topics(names, view, ledger=False)
+    unread = statuses_unread(names, view)
     clusters = ConnectorClusters(project, worker_properties(project, client), view)
     held = {
         name: clusters.clients(name, state.config, _kind(name, state.config, read.offsets))
@@ -203,6 +213,7 @@ def _topics_side(backend: Backend) -> TopicsSide:
             read.config,
             clusters,
         ),
+        unread=unread,
         places=Places.index(view.kept[names.config] or (), view.kept[names.offsets] or ()),
     )
 
@@ -280,12 +291,13 @@ def topic_facts(client: Mapping[str, str], topics: ClusterTopics) -> dict[str, T
             topic = described[name].result()
         except KafkaException:
             continue
+        offline = tuple(each.id for each in topic.partitions if each.leader is None)
         replication = min((len(each.replicas) for each in topic.partitions), default=0)
         try:
             policy = str(settings[resource].result()["cleanup.policy"].value)
         except KafkaException:
             policy = None
-        found[name] = TopicFacts(name, len(topic.partitions), replication, policy)
+        found[name] = TopicFacts(name, len(topic.partitions), replication, policy, offline)
     return found
 
 

@@ -15,7 +15,14 @@ from dataclasses import replace
 from typing import Final
 
 from connect_runtime.storage import status_topic
-from connect_runtime.storage.log import BackgroundWriter, LogReader, LogRecord, Logs, NewRecord
+from connect_runtime.storage.log import (
+    BackgroundWriter,
+    LogReader,
+    LogRecord,
+    Logs,
+    NewRecord,
+    unread,
+)
 from connect_runtime.storage.snapshots import Assignment, StatusSnapshot, TaskId
 from connect_specs.diagnostics import ConnectError
 
@@ -53,8 +60,8 @@ class StatusLog:
         if unwritten is not None:
             return f"Statuses cannot be written: {unwritten}"
         reader = self._reader
-        unread = self._unread if reader is None else reader.unread
-        return None if unread is None else f"Statuses cannot be read: {unread}"
+        why = self._unread if reader is None else unread(reader.left_out)
+        return None if why is None else f"Statuses cannot be read: {why}"
 
     def read(self) -> None:
         """Reads to the end, as far as that is possible. Never raises ConnectError."""

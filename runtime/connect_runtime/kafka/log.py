@@ -7,9 +7,9 @@ opened belongs to one thread at a time. Closing it closes what it opened.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakSet
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -27,7 +27,7 @@ from connect_runtime.storage.internal_topics import (
     check_partitions,
     replication_key,
 )
-from connect_runtime.storage.log import LogRecord
+from connect_runtime.storage.log import LogRecord, unread
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 
 # Codes of errors of a Kafka that is starting
@@ -44,6 +44,13 @@ def connector_logs(clients: ConnectorClients) -> KafkaLogs:
     return KafkaLogs(
         clients.admin(), consumer=clients.offsets_consumer(), producer=clients.offsets_producer()
     )
+
+
+class ReadTopics(NamedTuple):
+    """Records by topic, and by topic why some of its partitions were not read."""
+
+    records: dict[str, list[LogRecord]]
+    unread: dict[str, str]
 
 
 class KafkaLogs:
@@ -88,20 +95,30 @@ class KafkaLogs:
         return reader
 
     def read_to_ends(
-        self, topics: Sequence[str], timeout_s: float
-    ) -> Mapping[str, Sequence[LogRecord]]:
+        self, topics: Sequence[str], timeout_s: float, as_available: Collection[str] = ()
+    ) -> ReadTopics:
         """Reads these topics from their beginnings to their ends, with one consumer. Topics that do
-        not exist are left out. Raises as a reader's read_to_end does."""
+        not exist are left out, and so are partitions of those of `as_available` that cannot be
+        read. Raises as a reader's read_to_end does for others."""
         partitions = self._partitions_of(topics)
-        records: dict[str, list[LogRecord]] = {topic: [] for topic in partitions}
-        if partitions:
-            reader = KafkaLogReader(self._consumer, partitions, self._admin)
-            try:
-                for record in reader.read_to_end(timeout_s):
-                    records[record.topic].append(record)
-            finally:
-                reader.close()
-        return records
+        found = ReadTopics({topic: [] for topic in partitions}, {})
+        if not partitions:
+            return found
+        reader = KafkaLogReader(self._consumer, partitions, self._admin)
+        try:
+            records = reader.read_available(timeout_s)
+            whole = [topic for topic, _ in reader.left_out if topic not in as_available]
+            if whole:
+                records = [*records, *reader.read_to_end(timeout_s, whole)]
+            for record in records:
+                found.records[record.topic].append(record)
+            for topic in as_available:
+                left_out = {at: why for at, why in reader.left_out.items() if at[0] == topic}
+                if (why := unread(left_out)) is not None:
+                    found.unread[topic] = why
+        finally:
+            reader.close()
+        return found
 
     def writer(self, transactional_id: str) -> KafkaLogWriter:
         writer = KafkaLogWriter(self._producer, transactional_id)

@@ -89,9 +89,10 @@ class KafkaLogReader:
         return self._take_unread()
 
     @logged("read topic", "self")
-    def read_to_end(self, timeout_s: float) -> Sequence[LogRecord]:
+    def read_to_end(self, timeout_s: float, topics: Sequence[str] = ()) -> Sequence[LogRecord]:
+        """As in LogReader; `topics`: of these only."""
         deadline = time.monotonic() + timeout_s
-        self._read_until(self._ends(IsolationLevel.READ_UNCOMMITTED), deadline)
+        self._read_until(self._ends(IsolationLevel.READ_UNCOMMITTED, topics), deadline)
         return self._take_unread()
 
     @logged("read what there is of topic", "self")
@@ -118,13 +119,8 @@ class KafkaLogReader:
         return self._take_unread()
 
     @property
-    def unread(self) -> str | None:
-        left_out = list(self._left_out.items())
-        if not left_out:
-            return None
-        (topic, partition), why = left_out[0]
-        more = f", and {len(left_out) - 1} more partitions" if left_out[1:] else ""
-        return f"{topic}-{partition}: {why}{more}"
+    def left_out(self) -> Mapping[_At, str]:
+        return dict(self._left_out)
 
     @logged("continue to read topic", "self")
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
@@ -176,8 +172,9 @@ class KafkaLogReader:
             return False
         return True
 
-    def _ends(self, isolation: IsolationLevel) -> dict[_At, int]:
-        found = ends_now(self._admin, self._assigned, isolation)
+    def _ends(self, isolation: IsolationLevel, topics: Sequence[str] = ()) -> dict[_At, int]:
+        wanted = [at for at in self._assigned if not topics or at.topic in topics]
+        found = ends_now(self._admin, wanted, isolation)
         epochs = {at: end.leader_epoch for at, end in found.items()}
         self._epochs = self._epochs or epochs
         self.led_anew = epochs != self._epochs
@@ -187,7 +184,7 @@ class KafkaLogReader:
         """Returns the error that explains why the reader got no further."""
         reached = self._next[at]
         where = f"{at[0]}-{at[1]}"
-        if self._ends(IsolationLevel.READ_COMMITTED)[at] <= reached:
+        if self._ends(IsolationLevel.READ_COMMITTED, (at[0],))[at] <= reached:
             return LogBlocked(
                 Diagnostic(
                     "topic.blocked",

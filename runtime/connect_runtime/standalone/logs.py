@@ -136,7 +136,7 @@ class _FileReader:
         self._topic = topic
         self._file = file
         self._seen: Entries = {}
-        self.unread: str | None = None
+        self.left_out: dict[tuple[str, int], str] = {}
 
     def poll(self) -> Sequence[LogRecord]:
         before, self._seen = self._seen, self._file.entries

@@ -79,12 +79,13 @@ class LogReader(Protocol):
 
     def read_available(self, timeout_s: float) -> Sequence[LogRecord]:
         """As read_to_end, but leaves out partitions that have no leader, whose end is hidden by an
-        open transaction, or that send nothing for a few seconds. `unread` then says so."""
+        open transaction, or that send nothing for a few seconds. `left_out` then has them."""
         ...
 
     @property
-    def unread(self) -> str | None:
-        """Returns which partitions `read_available` left out that were not read since, and why."""
+    def left_out(self) -> Mapping[tuple[str, int], str]:
+        """Returns the partitions that `read_available` left out and that were not read since, and
+        why."""
         ...
 
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:
@@ -108,6 +109,15 @@ class LogWriter(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def unread(left_out: Mapping[tuple[str, int], str]) -> str | None:
+    """Says which partitions a reader left out; None if there are none."""
+    if not left_out:
+        return None
+    (topic, number), why = next(iter(left_out.items()))
+    count = len(left_out) - 1
+    return f"{topic}-{number}: {why}" + (f", and {count} more partitions" if count else "")
 
 
 class BackgroundWriter(Protocol):

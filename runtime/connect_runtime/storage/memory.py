@@ -288,7 +288,7 @@ class MemoryLogReader:
         self._partitions = partitions
         self._changed = changed
         self._next = [0] * len(partitions)
-        self.unread: str | None = None
+        self.left_out: dict[tuple[str, int], str] = {}
 
     def poll(self) -> Sequence[LogRecord]:
         with self._changed:
@@ -301,10 +301,10 @@ class MemoryLogReader:
 
     def read_available(self, timeout_s: float) -> Sequence[LogRecord]:
         try:
-            self.unread = None
+            self.left_out = {}
             return self.read_to_end(min(timeout_s, _STALLED_S))
         except LogBlocked as blocked:
-            self.unread = str(blocked)
+            self.left_out = {(self._topic, 0): str(blocked)}
             return self.poll()
 
     def read_through(self, partition: int, offset: int, timeout_s: float) -> Sequence[LogRecord]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -37,13 +37,19 @@ class View(Protocol):
     """A Kafka cluster as observing sees it. `read` returns the records of each of these topics, up
     to its end; those of a topic that does not exist are none, as in `records`.
 
-    `topics` are all of them, with how many partitions they have. `offsets_at` wants times in ms,
-    and leaves out those after a partition's last record. `ensure_visible` raises Unreachable where
-    Kafka hides one of these topics: it would leave them out of all answers, as if there were none.
+    Of the topics of `as_available` it returns what can be read now, and `unread` then says by topic
+    what is missing. `topics` are all of them, with how many partitions they have. `offsets_at`
+    wants times in ms, and leaves out those after a partition's last record. `ensure_visible` raises
+    Unreachable where Kafka hides one of these topics: it would leave them out of all answers, as if
+    there were none.
     """
 
     def cluster_id(self) -> str: ...
-    def read(self, topics: Sequence[str]) -> Mapping[str, Sequence[LogRecord]]: ...
+    @property
+    def unread(self) -> Mapping[str, str]: ...
+    def read(
+        self, topics: Sequence[str], as_available: Collection[str] = ()
+    ) -> Mapping[str, Sequence[LogRecord]]: ...
     def records(self, topic: str) -> Sequence[LogRecord]: ...
     def ensure_visible(self, topics: Iterable[str]) -> None: ...
     def group_offsets(
@@ -71,13 +77,23 @@ class KafkaView:
         self._properties = dict(properties)
         self._consumer = self._properties if consumer is None else dict(consumer)
         self._logs = KafkaLogs(self._properties, consumer=self._consumer)
+        self.unread: dict[str, str] = {}
 
     def cluster_id(self) -> str:
         return check_reachable(self._properties, _REACH_S)
 
-    def read(self, topics: Sequence[str]) -> Mapping[str, Sequence[LogRecord]]:
-        found = self._logs.read_to_ends(topics, READ_TIMEOUT_S)
+    def read(
+        self, topics: Sequence[str], as_available: Collection[str] = ()
+    ) -> Mapping[str, Sequence[LogRecord]]:
+        found = self._read(topics, as_available)
         return {topic: found.get(topic, ()) for topic in topics}
+
+    def _read(
+        self, topics: Sequence[str], as_available: Collection[str]
+    ) -> Mapping[str, Sequence[LogRecord]]:
+        found = self._logs.read_to_ends(topics, READ_TIMEOUT_S, as_available)
+        self.unread = {**self.unread, **found.unread}
+        return found.records
 
     def records(self, topic: str) -> Sequence[LogRecord]:
         return self.read([topic])[topic]
@@ -151,8 +167,10 @@ class KeepingView(KafkaView):
         super().__init__(properties)
         self.kept: dict[str, Sequence[LogRecord] | None] = {}
 
-    def read(self, topics: Sequence[str]) -> Mapping[str, Sequence[LogRecord]]:
-        found = self._logs.read_to_ends(topics, READ_TIMEOUT_S)
+    def read(
+        self, topics: Sequence[str], as_available: Collection[str] = ()
+    ) -> Mapping[str, Sequence[LogRecord]]:
+        found = self._read(topics, as_available)
         self.kept |= {topic: found.get(topic) for topic in topics}
         return {topic: found.get(topic, ()) for topic in topics}
 

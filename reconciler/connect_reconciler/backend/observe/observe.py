@@ -113,7 +113,7 @@ def observe_view(
         password_keys=secrets.keys,
         untyped_keys=secrets.untyped,
         unread_offsets={**to_be.unknown, **now.unknown},
-        warnings=_unknown(now, to_be),
+        warnings=(*_unknown(now, to_be), *statuses_unread(project.topics, view)),
         strangers=strangers_of_sinks(
             {name: each for name, each in held.items() if each.kind == "sink"},
             found.config,
@@ -183,10 +183,20 @@ def _unknown(now: Found, to_be: Found) -> tuple[Diagnostic, ...]:
     )
 
 
+def statuses_unread(topics: ClusterTopics, view: View) -> tuple[Diagnostic, ...]:
+    """What is said of statuses that `view` could not read."""
+    why = view.unread.get(topics.status)
+    if why is None:
+        return ()
+    what = "the statuses of some connectors could not be read"
+    return (warning("cluster.statuses-unread", what, topics.status, why),)
+
+
 def read_topics(topics: ClusterTopics, view: View, *, ledger: bool = True) -> Topics:
-    """The topics; `ledger`: that one, too. Raises Unreachable, LogBlocked, LedgerUnreadable."""
+    """The topics, of the statuses what can be read; `ledger`: that one, too. Raises Unreachable,
+    LogBlocked, LedgerUnreadable."""
     names = (topics.config, topics.status, topics.offsets, topics.ledger)
-    found = view.read(names if ledger else names[:3])
+    found = view.read(names if ledger else names[:3], (topics.status,))
     return Topics(
         config=config_topic.reduce_all(ConfigSnapshot(), found[topics.config]),
         status=status_topic.reduce_all(StatusSnapshot(), found[topics.status]),

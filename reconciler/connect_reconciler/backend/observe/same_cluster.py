@@ -229,7 +229,7 @@ def ensure_same_cluster(
 def kafka_side(project: Project, client: Mapping[str, str]) -> KafkaSide:
     """Raises Unreachable, LogBlocked."""
     view, topics = KeepingView(client), project.topics
-    view.read([topics.config, topics.status])
+    view.read([topics.config, topics.status], (topics.status,))
     return kafka_side_read(project, client, view)
 
 

@@ -97,6 +97,8 @@ def status(
             connectors = _redacted(found, present, plugins, secrets)
     left = len(configs) - len(ours)
     shown = _Shown(project, owners, found.leader, connectors, kinds, absent, left)
+    if found.unread is not None:
+        progress(f"some statuses cannot be read: {found.unread}")
     if owners.unread:
         progress(
             f"the ledger cannot be read, so owners come from specs and configs: {owners.unread}"
