@@ -56,6 +56,7 @@ _log = logging.getLogger(__name__)
 _HOOK_S = 90
 _IMPORT_S = 60
 _RETRY_S = 0.05
+_BELOW_S = 30.0
 
 Group = Mapping[tuple[str, int], int]
 
@@ -290,19 +291,32 @@ class ConnectorOffsets:
     ) -> None:
         """Writes the offsets with the id of task 0 (KIP-875): another connector never waits for
         their partitions."""
-        worker = self._sources.logs.worker.logs
         self._prepare(clients, writes)
         if writes.removed:
-            self._write_as_task(change, clients, fenced, worker, writes.removed)
+            self._write_below(change, fenced, writes.removed)
         if writes.own:
-            with self._sources.logs.of(clients) as theirs:
+            with self._sources.logs.of_producers(clients) as theirs:
                 self._write_as_task(change, clients, fenced, theirs.logs, writes.own)
         if writes.copies:
             try:
-                self._write_as_task(change, clients, fenced, worker, writes.copies)
+                self._write_below(change, fenced, writes.copies)
             except (RequestError, ConnectError) as error:
                 text = "The offsets of %s are not copied: %s"
                 _log.warning(text, change.name, error, extra={"connector": change.name})
+
+    def _write_below(self, change: Change, fenced: _Fencing, records: Sequence[NewRecord]) -> None:
+        """Writes to the worker's topic, which the connector's own lies over, as its tasks do: with
+        the worker's login, and without transactions."""
+        self._herder.run_on_thread(lambda: self._prove(change, fenced))
+        writer = self._sources.logs.worker.logs.background_writer()
+        try:
+            writer.write(records)
+            if not writer.flush(_BELOW_S):
+                text = f"Failed to modify offsets for source connector {change.name}"
+                why = writer.problem or f"{records[0].topic}: Kafka has not answered"
+                raise RequestError(500, f"{text}: {why}", Refusal.NOT_WRITTEN)
+        finally:
+            writer.close()
 
     def _write_as_task(
         self,

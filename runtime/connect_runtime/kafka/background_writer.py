@@ -87,11 +87,12 @@ class KafkaBackgroundWriter:
                 self._thread.start()
             self._changed.notify_all()
 
-    def flush(self, timeout_s: float) -> None:
+    def flush(self, timeout_s: float) -> bool:
         with self._changed:
             self._changed.wait_for(
                 lambda: self._over or len(self._failing) == len(self._waiting), timeout_s
             )
+            return not self._waiting
 
     def drop(self) -> None:
         with self._changed:

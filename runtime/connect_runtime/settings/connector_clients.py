@@ -179,6 +179,7 @@ class ConnectorClients:
         login."""
         return not self.in_file and (self.elsewhere or self._not_the_workers(self.producer()))
 
+    @property
     def new_offsets_topic(self) -> NewOffsetsTopic:
         """Returns the worker's settings for its own topic (KIP-618: the connector chooses only the
         name)."""

@@ -134,8 +134,9 @@ class BackgroundWriter(Protocol):
         follows it are both written."""
         ...
 
-    def flush(self, timeout_s: float) -> None:
-        """Returns when each record was written or has failed once; gives up after the timeout."""
+    def flush(self, timeout_s: float) -> bool:
+        """Returns whether everything is written, once each record was or has failed; after the
+        timeout at the latest."""
         ...
 
     def drop(self) -> None:
