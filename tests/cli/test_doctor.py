@@ -27,3 +27,15 @@ def test_before_and_after_an_apply(tmp_path: Path, broker: BrokerAddress, unique
     report = json.loads(done.stdout)
     assert (report["healthy"], report["findings"]) == (True, [])
     assert "1 connector" in report["looked_at"][0]
+
+    # what workers of Kafka 5.0 would refuse is named beforehand
+    (spec,) = (folder / "connectors").iterdir()
+    spec.write_text(f"{spec.read_text().rstrip()}\n  producer.override.linger.ms: 5\n")
+    applied = connect("apply", "--yes")
+    assert applied.returncode == 0
+    assert "config.override-allowlist" in applied.stdout, applied.stdout + applied.stderr
+    coming = json.loads(connect("doctor", "--json").stdout)
+    (finding,) = coming["findings"]
+    assert (coming["healthy"], finding["code"]) == (True, "doctor.override-allowlist")
+    assert "(producer.override.linger.ms)" in finding["what"]
+    assert "connector.client.config.override.allowlist: linger.ms" in finding["hint"]

@@ -73,15 +73,16 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSide:
-    """What Kafka holds. `offsets` are those of connectors that are stopped; `unknown` says why
-    those of others could not be read, `unread` why statuses could not be. `strangers`, by sink, are
-    members of its consumer group that are no tasks of this cluster."""
+    """What Kafka holds. `sinks` are the connectors that are; `offsets` are those of stopped ones,
+    and `unknown` says why those of others could not be read, `unread` why statuses could not be.
+    `strangers`, by sink, are members of its consumer group that are no tasks of this cluster."""
 
     cluster_id: str
     brokers: int
     topics: Mapping[str, TopicFacts]
     config: ConfigSnapshot
     status: StatusSnapshot
+    sinks: frozenset[str]
     offsets: Mapping[str, Offsets]
     places: Places
     unknown: Mapping[str, str] = field(default_factory=dict)

@@ -41,7 +41,9 @@ from connect_reconciler.doctor.checks import (
 from connect_reconciler.ledger.config_entry import load_ledger
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.validation.coming_policy import refused_later
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.values import ConnectorInfo
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.errors import as_failure, error_of
@@ -51,8 +53,10 @@ from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, warning
 from connect_specs.names import ClusterTopics
+from connect_specs.plugin_definitions import SINK
 
 _AT_ONCE = 8
+_OVERRIDES = "doctor.override-allowlist"
 _AGAIN_S = 1.0
 _LOOKS = 3
 _NO_SPECS = SpecSecrets()
@@ -115,6 +119,7 @@ def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Diagnostic
     yield from left_over(topics)
     yield from unreadable(topics)
     yield from read_by_strangers(topics)
+    yield from _refused_later(backend.project, topics, {})
 
 
 def _rest_alone(
@@ -125,6 +130,8 @@ def _rest_alone(
     yield from check_version(side.version, backend.address)
     yield from failed(side)
     yield from _running_with_errors(backend, side, secrets)
+    overriding = [(name, info.config, info.type == SINK) for name, info in side.infos.items()]
+    yield from refused_later(backend.project, overriding, _OVERRIDES)
     found: list[Diagnostic] = []
 
     def unreadable(error: LedgerUnreadable, name: str) -> None:
@@ -165,6 +172,7 @@ def _both(
     yield from read_by_strangers(topics)
     yield from failed(side)
     yield from _running_with_errors(backend, side, secrets)
+    yield from _refused_later(project, topics, side.infos)
 
 
 def _running_with_errors(
@@ -187,6 +195,16 @@ def _runtime_problem(rest: RestClient, where: str) -> Iterator[Diagnostic]:
         yield Diagnostic("doctor.runtime", "the runtime has a problem", where, found["problem"])
 
 
+def _refused_later(
+    project: Project, topics: TopicsSide, told: Mapping[str, ConnectorInfo]
+) -> Iterator[Diagnostic]:
+    connectors = [
+        (name, each.config, told[name].type == SINK if name in told else name in topics.sinks)
+        for name, each in topics.config.connectors.items()
+    ]
+    yield from refused_later(project, connectors, _OVERRIDES)
+
+
 def _topics_side(backend: Backend) -> TopicsSide:
     project, client = backend.project, backend.kafka
     view, names = KeepingView(client), project.topics
@@ -194,9 +212,10 @@ def _topics_side(backend: Backend) -> TopicsSide:
     read = read_topics(names, view, ledger=False)
     unread = statuses_unread(names, view)
     clusters = ConnectorClusters(project, worker_properties(project, client), view)
+    connectors = read.config.connectors
+    kinds = {name: _kind(name, each.config, read.offsets) for name, each in connectors.items()}
     held = {
-        name: clusters.clients(name, state.config, _kind(name, state.config, read.offsets))
-        for name, state in read.config.connectors.items()
+        name: clusters.clients(name, each.config, kinds[name]) for name, each in connectors.items()
     }
     clusters.reach(held.values())
     found = offsets_now(held, {}, read.offsets, clusters)
@@ -214,6 +233,7 @@ def _topics_side(backend: Backend) -> TopicsSide:
             clusters,
         ),
         unread=unread,
+        sinks=frozenset(name for name, kind in kinds.items() if kind == SINK),
         places=Places.index(view.kept[names.config] or (), view.kept[names.offsets] or ()),
     )
 

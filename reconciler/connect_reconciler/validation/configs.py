@@ -23,8 +23,14 @@ from connect_reconciler.model.live import Live, kind_of
 from connect_reconciler.plan.checks.pins import shape_problem, unread_topics
 from connect_reconciler.plan.checks.unsupported import names_not_creatable
 from connect_reconciler.plan.diff import base_config, recorded_pin, written_config
+from connect_reconciler.validation.coming_policy import refused_later
 from connect_reconciler.validation.findings import Written, findings, unread
-from connect_reconciler.validation.judges import NO_KAFKA, ClusterAnswers, ask_cluster
+from connect_reconciler.validation.judges import (
+    NO_KAFKA,
+    ClusterAnswers,
+    ask_cluster,
+    kind_by_class,
+)
 from connect_runtime.api import ConfigError, ConnectorError, SourceConnector
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.plugins import registry as installed
@@ -40,7 +46,7 @@ from connect_specs.diagnostics import (
     by_severity,
     warning,
 )
-from connect_specs.plugin_definitions import CLASS_KEY, Definitions
+from connect_specs.plugin_definitions import CLASS_KEY, SINK, Definitions
 from connect_specs.states import TargetState
 
 _BUILT_IN: Final = "connect_runtime.connectors."
@@ -153,6 +159,7 @@ def checked(live: Live, desired: Desired, backend: Backend) -> Live:
     answers, slots = _ask(backend, written)
     with backend.plugins() as plugins:
         errors, warnings = by_severity(findings(backend.project, written, answers, plugins))
+        sinks = {each.spec.name for each in written if kind_by_class(each.config, plugins) == SINK}
         unread_keys = {
             each.spec.name: tuple(
                 found.key
@@ -173,6 +180,11 @@ def checked(live: Live, desired: Desired, backend: Backend) -> Live:
             *live.warnings,
             *warnings,
             *answers.warnings(),
+            *refused_later(
+                backend.project,
+                [(each.spec.name, each.config, each.spec.name in sinks) for each in written],
+                "config.override-allowlist",
+            ),
             *check_slots(desired, live, slots),
         ),
         password_keys={

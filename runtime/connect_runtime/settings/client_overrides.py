@@ -21,7 +21,8 @@ CONSUMER: Final = "consumer.override."
 ADMIN: Final = "admin.override."
 PREFIXES: Final = (PRODUCER, CONSUMER, ADMIN)
 
-_POLICIES: Final = ("All", "None", "Principal", "Allowlist")
+_PRINCIPAL: Final = "Principal"
+_POLICIES: Final = ("All", "None", _PRINCIPAL, "Allowlist")
 _OF_A_PRINCIPAL: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
 _APACHE: Final = (
     "org.apache.kafka.connect.connector.policy.",
@@ -32,13 +33,29 @@ DEAD_LETTERS_KEY: Final = "errors.deadletterqueue.topic.name"
 
 def policy_of(worker: Mapping[str, str]) -> str:
     """Returns the policy's short name. Raises ConfigError for an unknown one."""
-    given = (worker.get(POLICY_KEY) or "All").strip()
-    package, suffix = _APACHE
-    short = given.removeprefix(package).removesuffix(suffix)
+    given, short = _policy(worker)
     if short not in _POLICIES:
         allowed = f"must be one of {', '.join(_POLICIES)}"
         raise ConfigError.invalid(POLICY_KEY, given, allowed)
     return short
+
+
+def deprecated_policy(worker: Mapping[str, str]) -> str:
+    """Returns a warning of a policy that Kafka 5.0 will not have; empty for others."""
+    if _policy(worker)[1] != _PRINCIPAL:
+        return ""
+    listed = ",".join(sorted(_OF_A_PRINCIPAL))
+    return (
+        f"{POLICY_KEY}={_PRINCIPAL} is deprecated, and Kafka 5.0 will not have it: Allowlist with "
+        f"{ALLOWLIST_KEY}={listed} does the same"
+    )
+
+
+def _policy(worker: Mapping[str, str]) -> tuple[str, str]:
+    """Returns the policy as it is given, and its short name."""
+    given = (worker.get(POLICY_KEY) or "All").strip()
+    package, suffix = _APACHE
+    return given, given.removeprefix(package).removesuffix(suffix)
 
 
 def forbidden_overrides(
@@ -52,7 +69,7 @@ def forbidden_overrides(
     policy = policy_of(worker)
     if policy == "All":
         return
-    allowed = _OF_A_PRINCIPAL if policy == "Principal" else frozenset[str]()
+    allowed = _OF_A_PRINCIPAL if policy == _PRINCIPAL else frozenset[str]()
     if policy == "Allowlist":
         listed = (worker.get(ALLOWLIST_KEY) or "").split(",")
         allowed = frozenset(each.strip() for each in listed)

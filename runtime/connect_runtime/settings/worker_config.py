@@ -24,6 +24,7 @@ from connect_runtime.rest.settings import (
     rest_settings,
 )
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, asks_for_certificates
+from connect_runtime.settings.client_overrides import deprecated_policy
 from connect_runtime.settings.slots import PAUSED_RELEASE, default_slots, memory_limit
 from connect_runtime.settings.worker_keys import (
     EXECUTOR_START,
@@ -398,4 +399,5 @@ def _warnings(given: Mapping[str, str], *, standalone: bool, of_project: bool = 
         ]
         given = {k: v for k, v in given.items() if k != OFFSET_FILE and not _is_of_clusters(k)}
     warnings += [sentence for _, sentence in without_effect(given)]
-    return warnings
+    deprecated = deprecated_policy(given)
+    return [*warnings, deprecated] if deprecated else warnings

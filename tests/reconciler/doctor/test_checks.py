@@ -50,6 +50,7 @@ TOPICS = TopicsSide(
     topics={},
     config=ConfigSnapshot({"a": ConnectorState("a", CONFIG, TargetState.STOPPED)}),
     status=StatusSnapshot({"a": Status(State.STOPPED, "w", 1)}),
+    sinks=frozenset(),
     offsets={"a": Offsets((AT,))},
     places=PLACES,
 )

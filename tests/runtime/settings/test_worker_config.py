@@ -185,6 +185,13 @@ def test_everything_wrong_is_said_at_once() -> None:
     ("key", "value", "warning"),
     [
         ("plugin.path", "/x", "plugin.path has no effect in this runtime"),
+        (
+            "connector.client.config.override.policy",
+            "Principal",
+            "connector.client.config.override.policy=Principal is deprecated, and Kafka 5.0 will "
+            "not have it: Allowlist with connector.client.config.override.allowlist="
+            "sasl.jaas.config,sasl.mechanism,security.protocol does the same",
+        ),
         ("inter.worker.key.size", "8", "inter.worker.key.size has no effect in this runtime"),
         ("listeners.https.ssl.protocol", "x", "listeners.https.ssl.protocol has no effect"),
         (
