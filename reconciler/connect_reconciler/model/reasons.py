@@ -65,9 +65,10 @@ EffectCode: TypeAlias = Literal[
     "group-keeps-offsets", "offsets-stay", "pins-forgotten", "only-the-ledger", "protected",
     "not-protected", "no-offsets-to-forget", "unread-offsets-forgotten",
     # Where a connector begins
-    "goes-on-from-earlier", "source-start", "start-at-beginning", "start-at-end",
-    "start-by-reset", "start-unless-offsets", "start-from-group", "offset-at", "and-more",
-    "to-deliver", "of-them-again",
+    "goes-on-from-earlier", "may-go-on-from-earlier", "earlier-offsets-unused",
+    "earlier-offsets-unknown", "unless-earlier", "source-start", "start-at-beginning",
+    "start-at-end", "start-by-reset", "start-unless-offsets", "start-from-group", "offset-at",
+    "and-more", "to-deliver", "of-them-again",
     # Moved offsets
     "moved", "stays", "from-unknown", "no-offset", "none", "starts-there", "totals",
     "uncounted", "gone",

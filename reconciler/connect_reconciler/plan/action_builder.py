@@ -12,8 +12,9 @@ from connect_reconciler.model import actions as act
 from connect_reconciler.model.live import LiveConnector
 from connect_reconciler.model.offsets import Offsets, sink_offset, sink_partition
 from connect_reconciler.model.reasons import Effect, Effects, Reason, effect
+from connect_reconciler.plan.consequences.beginning import beginning
 from connect_reconciler.plan.consequences.explain import summary
-from connect_reconciler.plan.consequences.rule import Setting, first_start, sink_start
+from connect_reconciler.plan.consequences.rule import Setting, sink_start
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, PinChange, Rename, managed_state
 from connect_reconciler.plan.offsets.moves import (
@@ -180,13 +181,9 @@ class ActionBuilder:
         )
 
     def _beginning(self) -> Effects:
-        """Where a new connector starts to read."""
-        changes = self.changes
-        if changes.offsets:
-            return (effect("goes-on-from-earlier"),)
-        if changes.kind == "sink":
-            return (first_start(Setting.of(changes, self.context.live, self.context.worker)),)
-        return (effect("source-start"),) if changes.kind == "source" else ()
+        """Where a connector that is created starts to read."""
+        setting = Setting.of(self.changes, self.context.live, self.context.worker)
+        return beginning(setting, self.changes.offsets)
 
     def _changes_place(self) -> bool:
         """Whether it is to look for its offsets in another place than now."""

@@ -78,7 +78,20 @@ SENTENCES: Mapping[EffectCode, str] = {
     "no-offsets-to-forget": "it has no offsets to forget",
     "unread-offsets-forgotten": "whatever offsets are there are forgotten: they could not be read",
     # Where a connector begins
-    "goes-on-from-earlier": "goes on from the offsets that an earlier connector of its name left",
+    "goes-on-from-earlier": (
+        "goes on from the offsets that an earlier connector of its name left, {places}"
+    ),
+    "may-go-on-from-earlier": (
+        "goes on from the offsets that an earlier connector of its name left, as far as it reads"
+        " the same: {places}"
+    ),
+    "earlier-offsets-unused": (
+        "the offsets that an earlier connector of its name left do not count: {places}"
+    ),
+    "earlier-offsets-unknown": ("unknown: offsets of an earlier connector of this name may exist"),
+    "unless-earlier": (
+        "unknown: offsets of an earlier connector of this name may exist; without them it {start}"
+    ),
     "source-start": "reads from the start of its source",
     "start-at-beginning": "starts at the beginning of its topics{amount}{again}",
     "start-at-end": "starts at the end of its topics: what is in them now is not delivered",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
 
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.reasons import Effect, Effects, effect
+from connect_reconciler.plan.consequences.beginning import places_of
 from connect_reconciler.plan.consequences.rule import (
     Rule,
     Setting,
@@ -16,7 +16,6 @@ from connect_reconciler.plan.consequences.rule import (
 )
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
 from connect_reconciler.plan.predict import SINK_SERVERS
-from connect_specs.desired import OffsetEntry
 from connect_specs.names import GROUP_KEY, sink_group
 
 
@@ -63,22 +62,11 @@ def _group_start(setting: Setting) -> Effect:
     """Where it goes on, or starts; what is in a group is not known of every cluster."""
     offsets = setting.live.offsets_after_change.get(setting.name)
     if offsets:
-        places = tuple(_place(each) for each in islice(offsets, _SHOWN))
-        if len(offsets) <= _SHOWN:
-            return effect("start-from-group", places=places)
-        more = effect("and-more", places=places, count=len(offsets) - _SHOWN)
-        return effect("start-from-group", places=more)
+        return effect("start-from-group", places=places_of(tuple(offsets)))
     start = first_start(setting)
     return start if offsets is not None else effect("start-unless-offsets", start=start)
 
 
-def _place(entry: OffsetEntry) -> Effect:
-    topic, number = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
-    offset = (entry.offset or {}).get("kafka_offset")
-    return effect("offset-at", partition=f"{topic}-{number}", offset=str(offset))
-
-
-_SHOWN = 3
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 
 

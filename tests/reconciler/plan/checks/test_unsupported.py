@@ -8,11 +8,11 @@ import pytest
 
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import LedgerState, Owned
-from connect_reconciler.model.live import Live, LiveConnector, LogRange, TopicLogs
+from connect_reconciler.model.live import Kind, Live, LiveConnector, LogRange, TopicLogs
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.render.effects import move_text
+from connect_reconciler.render.effects import lines_of_effects, move_text
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
@@ -137,3 +137,25 @@ def test_a_pin_of_what_no_ledger_names_may_have_been_applied() -> None:
 
 def test_what_cannot_alter_offsets_is_named() -> None:
     assert codes(plan_of(SINK, there(version="3.5.1"))) == ["plan.old-connect"]
+
+
+def test_over_rest_alone_nobody_knows_what_an_earlier_connector_left() -> None:
+    """The trap: a plan that promises a read from the start, while Connect goes on where an earlier
+    connector of the name stopped."""
+    unknown = "unknown: offsets of an earlier connector of this name may exist"
+    source = {"name": "a", "connector.class": "FileStreamSource", "topic": "t", "file": "/f"}
+    kinds: dict[str, Kind] = {"FileStreamSource": "source", "FileStreamSink": "sink"}
+    live = Live(rest_alone=True, version=KAFKA_VERSION, kinds=kinds)
+    recreated = replace(live, ledger=LedgerState({"a": Owned("orders", {}, None, applied_ms=1)}))
+    hidden = Live(kinds=kinds, unread_offsets={"a": "Kafka is gone"})
+    for world in (live, recreated, hidden):
+        for config, start in (
+            (source, "reads from the start of its source"),
+            (SINK.config, "starts at the beginning of its topics"),
+        ):
+            spec = DesiredConnector("a", dict(config), Location("a.yaml"))
+            (create,) = plan_of(spec, world).actions
+            assert lines_of_effects(create.effects) == f"{unknown}; without them it {start}"
+    renamed = DesiredConnector("a", source, Location("a.yaml"), renamed_from="gone")
+    (create,) = plan_of(renamed, live).actions
+    assert lines_of_effects(create.effects).startswith(unknown)
