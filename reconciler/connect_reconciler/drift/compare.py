@@ -14,10 +14,10 @@ from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.secrets import (
     ConfigRedactor,
-    fingerprint,
     is_fingerprint,
     is_mask,
     live_redactor,
+    same_as_recorded,
 )
 from connect_reconciler.plan.checks.hidden_values import requests
 from connect_reconciler.plan.checks.ownership import no_owned_is_named
@@ -202,13 +202,14 @@ def _config(compared: _Compared, owned: Owned, connector: LiveConnector) -> Iter
         applied, now = owned.config.get(key), live.get(key)
         then = applied if wanted is None else wanted.get(key)
         masked = compared.rest_alone and now is not None and is_mask(now)
-        in_cluster = not masked and not _same(applied, now, key, compared.redactor)
+        in_cluster = not masked and not same_as_recorded(applied, now, key, compared.redactor)
         if wanted is not None and applied == then == "":
             # Not a secret that was recorded without a fingerprint
             in_cluster = not masked and now != ""
         changed_in = _changed_in(
             in_cluster=in_cluster,
-            in_specs=wanted is not None and not _same(applied, then, key, compared.redactor),
+            in_specs=wanted is not None
+            and not same_as_recorded(applied, then, key, compared.redactor),
         )
         if changed_in is None or (wanted is not None and then == now):
             continue
@@ -256,18 +257,6 @@ def _changed_in(*, in_cluster: bool, in_specs: bool) -> ChangedIn | None:
     if in_cluster:
         return ChangedIn.BOTH if in_specs else ChangedIn.CLUSTER
     return ChangedIn.SPECS if in_specs else None
-
-
-def _same(applied: str | None, text: str | None, key: str, redactor: ConfigRedactor) -> bool:
-    """Whether what the ledger holds, as text or as a fingerprint, is this value."""
-    if applied is None or text is None:
-        return applied is text
-    if applied == text or applied == fingerprint(redactor.key, redactor.connector, key, text):
-        return True
-    if not is_sensitive(key, text, redactor.named):
-        return False
-    # Without the key nothing can be told apart
-    return not applied or (redactor.key is None and is_fingerprint(applied))
 
 
 def _is_secret(key: str, texts: tuple[str | None, ...], redactor: ConfigRedactor) -> bool:

@@ -100,6 +100,9 @@ class Live:
     config is to change so that they look for offsets in another place: those that are there.
     `unread_offsets` says, by connector, why its offsets could not be read: `offsets` is then empty.
 
+    `keys_since` says by connector and config key, and `targets_since` by connector, since when (in
+    ms) what differs from what was applied last is as it is; nothing over REST alone.
+
     `logs` are those on the worker's Kafka cluster; `logs_elsewhere`, by connector, those that sinks
     read on other clusters. `logs_of` picks the right ones.
 
@@ -133,6 +136,8 @@ class Live:
     ours: bool = False
     logs_elsewhere: Mapping[str, TopicLogs] = field(default_factory=dict)
     unread_offsets: Mapping[str, str] = field(default_factory=dict)
+    keys_since: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    targets_since: Mapping[str, int] = field(default_factory=dict)
     unknown_keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     strangers: Mapping[str, tuple[GroupMember, ...]] = field(default_factory=dict)
     ledger_policy: str = ""

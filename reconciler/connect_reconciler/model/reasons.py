@@ -89,6 +89,8 @@ EffectCode: TypeAlias = Literal[
     "carried-in-group", "carried-exactly", "goes-on-at", "or-later", "goes-on-beyond-end",
     "left-by-earlier", "old-already-gone", "old-group-deleted", "old-offsets-forgotten",
     "old-group-stays", "old-pins-count",
+    # What was changed outside connect
+    "outside-reverted", "outside-overwritten",
     # Changed configs as a whole
     "tasks-restart", "counts-later-stopped", "counts-later-paused",
     # Keys that Connect defines

@@ -129,6 +129,20 @@ def applying_redactor(name: str, live: Live, desired: Desired, key: bytes | None
     return ConfigRedactor(name, key, named, texts, untyped)
 
 
+def same_as_recorded(
+    applied: str | None, text: str | None, key: str, redactor: ConfigRedactor
+) -> bool:
+    """Whether what the ledger holds of a key, as text or as a fingerprint, is this value."""
+    if applied is None or text is None:
+        return applied is text
+    if applied == text or applied == fingerprint(redactor.key, redactor.connector, key, text):
+        return True
+    if not is_sensitive(key, text, redactor.named):
+        return False
+    # Without the key nothing can be told apart
+    return not applied or (redactor.key is None and is_fingerprint(applied))
+
+
 def redacted(config: Mapping[str, str], redactor: ConfigRedactor) -> dict[str, Value]:
     """The config as a plan may hold it."""
     return {key: redactor.value(key, text) for key, text in config.items()}

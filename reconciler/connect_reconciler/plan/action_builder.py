@@ -25,6 +25,7 @@ from connect_reconciler.plan.offsets.moves import (
     reading,
     totals,
 )
+from connect_reconciler.plan.outside import outside_state
 from connect_reconciler.plan.predict import changes_place
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import sink_group
@@ -87,7 +88,7 @@ class ActionBuilder:
         return act.Stop(
             connector=self.name,
             reason=self._state_reason() if lasting else Reason("for-offsets"),
-            effects=(effect("tasks-end"),) if lasting else (),
+            effects=(*self._outside(), effect("tasks-end")) if lasting else (),
             restore_to=restore_to,
         )
 
@@ -138,6 +139,7 @@ class ActionBuilder:
         effects: Effects = (effect("tasks-idle"),)
         if self._stopped_before():
             effects = () if self.changes.moves_offsets else (effect("no-tasks"),)
+        effects = (*self._outside(), *effects)
         return act.Pause(connector=self.name, reason=self._state_reason(), effects=effects)
 
     def resume(self) -> act.Resume:
@@ -145,6 +147,7 @@ class ActionBuilder:
         effects: Effects = (effect("tasks-start" if self._stopped_before() else "goes-on"),)
         if self.changes.moves_offsets:
             effects = ()  # the moves say where
+        effects = (*self._outside(), *effects)
         return act.Resume(connector=self.name, reason=self._state_reason(), effects=effects)
 
     def restart(self) -> act.Restart:
@@ -219,6 +222,9 @@ class ActionBuilder:
         live = self.changes.live
         stopped = live is None or live.target is TargetState.STOPPED
         return stopped or self.changes.pin is not None
+
+    def _outside(self) -> Effects:
+        return outside_state(self.changes, self.context.live)
 
     def _state_reason(self) -> Reason:
         """The state that it comes from, where that differs; else why it is let go."""

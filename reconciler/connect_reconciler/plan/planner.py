@@ -16,6 +16,7 @@ from connect_reconciler.plan.consequences.explain import explained
 from connect_reconciler.plan.context import Context, readers_of
 from connect_reconciler.plan.diff import ConnectorDiff, diff, with_recorded_renames
 from connect_reconciler.plan.order import ordered
+from connect_reconciler.plan.outside import outside_marked
 from connect_reconciler.plan.scope import Scope, narrowed
 from connect_specs.desired import DeleteLimits, Desired, Overrides
 from connect_specs.diagnostics import Diagnostic, Location, by_severity
@@ -49,7 +50,10 @@ def make_plan(
     part, narrow = narrowed(desired, live, scope or Scope())
     known = worker or {}
     changes = tuple(
-        explained(each, narrow, known, desired.consequences) for each in diff(part, narrow)
+        outside_marked(
+            explained(each, narrow, known, desired.consequences), narrow, desired.project
+        )
+        for each in diff(part, narrow)
     )
     context = Context(
         desired=desired,

@@ -62,6 +62,8 @@ SENTENCES: Mapping[EffectCode, str] = {
     "created-for-its-offsets": "created stopped, for its offsets",
     "created-in-state": "created {state}",
     "adopted": "managed by this project from now on: removing its spec will delete it",
+    "outside-reverted": "changed outside{since}, reverted by this plan",
+    "outside-overwritten": "changed outside{since}, and in the specs: overwritten by this plan",
     "tasks-end": "its tasks end; nothing is read or written",
     "stays-stopped": "it stays stopped",
     "tasks-idle": "its tasks read and write nothing",

@@ -6,7 +6,7 @@ groups and logs that they and the specs name. Nothing else on the way to a plan 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
@@ -34,13 +34,18 @@ from connect_reconciler.backend.observe.plugin_facts import (
 )
 from connect_reconciler.backend.observe.sink_logs import with_logs_elsewhere
 from connect_reconciler.backend.observe.strangers import strangers_of_sinks
+from connect_reconciler.drift.topic_history import history_of
 from connect_reconciler.ledger.config_entry import offsets_mark, still_held, with_configs
 from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
+from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Kind, Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.secrets import live_redactor
+from connect_reconciler.plan.outside import changed_outside
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
+from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
     OffsetSnapshot,
@@ -62,6 +67,7 @@ class Topics:
     status: StatusSnapshot
     offsets: OffsetSnapshot
     ledger: LedgerSnapshot
+    config_records: tuple[LogRecord, ...] = ()
 
 
 def observe_view(
@@ -121,6 +127,7 @@ def observe_view(
         ),
     )
     stored = found.config.connectors
+    live = _with_times(live, found.config_records, project.name)
     live = with_failures(
         live,
         _traces(found, State.FAILED),
@@ -171,6 +178,28 @@ def _connectors(
     }
 
 
+def _with_times(live: Live, records: Iterable[LogRecord], project: str) -> Live:
+    """The live state with the times of what differs from what the project applied last."""
+    keys: list[tuple[str, str]] = []
+    targets: list[str] = []
+    for name in live.ledger.owned_by(project) & live.connectors.keys():
+        owned, connector = live.ledger.connectors[name], live.connectors[name]
+        redactor, config = live_redactor(name, live), without_reserved(connector.config)
+        for key in (config.keys() | owned.config.keys()) - {"name"}:
+            if changed_outside(key, owned, config, redactor):
+                keys.append((name, key))
+        if owned.state not in (None, connector.target):
+            targets.append(name)
+    if not keys and not targets:
+        return live
+    history = history_of(records, (), ())
+    since = {each: history.keys[each].timestamp_ms for each in keys if each in history.keys}
+    asked = {
+        each: history.targets[each].timestamp_ms for each in targets if each in history.targets
+    }
+    return replace(live, keys_since=since, targets_since=asked)
+
+
 def _unknown(now: Found, to_be: Found) -> tuple[Diagnostic, ...]:
     return tuple(
         warning(
@@ -202,6 +231,7 @@ def read_topics(topics: ClusterTopics, view: View, *, ledger: bool = True) -> To
         status=status_topic.reduce_all(StatusSnapshot(), found[topics.status]),
         offsets=offsets_topic.reduce_all(OffsetSnapshot(), found[topics.offsets]),
         ledger=reduce_ledger(LedgerSnapshot(), found.get(topics.ledger, ())),
+        config_records=tuple(found[topics.config]),
     )
 
 
