@@ -161,6 +161,11 @@ class TaskMetrics:
         """It is tried again."""
         self._error("total_retries")
 
+    def call_repeated(self) -> None:
+        """The task asked for the same call again: its source or target system is away."""
+        self._error("total_retries")
+        self._values[f"{_ERROR}last_error_timestamp"] = int(time.time() * 1000)
+
     def record_failed(self, *, skipped: bool) -> None:
         """A record failed for good."""
         self._error("total_record_errors")

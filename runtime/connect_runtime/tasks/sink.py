@@ -31,6 +31,7 @@ from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.delivery import Delivery, PutBatch
 from connect_runtime.tasks.launch import Ended, TaskLaunch
 from connect_runtime.tasks.memory_reserve import memory_reserve
+from connect_runtime.tasks.repeated_errors import RepeatedErrors
 from connect_runtime.tasks.retry_wait import RetryWait
 from connect_runtime.tasks.sink_consumer import SinkConsumer
 from connect_runtime.tasks.sink_decoder import Decoder
@@ -88,6 +89,9 @@ class _Loop:
         # Whether a successful poll was reported, and since when none brought records
         self._said_polled = False
         self._idle_since: float | None = None
+        self._repeated = RepeatedErrors(
+            f"Task {launch.id} puts the same records again", self._text, metrics, self._report_error
+        )
         self._pending: PutBatch | None = None
         self._put_again = 0.0  # when to retry the pending batch
         self._held: set[TopicPartition] = set()  # paused by the task itself
@@ -203,8 +207,15 @@ class _Loop:
             elif self._pending is None:
                 self._unpause()
         self._reporter.write(self._reporter.record(state))
+        self._repeated.forget()
         self._metrics.in_state(state)
         self._said_polled, self._idle_since = False, None
+
+    def _report_error(self, trace: str | None) -> None:
+        """Reports the error of a put that is repeated, or None once one succeeded."""
+        if self._state is State.RUNNING:
+            record = self._reporter.record(State.RUNNING, trace, polled=self._said_polled)
+            self._reporter.write(record)
 
     def _after_put(self, *, records: bool) -> None:
         """Reports the first successful poll since the task runs: an apply takes it for health. One
@@ -266,14 +277,14 @@ class _Loop:
             self._task.put(ready.records)
             self._errors.check_put()
         except RetriableError as error:
-            why = self._text(error)
-            _log.warning("Task %s puts the same records again: %s", self._launch.id, why)
+            self._repeated.failed(error)
             if self._pending is None:
                 self._kafka.pause(self._offsets.assigned)
             self._pending = ready
             wait_s, self._timeout_s = self._timeout_s, None
             self._put_again = time.monotonic() + (_RETRY_S if wait_s is None else wait_s)
             return
+        self._repeated.succeeded()
         if ready.positions:
             self._metrics.put(len(ready.records), time.monotonic() - begin)
         self._offsets.deliver(ready.positions)

@@ -40,6 +40,7 @@ from connect_runtime.tasks.launch import Ended, TaskLaunch, exactly_once
 from connect_runtime.tasks.memory_reserve import memory_reserve
 from connect_runtime.tasks.offset_layers import read_layers
 from connect_runtime.tasks.plain_writer import PlainWriter
+from connect_runtime.tasks.repeated_errors import RepeatedErrors
 from connect_runtime.tasks.resting_writer import NotWanted, RestingWriter
 from connect_runtime.tasks.retry_wait import RetryWait
 from connect_runtime.tasks.source_batches import Outbound, Polled
@@ -212,6 +213,9 @@ class _Loop:
         self._retries = False
         self._said_polled = False
         self._started = False
+        self._repeated = RepeatedErrors(
+            f"Task {launch.id} polls again later", self._text, metrics, self._report_error
+        )
         self._idle = IdleWait(poll_waits=task.poll_waits)
         self._poll_s = 0.0
 
@@ -330,13 +334,15 @@ class _Loop:
         before, self._retries = time.monotonic(), False
         try:
             with self._timer.may_commit(_QUICK_POLL_S):
-                return self._task.poll() or ()
+                polled: Polled = self._task.poll() or ()
         except RetriableError as error:
-            _log.warning("Task %s polls again later: %s", self._launch.id, self._text(error))
             self._retries = True
+            self._repeated.failed(error)
             return ()
         finally:
             self._poll_s = time.monotonic() - before
+        self._repeated.succeeded()
+        return polled
 
     def _start(self) -> None:
         boundary = self._boundary
@@ -442,8 +448,14 @@ class _Loop:
                     " expired. It was aborted; the next attempt begins after the last commit."
                 )
 
+    def _report_error(self, trace: str | None) -> None:
+        """Reports the error of a poll that is repeated, or None once one succeeded."""
+        record = self._reporter.record(State.RUNNING, trace, polled=self._said_polled)
+        self._reporter.write(record)
+
     def _say(self, state: State) -> None:
         self._reporter.write(self._reporter.record(state))
+        self._repeated.forget()
         self._metrics.in_state(state)
         self._state = state
         self._said_polled = False
