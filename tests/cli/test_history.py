@@ -66,10 +66,15 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
     rig("rollback", newest["apply_id"], "--out", "part.plan", "--exclude", "a")
     rig("rollback", newest["apply_id"], "part.plan", "--yes", "--parallelism", "1")
     assert rig.states().keys() == {"a", "b"}
+    of_part, in_part, *_ = rig("history").stdout.splitlines()[1:]
+    assert of_part.endswith(f"rollback of {newest['apply_id']}")
+    assert "partly rolled back by " in in_part
     again = json.loads(rig("rollback", newest["apply_id"], "--yes", "--json", "--takeover").stdout)
     assert again["report"]["exit_code"] == 0
     assert {each["name"] for each in again["report"]["connectors"]} == {"a"}
     assert sorted(rig.states()) == ["a", "b"]
+    _, _, whole, *_ = rig("history").stdout.splitlines()[1:]
+    assert f", rolled back by {again['report']['apply_id']}" in whole
     # the pin stays used
     rig.assert_nothing_to_do()
 

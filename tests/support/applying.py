@@ -151,7 +151,7 @@ class Applying:
             PROJECT,
             edges,
             observe=lambda: self.observe(desired),
-            unproven=self.observe(desired).ledger.unproven,
+            unproven=self.observe(desired).ledger.unproven if edges.cluster.runs_tasks else (),
         )
 
 

@@ -301,7 +301,7 @@ class Executor:
         now = self._now(predicted)
         if predicted.old is not None:
             now = replace(now, old=self._now(predicted.old))
-        problems = unmet(action, now)
+        problems = unmet(action, replace(now, relied_on=predicted.config))
         if problems:
             raise Failed(*problems)
         return self._edges.read_back(subject(action))

@@ -125,7 +125,7 @@ def _applied(
     settings = edges.settings
     executor = Executor(plan, desired, live, edges, apply_id=journal.id)
     starts = NewStarts(settings.stop, fail_fast=settings.fail_fast)
-    if not plan.actions and not live.ledger.unfinished:
+    if unproven and not plan.actions and not live.ledger.unfinished:
         # Nothing is changed, so there is no journal
         reports = _with_health({}, executor, starts, edges, unproven)
         return _finish(journal, tuple(reports.values()), starts.ended_by, edges, checked_only=True)
@@ -201,6 +201,7 @@ def _new_journal(plan: Plan, edges: Edges) -> Journal:
         since_ms=now_ms,
         actions=len(plan.actions),
         rolls_back=plan.rolls_back,
+        partial=plan.rolls_back is not None and plan.targeted,
         saved_as=plan.saved_as,
     )
 

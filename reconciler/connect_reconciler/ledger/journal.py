@@ -77,7 +77,8 @@ class Journal:
 
     `rolls_back` is the apply that it reverses, `saved_as` the hash of the plan file that it
     applies. `unproven` are the connectors that it or an apply before it changed, and that none saw
-    healthy since; of an apply that has not ended, only those of the applies before it.
+    healthy since; of an apply that has not ended, only those of the applies before it. `partial`:
+    it rolls back only some of that apply's connectors.
     """
 
     id: str
@@ -91,6 +92,7 @@ class Journal:
     rolls_back: str | None = None
     saved_as: str = ""
     unproven: tuple[str, ...] = ()
+    partial: bool = False
 
 
 def journal_record(topic: str, journal: Journal) -> NewRecord:
@@ -106,6 +108,8 @@ def journal_record(topic: str, journal: Journal) -> NewRecord:
         "rolls_back": journal.rolls_back,
         "saved_as": journal.saved_as,
     }
+    if journal.partial:
+        value["partial"] = True
     if journal.unproven:
         value["unproven"] = list(journal.unproven)
     return NewRecord(topic, key_of(APPLY, journal.id), encode(value))
@@ -126,6 +130,7 @@ def read_journal(apply_id: str, value: bytes) -> Journal:
         rolls_back=optional_text(found.get("rolls_back")),
         saved_as=text(found.get("saved_as", "")),
         unproven=tuple(text(each) for each in found.get("unproven", ())),
+        partial=found.get("partial") is True,
     )
 
 

@@ -129,7 +129,7 @@ class LedgerSnapshot:
     def rolled_back(self, apply_id: str) -> int:
         """How often an apply was rolled back completely."""
         return sum(
-            each.rolls_back == apply_id and each.ending is Ending.DONE
+            each.rolls_back == apply_id and each.ending is Ending.DONE and not each.partial
             for each in self.applies.values()
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import get_args
 from urllib.parse import urlsplit, urlunsplit
@@ -19,6 +19,8 @@ from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.states import TargetState
 
 EMBEDDED = "embedded"
+# The code of the warning that a plan is about some connectors only; a code keeps its name
+TARGETED = "plan.partial"
 
 _BOOTSTRAP = "bootstrap.servers"
 
@@ -80,6 +82,16 @@ class Plan:
     target: Target | None = None
     places: Mapping[str, Location] = field(default_factory=dict)
     unchanged: tuple[Diagnostic, ...] = ()
+
+    @property
+    def targeted(self) -> bool:
+        """Whether it leaves connectors out: a warning says so."""
+        return any(each.code == TARGETED for each in self.warnings)
+
+    def untargeted(self) -> Plan:
+        """The plan without the warning that connectors are left out."""
+        kept = tuple(each for each in self.warnings if each.code != TARGETED)
+        return replace(self, warnings=kept)
 
     @property
     def empty(self) -> bool:

@@ -7,13 +7,13 @@ Progress of a running connector is no part of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, assert_never
 
 from connect_reconciler.model import actions as act
 from connect_reconciler.model import preconditions as pre
-from connect_reconciler.model.config_values import Value, without_reserved
+from connect_reconciler.model.config_values import Value, recorded, without_reserved
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, RenameStage, Renaming, carried
 from connect_reconciler.model.live import Kind, Live, LogRange
 from connect_reconciler.model.offsets import Offsets, TopicPartition
@@ -26,6 +26,7 @@ from connect_reconciler.model.secrets import (
     live_redactor,
     redacted,
 )
+from connect_specs.counting import listed
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.names import GROUP_KEY
@@ -55,7 +56,8 @@ class ConnectorState:
     `project` is the one that acts, `owner` the one that the ledger names. `offsets` are known only
     while it is stopped, and only where its config still points. `renames` are those to it that are
     not finished, by the old name. `old` is the connector that is renamed to this one, under its old
-    name.
+    name. `applied` is the config that was applied last, with fingerprints of secrets, and
+    `relied_on` the one that a plan changes: both only to tell which keys differ.
     """
 
     name: str
@@ -72,6 +74,8 @@ class ConnectorState:
     key: bytes | None = field(default=None, repr=False)
     old: ConnectorState | None = None
     kind: Kind = "unknown"
+    applied: Mapping[str, str] | None = None
+    relied_on: Mapping[str, Value] | None = None
 
 
 def state_before(
@@ -106,8 +110,10 @@ def state_now(
 ) -> ConnectorState:
     """The state with what cluster and ledger say now in its place; `found` is config and target."""
     name, (config, target) = state.name, found or (None, None)
+    owned = ledger.connectors.get(name)
     return replace(
         state,
+        applied=None if owned is None else owned.config,
         config=None if config is None else redacted(without_reserved(config), redactor),
         target=target,
         owner=ledger.owner(name),
@@ -210,6 +216,19 @@ def unmet(action: act.Action, state: ConnectorState) -> tuple[Diagnostic, ...]:
     return tuple(problem for problem in found if problem is not None)
 
 
+def unmet_configs(action: act.Action, state: ConnectorState) -> Iterator[Diagnostic]:
+    """What is wrong with the configs that an action relies on, of connectors that are there."""
+    for precondition in action.requires:
+        of_old = isinstance(precondition, pre.OfOld)
+        condition = precondition.condition if isinstance(precondition, pre.OfOld) else precondition
+        found = state.old if of_old else state
+        if not isinstance(condition, pre.Exists) or found is None or found.config is None:
+            continue
+        problem = check(condition, found)
+        if problem is not None:
+            yield problem
+
+
 def check_plan(plan: Plan, live: Live) -> tuple[Diagnostic, ...]:
     """Why the plan is stale on this cluster; empty if all that it relies on holds.
 
@@ -227,6 +246,7 @@ def check_plan(plan: Plan, live: Live) -> tuple[Diagnostic, ...]:
     problems: list[Diagnostic] = []
     for actions in grouped(plan):
         state = state_before(actions[0].connector, actions, live, project=plan.project)
+        state = replace(state, relied_on=_config_before(actions))
         for action in actions:
             found = unmet(action, state)
             problems.extend(found)
@@ -248,7 +268,40 @@ def _check_exists(precondition: pre.Exists, state: ConnectorState) -> Diagnostic
     )
     if now == precondition.config_fingerprint:
         return None
-    return _stale(precondition, "its config is not the one that the plan relies on", state)
+    what = "its config is not the one that the plan relies on"
+    keys = _other_keys(state.config, state)
+    return _stale(precondition, f"{what}: {listed(keys)}" if keys else what, state)
+
+
+def _config_before(actions: Iterable[act.Action]) -> Mapping[str, Value] | None:
+    """The config that a connector has before these actions, if one of them changes it."""
+    for action in actions:
+        if isinstance(action, act.UpdateConfig):
+            old = {each.key: each.old for each in action.changes}
+            return {
+                key: value for key, value in {**action.config, **old}.items() if value is not None
+            }
+    return None
+
+
+def _other_keys(config: Mapping[str, Value], state: ConnectorState) -> list[str]:
+    """The keys that have other values than those that the plan relied on, or, where it does not
+    name these, than those that were applied last."""
+
+    def mark(values: Mapping[str, Value], key: str) -> str:
+        only = {key: values[key]} if key in values else {}
+        return config_fingerprint(only, connector=state.name, key=state.key)
+
+    if (then := state.relied_on) is not None:
+        return [
+            key
+            for key in sorted(then.keys() | config.keys())
+            if mark(then, key) != mark(config, key)
+        ]
+    now, applied = recorded(config), state.applied
+    if applied is None:
+        return []
+    return [key for key in sorted(applied.keys() | now.keys()) if applied.get(key) != now.get(key)]
 
 
 def _stale(precondition: pre.Precondition, what: str, state: ConnectorState) -> Diagnostic:

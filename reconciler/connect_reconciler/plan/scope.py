@@ -13,12 +13,10 @@ from fnmatch import fnmatchcase
 from glob import escape
 
 from connect_reconciler.model.live import Live
+from connect_reconciler.model.plan import TARGETED
 from connect_specs.counting import listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, Invalid, warning
-
-# A code keeps its name
-TARGETED = "plan.partial"
 
 # Options that a first line names
 _OPTIONS = 3

@@ -17,11 +17,12 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import (
     same_offset,
 )
-from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.plan import Plan, grouped
 from connect_reconciler.model.reasons import NO_REASON
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.scope import TARGETED, Scope
+from connect_reconciler.plan.predict import predict, state_before, unmet_configs
+from connect_reconciler.plan.scope import Scope
 from connect_specs.desired import DeleteLimits, Desired, Offset, Overrides
 from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.partitions import PartitionKey, partition_key
@@ -74,7 +75,7 @@ def planned_again(
         overrides=overrides,
     )
     # The saved plan says which connectors it is about: no warning of a targeted plan
-    now = replace(plan, warnings=tuple(w for w in plan.warnings if w.code != TARGETED))
+    now = plan.untargeted()
     if not now.errors:
         (agrees or ensure_same)(saved, now, live)
     return now
@@ -112,6 +113,37 @@ def ensure_rest(saved: Plan, now: Plan, live: Live) -> None:
             problems.append(Diagnostic("stale.specs", what, name, hint=_REST_HINT))
     if problems:
         raise Stale(*problems)
+
+
+def ensure_left(saved: Plan, now: Plan, live: Live) -> None:
+    """Raises Stale unless `now` is what is left of the saved plan and relies on the same configs:
+    what somebody changed since is not overwritten."""
+    ensure_rest(saved, now, live)
+    ensure_changes_shown(saved, now)
+    problems = list(_other_configs(saved, now, live))
+    if problems:
+        raise Stale(*problems)
+
+
+def _other_configs(saved: Plan, now: Plan, live: Live) -> Iterator[Diagnostic]:
+    """What is wrong with configs that the saved plan relied on for the actions that are left."""
+    key = live.ledger.fingerprint_key
+    for actions in grouped(now):
+        name = actions[0].connector
+        left = iter([each for each in saved.actions if each.connector == name])
+        state = state_before(name, actions, live, project=now.project)
+        if not saved.key_id:
+            # Its first apply made the key
+            state = replace(state, key=None)
+        for action in actions:
+            wanted = _essence(action)
+            then = next((each for each in left if _is_left(_essence(each), wanted, key)), None)
+            # What is only to be forgotten is gone already
+            found = list(unmet_configs(then, state)) if type(then) is type(action) else []
+            yield from found
+            if found:
+                break
+            state = predict(state, action)
 
 
 def ensure_changes_shown(shown: Plan, now: Plan) -> None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from connect_reconciler.model.actions import Action, ChangeKind, Create, UpdateConfig, old_name
-from connect_reconciler.model.plan import RISKY, Plan, grouped, kinds
-from connect_reconciler.plan.scope import TARGETED
+from connect_reconciler.model.plan import RISKY, TARGETED, Plan, grouped, kinds
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     GRAVE,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from connect_reconciler.ledger.journal import Journal, Step
+from connect_reconciler.ledger.journal import Ending, Journal, Step
 from connect_reconciler.model.actions import verb_of
 from connect_specs.printable import lines_of
 
@@ -34,12 +34,15 @@ def counts_text(counts: dict[str, int]) -> str:
 
 
 def notes(journals: Sequence[Journal]) -> dict[str, str]:
-    """`rollback of ID`, `rolled back by ID`: by apply, what it has to do with others."""
+    """`rollback of ID`, `rolled back by ID`: by apply, what it has to do with others. One that did
+    not end, or was of some connectors only, is no rollback of the whole apply."""
     found: dict[str, list[str]] = {}
     for journal in journals:
         if journal.rolls_back is not None:
             found.setdefault(journal.id, []).append(f"rollback of {journal.rolls_back}")
-            found.setdefault(journal.rolls_back, []).append(f"rolled back by {journal.id}")
+            whole = journal.ending is Ending.DONE and not journal.partial
+            how = "rolled back" if whole else "partly rolled back"
+            found.setdefault(journal.rolls_back, []).append(f"{how} by {journal.id}")
     return {apply_id: ", ".join(sorted(each)) for apply_id, each in found.items()}
 
 
@@ -59,6 +62,7 @@ def journal_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
         "ending": None if journal.ending is None else journal.ending.value,
         "exit_code": journal.exit_code,
         "rolls_back": journal.rolls_back,
+        "partial": journal.partial,
         "actions": journal.actions,
         "counts": counts_of(journal, steps),
     }

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from connect_reconciler.model import actions as act
-from connect_reconciler.model.plan import EMBEDDED, Plan, Target, summarize
+from connect_reconciler.model.plan import EMBEDDED, TARGETED, Plan, Target, summarize
 from connect_reconciler.model.reasons import Reason, ReasonCode
 from connect_reconciler.plan.offsets.sink_positions import position_text
-from connect_reconciler.plan.scope import TARGETED
 from connect_reconciler.render.effects import effect_text
 from connect_specs.counting import counted
 from connect_specs.desired import Consequence

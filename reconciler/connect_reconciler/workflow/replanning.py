@@ -21,6 +21,7 @@ from connect_reconciler.model.secrets import key_id
 from connect_reconciler.plan.scope import Scope, narrowed
 from connect_reconciler.plan.verification import (
     ensure_changes_shown,
+    ensure_left,
     ensure_rest,
     ensure_same,
     planned_again,
@@ -187,7 +188,7 @@ def as_saved(
         # An apply may have made the project's first key since
         known = saved.key_id or key_id(live.ledger.fingerprint_key)
         ensure_fresh(replace(saved, actions=(), key_id=known), desired, project, live)
-        again = made(still_known(saved, desired, live), ensure_rest)
+        again = made(still_known(saved, desired, live), ensure_left)
         left, whole = len(again.actions), len(saved.actions)
         what = (
             f"apply {begun.id} did not end this plan: {left} of its {whole} actions are left to do"

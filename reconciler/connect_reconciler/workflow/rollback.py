@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from connect_reconciler.backend.backend import Backend
 from connect_reconciler.ledger.journal import Journal
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan, target_of
+from connect_reconciler.model.plan import TARGETED, Plan, target_of
 from connect_reconciler.plan.rollback import (
     Rollback,
     in_scope,
@@ -22,8 +22,9 @@ from connect_reconciler.plan.scope import Scope
 from connect_reconciler.validation.configs import checked
 from connect_reconciler.workflow.planning import judged
 from connect_reconciler.workflow.replanning import Agrees, as_saved
+from connect_specs.counting import listed
 from connect_specs.desired import Desired, Project
-from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.diagnostics import Diagnostic, Invalid, warning
 from connect_specs.loader import load_specs
 
 if TYPE_CHECKING:
@@ -59,11 +60,20 @@ def find_rollback(backend: Backend, apply_id: str, scope: Scope, files: Desired)
     project = backend.project
     ledger = ledger_of(backend)
     apply_id = journal_of(ledger, project, apply_id).id
-    snapshots = in_scope(ledger.snapshots(apply_id), scope)
+    whole = ledger.snapshots(apply_id)
+    snapshots = in_scope(whole, scope)
     live = backend.observe(specs_to_observe(apply_id, snapshots, project.name))
     times = ledger.rolled_back(apply_id)
     rollback = rollback_of(apply_id, snapshots, ledger.later(apply_id), files, live, times=times)
+    if left_out := sorted(whole.keys() - snapshots.keys()):
+        rollback = replace(rollback, warnings=(*rollback.warnings, _partial(apply_id, left_out)))
     return Found(rollback, checked(live, rollback.desired, backend))
+
+
+def _partial(apply_id: str, left_out: Sequence[str]) -> Diagnostic:
+    what = f"in part, without {listed(left_out)}"
+    why = f"apply {apply_id} changed them, too: they stay as they are"
+    return warning(TARGETED, what, why=why)
 
 
 def specs_if_readable(project: Project, say: Callable[[str], None]) -> Desired:
@@ -90,6 +100,9 @@ class FromSnapshots:
         """The plan now, judged by the policies. Raises Stale."""
         found = find_rollback(self.backend, self.apply_id, self.scope, self.files)
         made = found.plan(self.backend.project)
+        if self.saved is not None and not self.saved.targeted:
+            # It leaves the others out because they need no change
+            made = made.untargeted()
         if self.saved is not None and not made.errors:
             made = self._as_saved(made, self.saved, found)
         return judged(made, self.policies, found.live), found

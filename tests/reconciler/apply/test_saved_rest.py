@@ -66,14 +66,8 @@ def before() -> tuple[Applying, Plan]:
 
 
 def killed(world: Applying, plan: Plan, doom: Doom) -> bool:
-    cluster = DoomedCluster(world.kafka)
-    cluster.doom = doom
     world.time.at += 10
-    try:
-        world.apply(FILES, plan, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, doom))
-    except Killed:
-        return True
-    return False
+    return killed_of(world, FILES, plan, doom)
 
 
 def ended(world: Applying) -> bool:
@@ -141,3 +135,54 @@ def test_what_is_not_left_of_it_is_refused() -> None:
     )
     with pytest.raises(Stale):
         planned(world, saved, FILES)
+
+
+HOTFIXES = {
+    "a value that the plan changes": ({"a": "3"}, "its config was changed since the plan .*: a"),
+    "a key that the plan does not show": (
+        {"b": "9"},
+        "its config was changed since the plan .*: b",
+    ),
+    "a key that is new": ({"c": "9"}, "its config was changed since the plan .*: c"),
+}
+
+
+@pytest.mark.parametrize("fix", HOTFIXES)
+def test_a_manual_hotfix_is_not_undone_by_what_is_left_of_a_plan(fix: str) -> None:
+    """The trap: the plan runs again after it failed, and writes over what nobody approved."""
+    changed, told = HOTFIXES[fix]
+    world, before = new_world(), {**SINK, "a": "1", "b": "1"}
+    apply(world, desired_of(spec("x", before, RUNNING), spec("y", before, RUNNING)))
+    after = {**before, "a": "2"}
+    files = desired_of(spec("x", after, RUNNING), spec("y", after, RUNNING))
+    saved = load_plan(dump_plan(world.plan(files)))
+    assert killed_of(world, files, planned(world, saved, files), Doom(6, before=True))
+    assert names(planned(world, saved, files)) == ["UpdateConfig y"]
+    FakeCluster(world.kafka).update_config("x", {**after, **changed, "name": "x"})
+    with pytest.raises(Stale, match=told) as refused:
+        planned(world, saved, files)
+    assert refused.value.exit_code == 5
+
+
+@pytest.mark.parametrize("action", ["delete", "stop"])
+def test_what_is_left_relies_on_the_configs_that_the_plan_relied_on(action: str) -> None:
+    world, config = new_world(), {**SINK, "a": "1"}
+    apply(world, desired_of(spec("x", config, RUNNING), spec("y", config, RUNNING)))
+    x = spec("x", {**config, "a": "2"}, RUNNING)
+    files = desired_of(x) if action == "delete" else desired_of(x, spec("y", config, STOPPED))
+    saved = load_plan(dump_plan(world.plan(files)))
+    assert killed_of(world, files, planned(world, saved, files), Doom(2, before=True))
+    assert any(name.endswith(" y") for name in names(planned(world, saved, files)))
+    FakeCluster(world.kafka).update_config("y", {**config, "a": "7", "name": "y"})
+    with pytest.raises(Stale, match=r"not the one that the plan relies on: a$|not what is"):
+        planned(world, saved, files)
+
+
+def killed_of(world: Applying, files: Desired, plan: Plan, doom: Doom) -> bool:
+    cluster = DoomedCluster(world.kafka)
+    cluster.doom = doom
+    try:
+        world.apply(files, plan, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, doom))
+    except Killed:
+        return True
+    return False

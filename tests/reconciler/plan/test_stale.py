@@ -163,6 +163,24 @@ def test_stale(plan: Plan, live: Live, moved: str) -> None:
     assert "hunter" not in str(found)
 
 
+@pytest.mark.parametrize(
+    ("name", "changed", "key"),
+    [
+        ("archive", {"a": "3"}, "a"),
+        ("archive", {"password": "x"}, "password"),
+        ("old", {"b": "3"}, "b"),
+    ],
+)
+def test_a_config_that_moved_is_named_by_its_keys(
+    plan: Plan, live: Live, name: str, changed: dict[str, str], key: str
+) -> None:
+    """From the values that the plan changes, else from those that were applied last."""
+    applied = {**live.connectors["old"].config, "name": "old"}
+    known = _owner(live, "old", Owned("orders", applied, None))
+    (found,) = check_plan(plan, _config(known, name, **changed))
+    assert found.what == f"its config is not the one that the plan relies on: {key}"
+
+
 def test_progress_is_no_precondition(plan: Plan, live: Live) -> None:
     archive = replace(
         live.connectors["archive"], offsets=Offsets(entries({"orders-0": 599})), state="FAILED"
