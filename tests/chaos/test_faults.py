@@ -122,6 +122,13 @@ FAULTS = (
     Fault("leader-cut-off", faults.leader_cut_off, 30, health=UNHEALTHY),
     Fault("leader-host-frozen", faults.leader_host_frozen, 10, health=GONE, cluster=True),
     Fault("leader-cut-off-on-a-cluster", faults.leader_cut_off, 30, health=UNHEALTHY, cluster=True),
+    Fault(
+        "leader-and-only-worker-killed",
+        faults.leader_and_only_worker_killed,
+        health=GONE,
+        bystander=False,
+        cluster=True,
+    ),
     # disks
     Fault("sinks-disk-full", faults.sinks_disk_full, states={"out": "RUNNING/FAILED"}),
     Fault("leaders-disk-full", faults.leaders_disk_full, 15, mounts=True),

@@ -33,6 +33,7 @@ Happens: TypeAlias = Callable[[World], AbstractContextManager[None]]
 
 _GONE_S = 60
 _SUCCESSOR_S = 60
+_SAID_S = 15
 _MANY_S = 600
 _FILLED_MOST = 256 << 20
 _BLOCK = 4096
@@ -127,6 +128,42 @@ def leader_host_frozen(world: World) -> Iterator[None]:
         lambda: not any("SparkSubmit" in each.command for each in leader.processes),
         what="the former leader to give its Spark up",
         timeout_s=_GONE_S,
+    )
+
+
+@contextmanager
+def leader_and_only_worker_killed(world: World) -> Iterator[None]:
+    """On a Spark cluster: whoever leads next has no slots, and knows of no task whether it runs."""
+    leader, cluster = world.leader, world.cluster
+    assert cluster is not None
+    leader.command.kill()
+    cluster.kill(cluster.workers[-1])
+    successor = world.leader
+    names = [name for pair in (world.subject, world.bystander) for name in (pair.source, pair.sink)]
+    wait_until(
+        lambda: all(map(_says_why_it_does_not_run, world.statuses(names))),
+        what="tasks to say that they do not run, or that nobody knows",
+        timeout_s=_SAID_S,
+    )
+    wait_until(
+        lambda: "no living worker" in str((successor.at.get("/runtime") or {}).get("problem")),
+        what="the successor to say what is missing",
+        timeout_s=_SUCCESSOR_S,
+    )
+    assert world.health(successor) == 500
+    try:
+        yield
+    finally:
+        world.gone(leader, code=-signal.SIGKILL)
+        cluster.start_worker()
+        world.start_runtime()
+
+
+def _says_why_it_does_not_run(status: Any) -> bool:
+    return bool(status["tasks"]) and all(
+        (task["state"] == "UNASSIGNED" and task.get("trace"))
+        or task.get("trace", "").startswith("Not confirmed since 20")
+        for task in status["tasks"]
     )
 
 

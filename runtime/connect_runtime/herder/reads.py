@@ -63,12 +63,13 @@ def status(view: View, name: str, kind: Callable[[str], str]) -> ConnectorStatus
 
 def waiting(view: View, now: float) -> tuple[TaskId, ...]:
     """Returns the tasks that could run now if they had a slot: not those of failed connectors, nor
-    those that pause between two attempts."""
+    those that pause between two attempts or wait for something else."""
     return tuple(
         task
         for task, status in sorted(view.status.tasks.items())
         if status.state is State.UNASSIGNED
         and view.failure_of(task.connector) is None
+        and task.connector not in view.waits
         and (task not in view.runs or view.runs[task].may_be_followed(now))
     )
 
