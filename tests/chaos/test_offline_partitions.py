@@ -4,15 +4,18 @@ not need it goes on, and what cannot be done is said."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage.snapshots import State, StatusSnapshot, TaskId
 from connect_runtime.storage.status_topic import reduce_all
 from connect_specs.names import ClusterTopics
+from support.broker import read_to_end
 from support.second_broker import TwoBrokers, two_brokers
 from support.thread_cluster import ThreadCluster, thread_cluster
 from support.wait import wait_until
@@ -136,3 +139,88 @@ def test_an_offline_status_partition_holds_up_nothing(
             )
 
         wait_until(written, what="all statuses in the topic", timeout_s=30)
+
+
+@pytest.mark.parametrize("offline", ["config", "assignments"])
+def test_where_orders_cannot_be_written_tasks_go_on_and_requests_say_why(
+    brokers: TwoBrokers, tmp_path: Path, unique: str, offline: str
+) -> None:
+    topics = ClusterTopics.of(unique)
+    created(brokers, topics, tmp_path, **{offline: (2,)})
+    name = getattr(topics, offline)
+    with thread_cluster(brokers.kafka, unique) as cluster:
+        cluster.verbs.create("c0", source(tmp_path, "c0"), None)
+        cluster.wait_for("c0", State.RUNNING, State.RUNNING)
+        brokers.kill_second(name)
+        said = wait_until(cluster.verbs.problem, what="the problem", timeout_s=30)
+        assert f"topic {name}: no broker leads partition 0" in said
+        assert cluster.launcher.running
+        with (tmp_path / "c0.txt").open("a") as lines:
+            lines.write("two\n")
+        read = partial(read_to_end, brokers.kafka, f"lines-{tmp_path.name}")
+        wait_until(lambda: len(read()) == 2, what="the second line", timeout_s=30)
+        if offline == "config":
+            with pytest.raises(RequestError, match=f"{name}-0") as refused:
+                cluster.verbs.stop("c0")
+            assert refused.value.status == 500
+        brokers.start_second()
+        wait_until(lambda: cluster.verbs.problem() is None, what="no problem", timeout_s=60)
+        wait_until(lambda: cluster.connect.herder.leading, what="a leader", timeout_s=60)
+        wait_until(lambda: _done(lambda: cluster.verbs.stop("c0")), what="a stop", timeout_s=60)
+        cluster.wait_for("c0", State.STOPPED)
+
+
+def test_an_offline_offsets_partition_holds_up_sources_that_need_it(
+    brokers: TwoBrokers, tmp_path: Path, unique: str
+) -> None:
+    topics = ClusterTopics.of(unique)
+    created(brokers, topics, tmp_path, offsets=(2, 1))
+    names = [f"c{number}" for number in range(6)]
+    with thread_cluster(brokers.kafka, unique) as cluster:
+        for name in names:
+            cluster.verbs.create(name, source(tmp_path, name), None)
+        for name in names:
+            cluster.wait_for(name, State.RUNNING, State.RUNNING)
+        records = read_to_end(brokers.kafka, topics.offsets)
+        there = {each.key().decode().split('"')[1] for each in records if each.partition() == 0}
+        assert there
+        assert there < set(names)
+        sink = {
+            "name": "out",
+            "connector.class": "FileStreamSink",
+            "topics": f"lines-{tmp_path.name}",
+        }
+        cluster.verbs.stop(min(there))
+        wait_until(lambda: len(cluster.launcher.running) == 5, what="a stopped one")
+        brokers.kill_second(topics.offsets)
+        # what needs no offsets goes on: sinks start, configs change, and stops happen
+        prompt("create", cluster.verbs.create, "out", {**sink, "file": str(tmp_path / "out")}, None)
+        running(cluster, "out", runs=True)
+        for name in set(names) - there:
+            file = tmp_path / f"{name}.txt"
+            file.write_text("one\ntwo\n")
+        wait_until(
+            lambda: len(read_to_end(brokers.kafka, f"lines-{tmp_path.name}")) == 6 + 6 - len(there),
+            what="lines of sources whose offsets are elsewhere",
+            timeout_s=30,
+        )
+        with pytest.raises(RequestError, match=topics.offsets) as refused:
+            cluster.verbs.reset_offsets(min(there))
+        assert refused.value.status == 500
+        prompt("pause", cluster.verbs.pause, "out")
+        said = wait_until(cluster.verbs.problem, what="the problem", timeout_s=30)
+        assert f"topic {topics.offsets}: no broker leads partition 0" in said
+        brokers.start_second()
+        wait_until(lambda: cluster.verbs.problem() is None, what="no problem", timeout_s=60)
+        cluster.verbs.reset_offsets(min(there))
+        for name in names:
+            cluster.verbs.resume(name)
+            running(cluster, name, runs=True)
+
+
+def _done(verb: Callable[[], object]) -> bool:
+    try:
+        verb()
+    except RequestError:
+        return False
+    return True

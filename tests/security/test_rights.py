@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.log_ends import log_ranges, topic_sizes
 from connect_runtime.storage import config_topic
-from connect_runtime.storage.snapshots import State
+from connect_runtime.storage.snapshots import State, StatusSnapshot
+from connect_runtime.storage.status_topic import reduce_all
 from connect_specs.project import load_project
 from connect_specs.states import TargetState
 from support.broker import create_topic, produce
@@ -324,3 +325,36 @@ def test_a_first_apply_needs_to_create_topics(site: Site) -> None:
         with site.allowed("leader", site.rights("first apply")):
             code, out, errors = site.run("leader", "apply", "--yes")
             assert code == 0, out + errors
+
+
+def test_a_leader_that_may_not_write_statuses_any_more_goes_on_and_says_so(site: Site) -> None:
+    group, lines = f"s{site.group}", f"{site.group}.lines"
+    rights = [right.at(group, lines) for right in listed()]
+    (statuses,) = (r for r in rights if (r.name, r.operation) == (f"{group}-status", "Write"))
+    client = site.kafka.client("leader")
+    for prefix in ("producer", "consumer", "admin"):
+        client |= {f"{prefix}.{key}": value for key, value in site.kafka.client("leader").items()}
+    reads = {"connector.class": "FileStreamSource", "topic": lines, "file": "/dev/null"}
+    with ExitStack() as stack:
+        stack.enter_context(site.allowed("leader", [r for r in rights if r != statuses]))
+        with ExitStack() as first:
+            first.enter_context(site.allowed("leader", [statuses]))
+            runtime = stack.enter_context(
+                thread_cluster(client["bootstrap.servers"], group, client)
+            )
+            runtime.verbs.create("a", {"name": "a", **reads}, None)
+            runtime.wait_for("a", State.RUNNING, State.RUNNING)
+        # the right is gone
+        runtime.verbs.stop("a")
+        wait_until(lambda: not runtime.launcher.running, what="the task to end")
+        runtime.verbs.create("b", {"name": "b", **reads}, None)
+        wait_until(lambda: runtime.launcher.running, what="another task")
+        said = wait_until(runtime.verbs.problem, what="the problem")
+        assert f"this login may not write to topic {group}-status" in said
+        assert runtime.verbs.runtime().problem == said
+        with site.allowed("leader", [statuses]):
+            wait_until(lambda: runtime.verbs.problem() is None, what="no problem", timeout_s=30)
+            found = runtime.logs.reader(f"{group}-status").read_to_end(20)
+            connectors = reduce_all(StatusSnapshot(), found).connectors
+            states = {name: each.state for name, each in connectors.items()}
+            assert states == {"a": State.STOPPED, "b": State.RUNNING}

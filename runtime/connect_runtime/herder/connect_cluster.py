@@ -313,11 +313,13 @@ class ConnectCluster:
         except OffsetsNotWritten as error:
             raise RequestError(500, f"{error}: {error.why}", Refusal.NOT_WRITTEN) from error
         except (Fenced, WriteFailed) as error:
-            raise RequestError(
-                500,
+            text = (
                 "Failed to write to config topic; this may be due to a transient error and the "
-                "request can be safely retried",
-                Refusal.NOT_WRITTEN,
+                "request can be safely retried"
+            )
+            why = next((each.why or each.what for each in error.diagnostics), "")
+            raise RequestError(
+                500, f"{text} ({why})" if why else text, Refusal.NOT_WRITTEN
             ) from error
         except TimeoutError as error:
             raise RequestError(500, "Request timed out", Refusal.TIMED_OUT) from error

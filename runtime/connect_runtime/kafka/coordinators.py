@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.errors import COORDINATOR_BUSY, error_of
+from connect_specs.diagnostics import Diagnostic, Unreachable
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -50,36 +51,38 @@ class Coordinators:
         self, groups: Sequence[str], timeout_s: float, *, rights: bool = False
     ) -> dict[str, Any]:
         """Returns descriptions; `rights`: with what this login may do."""
-        assert self._client is not None, "ended"
-        asked = self._client.describe_consumer_groups(
+        asked = self._asks().describe_consumer_groups(
             list(groups), include_authorized_operations=rights, request_timeout=UNENDING_S
         )
         return settled(asked, timeout_s)
 
     def offsets(self, groups: Sequence[str], timeout_s: float) -> dict[str, Any]:
         """Returns the committed offsets of each group's partitions, asked for at the same time."""
-        assert self._client is not None, "ended"
         self._wait(groups)
         asked: dict[str, Future[Any]] = {}
         for group in groups:
             wanted = [ConsumerGroupTopicPartitions(group)]
-            asked |= self._client.list_consumer_group_offsets(wanted, request_timeout=UNENDING_S)
+            asked |= self._asks().list_consumer_group_offsets(wanted, request_timeout=UNENDING_S)
         return settled(asked, timeout_s)
 
     def alter(self, group: str, offsets: Sequence[TopicPartition], timeout_s: float) -> Any:
         """Sets offsets; returns the answer for the group."""
-        assert self._client is not None, "ended"
         self._wait((group,))
         wanted = [ConsumerGroupTopicPartitions(group, list(offsets))]
-        asked = self._client.alter_consumer_group_offsets(wanted, request_timeout=UNENDING_S)
+        asked = self._asks().alter_consumer_group_offsets(wanted, request_timeout=UNENDING_S)
         return settled(asked, timeout_s)[group]
 
     def delete(self, group: str, timeout_s: float) -> Any:
         """Deletes the group; returns the answer for it."""
-        assert self._client is not None, "ended"
         self._wait((group,))
-        asked = self._client.delete_consumer_groups([group], request_timeout=UNENDING_S)
+        asked = self._asks().delete_consumer_groups([group], request_timeout=UNENDING_S)
         return settled(asked, timeout_s)[group]
+
+    def _asks(self) -> AdminClient:
+        if self._client is None:
+            what = "The coordinators are not asked any more: their client has ended"
+            raise Unreachable(Diagnostic("kafka.client-ended", what))
+        return self._client
 
     def _wait(self, groups: Sequence[str]) -> None:
         """Waits until the coordinators answer, or 10 s have passed.

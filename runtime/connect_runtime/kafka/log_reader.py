@@ -30,7 +30,7 @@ from connect_runtime.kafka.errors import (
 )
 from connect_runtime.kafka.log_ends import ends_now, list_offsets
 from connect_runtime.storage.log import LogBlocked, LogRecord
-from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreachable
 
 _BATCH = 10_000
 # After so long without a record, `read_available` goes on without the rest
@@ -146,7 +146,10 @@ class KafkaLogReader:
 
     def _fetch(self, wait_s: float) -> None:
         """Handles messages that have arrived, or waits for the first one."""
-        assert self._consumer is not None, "the reader is closed"
+        if self._consumer is None:
+            # by a worker that stops, while a request reads
+            what = "The topic is not read any more, because this worker is stopping"
+            raise Failed(Diagnostic("topic.reader-closed", what, self.topic))
         # Only poll returns with the first message; consume waits for a whole batch.
         first = self._consumer.poll(wait_s) if wait_s else None
         batch = self._consumer.consume(_BATCH, timeout=0)

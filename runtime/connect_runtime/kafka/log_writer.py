@@ -56,6 +56,8 @@ class KafkaLogWriter:
         self._id = transactional_id
         self._usable = True
         self._fenced = False
+        # Which partition did not take the first record that was not delivered, and why
+        self._undelivered: str | None = None
         seen: list[KafkaError] = []
         self._producer: Producer = producer(
             properties,
@@ -88,6 +90,7 @@ class KafkaLogWriter:
             return ()
         deadline = time.monotonic() + _WRITE_S
         delivered: dict[int, Message] = {}
+        self._undelivered = None
         try:
             self._producer.begin_transaction()
             for number, record in enumerate(records):
@@ -119,6 +122,9 @@ class KafkaLogWriter:
             # an error is raised again when the transaction is committed
             if error is None:
                 delivered[number] = message
+            elif self._undelivered is None:
+                where = f"{message.topic()}-{message.partition()}"
+                self._undelivered = f"{where}: {reason(error)}"
 
         while True:
             try:
@@ -148,7 +154,7 @@ class KafkaLogWriter:
                         "write.in-doubt",
                         "Kafka did not report whether the write was committed",
                         self._id,
-                        reason(error),
+                        self._why(error),
                     )
                 ) from None
 
@@ -172,8 +178,12 @@ class KafkaLogWriter:
             what = "Kafka refuses this record"
             raise WriteRefused(Diagnostic("write.refused", what, self._id, reason(error))) from None
         raise WriteFailed(
-            Diagnostic("write.failed", "Nothing was written", self._id, reason(error))
+            Diagnostic("write.failed", "Nothing was written", self._id, self._why(error))
         ) from None
+
+    def _why(self, error: KafkaError) -> str:
+        """Returns the reason; the transaction's own is often only that a record failed."""
+        return self._undelivered or reason(error)
 
     def _fenced_error(self) -> Fenced:
         return Fenced(Diagnostic("write.fenced", "A newer writer has taken over", self._id))

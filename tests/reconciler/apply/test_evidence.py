@@ -57,6 +57,18 @@ def seen(connector: State, *tasks: State, count: int | None = None, **more: obje
 # What was seen, what is wanted, the verdict and its words
 LOOKS: Mapping[str, tuple[Observation, Wanted, Verdict, str]] = {
     "nothing was said": (Observation(None, 0), TO_RUN, NOT_YET, "it has no status yet"),
+    "nothing can be read": (
+        Observation(None, 0, unread="s-1: no broker"),
+        TO_RUN,
+        NOT_YET,
+        "no status can be read: s-1: no broker",
+    ),
+    "not all can be read": (
+        seen(RUNNING, count=1, unread="s-1: no broker"),
+        TO_RUN,
+        NOT_YET,
+        "task 0 has no status yet; some statuses cannot be read: s-1: no broker",
+    ),
     "all run": (seen(RUNNING, RUNNING, RUNNING), TO_RUN, WELL, ""),
     "one failed": (
         seen(RUNNING, RUNNING, FAILED),

@@ -195,6 +195,7 @@ def facts(kind: str, **changes: object) -> Callable[[], TopicsSide]:
         (facts("config"), []),
         (facts("config", policy=None), []),
         (facts("status", policy="delete"), ["doctor.not-compacted"]),
+        (facts("status", offline=(1, 2)), ["doctor.offline"]),
         (facts("config", policy="compact,delete"), ["doctor.not-compacted"]),
         (facts("config", partitions=2), ["doctor.partitions"]),
         (facts("offsets", partitions=25), []),

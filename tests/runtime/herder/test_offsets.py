@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from connect_runtime.herder.errors import RequestError
+from connect_runtime.kafka.clients import admin
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
@@ -354,3 +355,27 @@ def test_sink_offsets_that_kafka_refuses(
         cluster.verbs.alter_offsets(name, [seek(entry[0] or topic, *entry[1:])])
     assert (refused.value.status, refused.value.message) == (500, text.format(name=name))
     assert cluster.verbs.offsets(name) == []
+
+
+@pytest.mark.parametrize("read_before", [True, False])
+def test_offsets_of_a_topic_that_is_gone_are_unknown_not_none(
+    broker: BrokerAddress, unique: str, read_before: bool
+) -> None:
+    with thread_cluster(broker.bootstrap_servers, unique) as cluster:
+        cluster.verbs.create("c", source("c", unique), TargetState.STOPPED)
+        if read_before:
+            assert cluster.verbs.offsets("c") == []
+        gone = f"{unique}-offsets"
+        client = admin({"bootstrap.servers": broker.bootstrap_servers})
+        client.delete_topics([gone])[gone].result()
+        asked: tuple[Callable[[], object], ...] = (
+            lambda: cluster.verbs.offsets("c"),
+            lambda: cluster.verbs.alter_offsets("c", [at(4)]),
+            lambda: cluster.verbs.reset_offsets("c"),
+        )
+        for ask in asked:
+            with pytest.raises(RequestError, match=gone) as refused:
+                ask()
+            assert refused.value.status == 500
+        said = wait_until(cluster.verbs.problem, what="the problem")
+        assert said == f"Topics of the cluster cannot be used: topic {gone} does not exist any more"
