@@ -193,8 +193,7 @@ class Herder:
         try:
             written = self._log.write(records)
         except Fenced:
-            self._fenced_until = self._clock() + _FENCED_S
-            self._follow()
+            self._replaced()
             raise
         self._refresh()
         return written
@@ -244,6 +243,9 @@ class Herder:
         won = self._election.term if self._election.leading else None
         if self._leading and won != self._won:
             self._follow()
+        elif self._leading and self._log.assignments.term > self._term:
+            # the election has not noticed, and Kafka fences no statuses
+            self._replaced()
         if won is not None and not self._leading and self._may_lead(won, now):
             self._lead(won, now)
         if self._leading and not self._log.usable:
@@ -300,6 +302,11 @@ class Herder:
         self._worker.lead(self._term)
         self._refresh()
         _log.info("%s leads, term %d", self.url, self._term)
+
+    def _replaced(self) -> None:
+        """Stops leading, and does not lead again before the election must know the successor."""
+        self._fenced_until = self._clock() + _FENCED_S
+        self._follow()
 
     def _follow(self) -> None:
         """Stops leading: the new leader supersedes our attempts, which end by themselves."""

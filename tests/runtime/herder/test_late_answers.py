@@ -499,6 +499,25 @@ def test_a_former_leaders_late_status_does_not_stay(late: Callable[[int], NewRec
         assert not status.outdated
 
 
+def test_a_leader_that_was_replaced_stops_when_it_reads_of_a_newer_term() -> None:
+    """It has not noticed, and writes nothing but statuses, which Kafka does not fence: the two
+    would correct each other's without end."""
+    cluster = MemoryCluster()
+    first = cluster.leader()
+    first.verbs.create("c", source(), None)
+    cluster.settle()
+    second = cluster.runtime()
+    cluster.ballot.elect(second.candidate, lag_s=30.0)
+    second.tick()
+    written = len(cluster.records(TOPICS.status))
+    for _ in range(20):
+        first.move()
+        second.move()
+    assert (first.herder.leading, second.herder.leading) == (False, True)
+    assert len(cluster.records(TOPICS.status)) - written < 20
+    assert cluster.status.connectors["c"].worker_id == second.url.removeprefix("http://")
+
+
 # --- statuses that cannot be written ---
 
 
