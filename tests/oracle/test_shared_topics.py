@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
@@ -24,6 +25,7 @@ from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
 from support import http
 from support.broker import BrokerAddress, create_topic, read_to_end
+from support.connect_jars import VERSIONS
 from support.oracle import Oracle
 from support.thread_cluster import ThreadCluster, thread_cluster
 from support.wait import wait_until
@@ -152,8 +154,11 @@ def agree(logs: KafkaLogs, apache: Apache, names: list[str]) -> None:
             )
 
 
+@pytest.mark.parametrize(
+    "version", [KAFKA_VERSION, pytest.param(VERSIONS[-1], marks=pytest.mark.long)]
+)
 def test_apache_runs_a_cluster_then_we_then_apache(
-    broker: BrokerAddress, logs: KafkaLogs, tmp_path: Path, unique: str
+    broker: BrokerAddress, logs: KafkaLogs, tmp_path: Path, unique: str, version: str
 ) -> None:
     group = f"shared-{secrets.token_hex(4)}"
     for kind in "flow", "rest":
@@ -164,16 +169,20 @@ def test_apache_runs_a_cluster_then_we_then_apache(
     flow, rest = source("flow", file, f"{unique}-flow"), source("rest", other, f"{unique}-rest")
     idle = source("idle", other, f"{unique}-rest")
     sink = f"{unique}-copy"  # Its group is the broker's, which other tests use
+    # a topic that is listed twice is what Connect up to 4.1 takes
+    topics = ",".join([f"{unique}-flow"] * (1 if version == KAFKA_VERSION else 2))
     copy = {
         "name": sink,
         "connector.class": SINK,
         "tasks.max": "1",
-        "topics": f"{unique}-flow",
+        "topics": topics,
         "file": str(tmp_path / "copy.txt"),
     }
     at_seven = {"partition": {"filename": str(other)}, "offset": {"position": 7}}
 
-    worker = Oracle.start(tmp_path / "one", broker.bootstrap_servers, group_id=group)
+    worker = Oracle.start(
+        tmp_path / "one", broker.bootstrap_servers, group_id=group, version=version
+    )
     apache = Apache(worker)
     try:
         apache.create("flow", flow)
@@ -214,12 +223,17 @@ def test_apache_runs_a_cluster_then_we_then_apache(
         ours.verbs.pause("rest")
         ours.wait_for("rest", State.PAUSED, State.PAUSED)
         ours.verbs.alter_offsets("idle", [OffsetEntry({"filename": str(other)}, {"position": 14})])
+        ours.verbs.resume(sink)
+        ours.wait_for(sink, State.RUNNING, State.RUNNING)
+        wait_until(lambda: (tmp_path / "copy.txt").read_text().count("line 4999") == 1, what="it")
         ours.verbs.delete(sink)
         ours.verbs.create("more", {**copy, "name": "more"}, STOPPED)
         ours.wait_for("more", State.STOPPED)
 
     append(file, 5000, 6000)
-    worker = Oracle.start(tmp_path / "two", broker.bootstrap_servers, group_id=group)
+    worker = Oracle.start(
+        tmp_path / "two", broker.bootstrap_servers, group_id=group, version=version
+    )
     apache = Apache(worker)
     try:
         apache.wait_for("flow", "RUNNING", "RUNNING")

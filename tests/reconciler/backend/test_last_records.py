@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from connect_reconciler.backend.last_records import first_offsets, last_records
 from connect_reconciler.model.live import LogRange
 from connect_runtime.kafka.log_ends import Partition, log_ranges
-from connect_specs.diagnostics import Failed
+from connect_specs.diagnostics import ConnectError
 from support.broker import BrokerAddress, create_topic, produce
 from support.wait import wait_until
 
@@ -47,7 +47,7 @@ def test_as_many_as_there_are(sizes: list[int], number: int) -> None:
 def _ranges(properties: dict[str, str], topic: str) -> dict[Partition, tuple[int, int]] | None:
     try:
         found = log_ranges(properties, [(topic, 0), (topic, 1)])
-    except Failed:
+    except ConnectError:
         return None
     return found if len(found) == 2 else None
 

@@ -49,6 +49,7 @@ def test_secrets_by_their_type(monkeypatch: pytest.MonkeyPatch) -> None:
             return _phrase()
 
     class Found:
+        class_name = "Any"
         cls = Connector
 
     monkeypatch.setattr(registry, "connector", lambda name: Found)
