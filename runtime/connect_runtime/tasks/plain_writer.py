@@ -29,6 +29,7 @@ from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.refused_records import RefusedRecords
 from connect_runtime.tasks.send_failures import RAISED, SendFailures, error_in
 from connect_runtime.tasks.source_writer import Messages, queue
+from connect_runtime.tasks.sticky_partitions import StickyPartitions
 from connect_runtime.tasks.transactions import QUEUE, UNACKNOWLEDGED_BYTES
 from connect_runtime.tasks.worker_topics import open_offsets
 
@@ -54,7 +55,8 @@ class PlainWriter:
         self._errors = errors
         self._id = launch.id
         self._flush_limit_s = client_properties.flush_timeout_ms(launch) / 1000
-        self._failures = SendFailures()
+        self._partitions = StickyPartitions()
+        self._failures = SendFailures(self._partitions.fewer)
         properties = client_properties.plain_source_producer(launch)
         singly = QUEUE | _SINGLY | {"error_cb": self._failures.erred}
         self._refused = RefusedRecords(self._failures, lambda: clients.producer(properties, singly))
@@ -78,6 +80,7 @@ class PlainWriter:
 
     def send(self, topic: str, messages: Messages, partition: int | None) -> None:
         """Queues messages; the partition follows from the key if it is None."""
+        self._partitions.check(topic, partition, self._producer)
         self._begin(messages)
         try:
             refused = queue(self._producer, topic, messages, partition, self._delivered)

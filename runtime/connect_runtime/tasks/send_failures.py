@@ -6,6 +6,7 @@ answers most calls only with the fact that there was one; the reason is in deliv
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -38,9 +39,11 @@ class BatchTooLarge(ConnectorError):
 
 
 class SendFailures:
-    """Collects the failures of one producer: its `on_delivery` and its `error_cb`."""
+    """Collects the failures of one producer: its `on_delivery` and its `error_cb`. `fewer` says
+    which of its topics lost partitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, fewer: Callable[[Producer], str | None] = lambda producer: None) -> None:
+        self._fewer = fewer
         self._found: list[tuple[KafkaError, str | None]] = []
         self._refusal: KafkaError | None = None
 
@@ -83,6 +86,10 @@ class SendFailures:
         # lasting errors come before temporary ones: a lasting failure makes others time out
         found.sort(key=lambda each: (passes(each[0]), each[0].code() == OTHER_REFUSED))
         telling, topic = found[0]
+        if telling.code() in NO_SUCH_TOPIC:
+            fewer = self._fewer(producer)
+            if fewer is not None:
+                return Interrupted(fewer)
         if topic is not None and telling.code() in _MAY_BE_DELETED and _is_gone(topic, producer):
             return ConnectorError(
                 f"Topic {topic} does not exist, or not any more: what was not committed yet could"

@@ -58,6 +58,7 @@ _SETTINGS: Final = {
     "topic.metadata.refresh.interval.ms": 5_000,
     "statistics.interval.ms": STATISTICS_MS,
 }
+_NO_TOPIC: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001
 _START_S: Final = 30.0
 _SEEK_S: Final = 10.0
 _CLOSE_S: Final = 5.0
@@ -89,6 +90,8 @@ class SinkConsumer:
         self._answered = answered
         self.assigned: set[TopicPartition] = set()
         self._subscribed: frozenset[str] = frozenset()
+        self._task = launch.id
+        self._missing: set[str] = set()
         self._closing = False
         self._rebalanced = False
         pattern = topic_pattern(launch.connector_config)
@@ -115,7 +118,7 @@ class SinkConsumer:
             return Delivery([], {})
         self._rebalanced = False
         messages = [first, *self._consumer.consume(self._most - 1, 0)]
-        messages = _without_errors(messages)
+        messages = _without_errors(messages, self._wait_for)
         if self._rebalanced:  # between the first record and the others
             messages = [m for m in messages if (m.topic(), m.partition()) in self.assigned]
         # unknown after an assignment or a seek until the first record
@@ -216,6 +219,16 @@ class SinkConsumer:
         if closing.is_alive():
             _log.warning("Kafka does not answer: the consumer leaves its group later")
 
+    def _wait_for(self, topic: str) -> None:
+        """Logs once that a topic does not exist: the client goes on when it is created."""
+        known = {partition.topic for partition in self.assigned}
+        if topic not in self._missing | known:
+            self._missing.add(topic)
+            text = (
+                "Task %s waits for topic %s, which does not exist: create it, or correct `topics`"
+            )
+            _log.warning(text, self._task, topic)
+
     def _subscribe(self, topics: frozenset[str]) -> None:
         if topics == self._subscribed:
             return
@@ -240,6 +253,7 @@ class SinkConsumer:
                 place.offset = starts[TopicPartition(place.topic, place.partition)]
         consumer.incremental_assign(partitions)
         self.assigned.update(gained)
+        self._missing.difference_update(partition.topic for partition in gained)
         if gained and not self._closing:
             self._settled(gained)
 
@@ -277,12 +291,13 @@ def _offsets(places: list[Any]) -> dict[TopicPartition, int]:
     return {TopicPartition(p.topic, p.partition): p.offset for p in places}
 
 
-def _without_errors(messages: list[Any]) -> list[Any]:
+def _without_errors(messages: list[Any], missing: Callable[[str], None]) -> list[Any]:
+    """Returns the records. `missing` is told of topics that do not exist."""
     errors = list(map(Message.error, messages))
     # neither == nor count: comparing a KafkaError with None leaves a TypeError behind, for later
     if not any(errors):
         return messages
-    for error in errors:
+    for message, error in zip(messages, errors, strict=True):
         if error is None:
             continue
         if error.code() == MAX_POLL_EXCEEDED:
@@ -292,8 +307,11 @@ def _without_errors(messages: list[Any]) -> list[Any]:
                 "again. Raise consumer.override.max.poll.interval.ms or lower "
                 "consumer.override.max.poll.records."
             )
-        # the client recovers by itself, and waits for a topic that does not exist yet
-        elif not passes(error) and error.code() not in NO_SUCH_TOPIC:
+        elif error.code() in NO_SUCH_TOPIC:
+            if error.code() in _NO_TOPIC:
+                missing(message.topic())
+        # the client recovers by itself
+        elif not passes(error):
             raise KafkaException(error)
     return [m for m, error in zip(messages, errors, strict=True) if error is None]
 

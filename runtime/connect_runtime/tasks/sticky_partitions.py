@@ -1,6 +1,9 @@
-"""Chooses partitions for records without keys: one for each batch, as Kafka's producer (KIP-480).
+"""Knows the partitions of the topics that one producer writes to.
 
+Records without keys go to one partition for each batch, as with Kafka's producer (KIP-480):
 librdkafka looks for the partition of each record, which takes a fifth of the time of sending it.
+And a topic that is made anew with fewer partitions is noticed: librdkafka keeps records for
+partitions that are gone until they time out.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from typing import Final
 
 from confluent_kafka import Producer
 
+from connect_runtime.api import ConnectorError
 from connect_runtime.tasks.send_failures import RAISED
+from connect_specs.counting import counted
 
 # Kafka's default for `metadata.max.age.ms`: how soon new partitions get records
 _AGE_S: Final = 300.0
@@ -24,12 +29,15 @@ _LOOK_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    partitions: Sequence[int]
+    """A topic: how many partitions it has, and which of them have leaders."""
+
+    count: int
+    with_leader: Sequence[int]
     until: float
 
 
 class StickyPartitions:
-    """Knows the partitions of topics that one producer writes to. Does not keep the producer."""
+    """Belongs to one producer, which it does not keep."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -37,16 +45,51 @@ class StickyPartitions:
 
     def choose(self, topic: str, producer: Producer) -> int | None:
         """Returns a partition that has a leader; None if that is not known: the client chooses."""
+        known = self._of(topic, producer)
+        return random.choice(known.with_leader) if known.with_leader else None
+
+    def check(self, topic: str, partition: int | None, producer: Producer) -> None:
+        """Call before records of this partition are sent; None: the client chooses one. Raises
+        ConnectorError if the topic does not have it: librdkafka would not say which."""
+        known = self._of(topic, producer)
+        if partition is None or not known.count or partition < known.count:
+            return
+        del self._known[topic]  # it may have more by now
+        known = self._of(topic, producer)
+        if known.count and partition >= known.count:
+            raise ConnectorError(
+                f"A record is for partition {partition} of topic {topic}, which has"
+                f" {counted(known.count, 'partition')}. Give the topic more, or correct what"
+                " chooses the partition, the connector or a transformation; then restart the task."
+            )
+
+    def fewer(self, producer: Producer) -> str | None:
+        """Returns a text that names a topic with fewer partitions than it had; None if there is
+        none, or Kafka does not answer. Asks for all topics: asking for one may create it."""
+        with suppress(*RAISED):
+            topics = producer.list_topics(timeout=_LOOK_S).topics
+            for name, known in self._known.items():
+                count = len(topics[name].partitions) if name in topics else 0
+                if 0 < count < known.count:
+                    return (
+                        f"Topic {name} has {count} of the {known.count} partitions that it had, so"
+                        " it was made anew. The next attempt writes to these, and begins after the"
+                        " last commit."
+                    )
+        return None
+
+    def _of(self, topic: str, producer: Producer) -> _Known:
         known = self._known.get(topic)
         if known is None or self._clock() >= known.until:
-            found = _with_leader(topic, producer)
-            until = self._clock() + (_AGE_S if found else _AGAIN_S)
-            known = self._known[topic] = _Known(found, until)
-        return random.choice(known.partitions) if known.partitions else None
+            count, with_leader = _partitions(topic, producer)
+            until = self._clock() + (_AGE_S if with_leader else _AGAIN_S)
+            known = self._known[topic] = _Known(count, with_leader, until)
+        return known
 
 
-def _with_leader(topic: str, producer: Producer) -> Sequence[int]:
+def _partitions(topic: str, producer: Producer) -> tuple[int, Sequence[int]]:
+    """Returns how many partitions there are, and which have leaders."""
     with suppress(*RAISED):
-        found = producer.list_topics(topic, timeout=_LOOK_S).topics[topic]
-        return [number for number, each in found.partitions.items() if each.leader >= 0]
-    return []
+        found = producer.list_topics(topic, timeout=_LOOK_S).topics[topic].partitions
+        return len(found), [number for number, each in found.items() if each.leader >= 0]
+    return 0, []

@@ -36,6 +36,7 @@ from connect_runtime.metrics.client_stats import STATISTICS_MS
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks import client_properties
+from connect_runtime.tasks.interrupted import Interrupted
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.send_failures import RAISED, SendFailures, error_in
 from connect_runtime.tasks.source_writer import Messages, queue
@@ -45,6 +46,8 @@ _START_LIMIT_S: Final = 60.0
 _ABORT_LIMIT_S: Final = 5.0
 _AGAIN_S: Final = 0.1
 _FLUSH_S: Final = 0.5
+# After that long it is asked whether a topic has lost partitions
+_STALLED_S: Final = 2.0
 # A commit requested at the end of its time may take as long as a request does.
 _COMMIT_SLACK_S: Final = 5.0
 # How much may wait in memory for Kafka's acknowledgement, with any transaction boundary.
@@ -67,8 +70,8 @@ class Transactions:
 
     def __init__(self, launch: TaskLaunch, metrics: TaskMetrics) -> None:
         properties = client_properties.source_producer(launch)
-        self._failures = SendFailures()
-        self._sticky = StickyPartitions()
+        self._partitions = StickyPartitions()
+        self._failures = SendFailures(self._partitions.fewer)
         self._producer: Producer = clients.producer(
             properties,
             QUEUE
@@ -95,7 +98,9 @@ class Transactions:
     def send(self, topic: str, messages: Messages, partition: int | None) -> None:
         """Queues messages; the partition follows from the key if it is None."""
         if partition is None and not messages.keyed:
-            partition = self._sticky.choose(topic, self._producer)
+            partition = self._partitions.choose(topic, self._producer)
+        else:
+            self._partitions.check(topic, partition, self._producer)
         self._begin()
         if self._unacknowledged >= UNACKNOWLEDGED_BYTES:
             self._flush(time.monotonic() + self.expires_s)
@@ -168,15 +173,27 @@ class Transactions:
 
         def flush(left_s: float) -> None:
             until = time.monotonic() + left_s
+            look_at = time.monotonic() + _STALLED_S
             # after a failure, what is still queued would wait here for the transaction's end
             while self._producer.flush(min(left_s, _FLUSH_S)) and not self._failures:
-                if time.monotonic() >= until:
+                now = time.monotonic()
+                if now >= until:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+                if now >= look_at:
+                    look_at = now + _STALLED_S
+                    self._end_if_fewer()
 
         self._call(flush, deadline)
         self._unacknowledged = 0
         if self._failures:
             raise self._failure(None)
+
+    def _end_if_fewer(self) -> None:
+        """Raises Interrupted if a topic has lost partitions: records for them would wait here."""
+        fewer = self._partitions.fewer(self._producer)
+        if fewer is not None:
+            self._over = True
+            raise Interrupted(fewer)
 
     def _queue(self, record: NewRecord, _: float) -> None:
         self._producer.produce(record.topic, record.value, record.key)

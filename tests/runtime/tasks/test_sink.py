@@ -661,6 +661,26 @@ def test_a_topic_that_is_deleted_is_followed_no_longer(
     assert running.outcome().ended is Ended.STOPPED
 
 
+def test_a_topic_that_does_not_exist_is_waited_for_and_named_once(
+    cluster: Any, topic: Any, install: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with Apache's, whose sinks are often created before the topics that they read."""
+    topic(1)
+    missing = f"{cluster.data}-missing"
+    task = noted()
+    running = run(cluster, install(task), topics=f"{cluster.data},{missing}")
+    said = f"waits for topic {missing}, which does not exist"
+    wait_until(lambda: said in caplog.text, what="the topic's name in the log")
+    filled(cluster, "a")
+    wait_until(lambda: task.values() == ["a"], what="the record of the other topic")
+    create_topic(cluster.bootstrap_servers, missing)
+    produce(cluster.bootstrap_servers, missing, [(None, b"b")])
+    wait_until(lambda: task.values() == ["a", "b"], what="the record of the topic")
+    assert caplog.text.count(said) == 1
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+
+
 def test_a_topic_that_is_made_anew_is_read_from_its_beginning(
     cluster: Any, topic: Any, install: Any
 ) -> None:

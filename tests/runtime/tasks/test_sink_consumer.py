@@ -16,12 +16,15 @@ def error(code: int) -> Message:
 
 @pytest.mark.parametrize("code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC])
 def test_a_topic_that_does_not_exist_yet_is_waited_for(code: int) -> None:
-    assert _without_errors([RECORD, error(code), RECORD]) == [RECORD, RECORD]
-    assert _without_errors([error(code)]) == []
-    assert _without_errors([RECORD]) == [RECORD]
+    missing: list[str] = []
+    assert _without_errors([RECORD, error(code), RECORD], missing.append) == [RECORD, RECORD]
+    assert missing == ["t"]
+    assert _without_errors([error(code)], missing.append) == []
+    assert _without_errors([RECORD], missing.append) == [RECORD]
+    assert missing == ["t", "t"]
 
 
 def test_an_error_that_does_not_pass_is_raised() -> None:
     with pytest.raises(KafkaException) as raised:
-        _without_errors([RECORD, error(KafkaError.TOPIC_AUTHORIZATION_FAILED)])
+        _without_errors([RECORD, error(KafkaError.TOPIC_AUTHORIZATION_FAILED)], [].append)
     assert raised.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from unittest.mock import patch
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
-from connect_runtime.api import RetriableError, SourceBatch, SourceTask
+from connect_runtime.api import RetriableError, SourceBatch, SourceRecord, SourceTask
 from connect_runtime.kafka import clients, embedded_settings
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from connect_runtime.storage.layered_offsets import LayeredOffsets
@@ -228,6 +228,84 @@ def test_a_deleted_topic_is_named(cluster: Any, run: Any) -> None:
     assert outcome.ended is Ended.FAILED
     assert f"Topic {cluster.data} does not exist, or not any more" in outcome.trace
     assert "Purged" not in outcome.trace
+
+
+class Addressed(Numbers):
+    """Sends each number to a partition that follows from it, by a key or by itself."""
+
+    keyed: ClassVar[bool] = False
+
+    def poll(self) -> Any:
+        found = super().poll()
+        if found is None or not self.partitions:
+            return found
+        return [
+            SourceRecord(
+                {"p": 1},
+                {"n": int(value) + 1},
+                self.topic,
+                value,
+                key=f"k{value}" if self.keyed else None,
+                partition=None if self.keyed else int(value) % self.partitions,
+            )
+            for value in found.values
+        ]
+
+    partitions: ClassVar[int] = 4
+
+
+def made_anew(cluster: Any, partitions: int) -> None:
+    """The data topic is deleted, and made again at once."""
+    admin = clients.admin({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.delete_topics([cluster.data])[cluster.data].result(timeout=15)
+
+    def create() -> bool:
+        try:
+            create_topic(cluster.bootstrap_servers, cluster.data, partitions=partitions)
+        except KafkaException:
+            return False
+        return True
+
+    wait_until(create, what="the topic")
+
+
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+@pytest.mark.parametrize("how", ["without keys", "with keys"])
+def test_a_topic_that_is_made_anew_with_fewer_partitions_is_written_to_at_once(
+    cluster: Any, install: Any, how: str, support: str
+) -> None:
+    """Records for a partition that is gone would wait for a minute, or fail the task for good."""
+    create_topic(cluster.bootstrap_servers, cluster.data, partitions=4)
+    cluster.worker["exactly.once.source.support"] = support
+    task = type("Task", (Addressed,), {"keyed": True, "partitions": how == "with keys"})
+    given = {"name": "src", "task.class": install(task), "topic": cluster.data}
+    cluster.assign(TASK, 1)
+    running = cluster.run(cluster.launch(TASK, given))
+    wait_until(sent(cluster, 50), what="records")
+    made_anew(cluster, 1)
+    outcome = running.outcome()
+    assert outcome.ended is Ended.INTERRUPTED, outcome.trace
+    assert f"Topic {cluster.data} has 1 of the 4 partitions that it had" in outcome.trace
+
+    # as the leader does, which starts an interrupted attempt again
+    cluster.assign(TASK, 2)
+    cluster.run(cluster.launch(TASK, given, 2))
+    wait_until(sent(cluster, 50), what="records in the new topic")
+
+
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+def test_a_partition_that_a_topic_does_not_have_is_named(
+    cluster: Any, run: Any, support: str
+) -> None:
+    cluster.worker["exactly.once.source.support"] = support
+    outcome = run(numbers_for(4)).outcome()
+    assert outcome.ended is Ended.FAILED
+    assert f"for partition 1 of topic {cluster.data}, which has 1 partition." in outcome.trace
+    assert "Give the topic more" in outcome.trace
+
+
+def numbers_for(partitions: int) -> type[Numbers]:
+    return type("Task", (Addressed,), {"partitions": partitions})
 
 
 @pytest.mark.long
