@@ -200,6 +200,10 @@ def test_a_class_that_the_cluster_does_not_have(tmp_path: Path, answered: Any) -
             "the cluster's workers do not list the module of com.example.OrdersSink in"
             " plugin.modules; they read it when they start",
         ),
+        (
+            "plugin-failed",
+            "com.example.OrdersSink fails when its config is validated: another text",
+        ),
     ],
 )
 def test_the_code_of_our_runtime_says_what_is_wrong_with_the_class(
