@@ -157,7 +157,13 @@ def _tell_undone(undone: Undone, apply_id: str, run: Run) -> None:
         _tell(undone.report, render_outcome)
     elif undone.errors:
         sys.stderr.write(render_diagnostics(undone.errors))
-    if undone.report is not None and undone.report.exit_code == ExitCode.OK:
+    if undone.left_out:
+        sys.stderr.write(render_diagnostics(undone.left_out))
+    if undone.report is not None and undone.report.exit_code == ExitCode.OK and undone.left_out:
+        names = listed(dict.fromkeys(str(each.where) for each in undone.left_out))
+        result(f"Rolled back in part: apply {apply_id} is reverted, but for {names}")
+        result(steps_text([NextStep(run.command("rollback", apply_id), "plans the rest")]))
+    elif undone.report is not None and undone.report.exit_code == ExitCode.OK:
         result(f"Rolled back: apply {apply_id} is reverted")
         result(steps_text(after_rollback(run)))
     else:
@@ -177,7 +183,7 @@ def _document(ended: Ended, run: Run) -> dict[str, object]:
         document["rollback"] = {
             "plan": None if undone.plan is None else render_plan_json(undone.plan),
             "report": None if undone.report is None else report_json(undone.report),
-            "errors": to_json(undone.errors),
+            "errors": to_json((*undone.left_out, *undone.errors)),
         }
     return document
 

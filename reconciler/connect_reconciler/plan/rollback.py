@@ -11,6 +11,8 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TypeAlias
 
 from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import Plain, Secret
@@ -35,6 +37,9 @@ from connect_reconciler.plan.scope import Scope, chosen
 from connect_specs.desired import Desired, DesiredConnector, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.partitions import ROLLBACK_PIN
+
+# By connector
+Configs: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +94,13 @@ def rollback_of(
     live: Live,
     *,
     times: int,
+    former: Configs = MappingProxyType({}),
 ) -> Rollback:
     """The rollback to `before`. `later` says which connectors later applies changed, and `times`
     how often this apply was rolled back before.
 
-    Secrets are looked up where they may still be: on the cluster and in the specs of now.
+    Secrets are looked up where they may still be: on the cluster, in the specs of now, and in
+    `former`, the configs from before the apply where this process has read them.
     """
     new_names = {each.renamed_from: name for name, each in before.items() if each.renamed_from}
     # An earlier apply may have begun the rename; then both names have a snapshot
@@ -108,7 +115,8 @@ def rollback_of(
         new = new_names.get(name)
         found = renamed_since(name, {new, snapshot.renamed_from}, later, live)
         if not found and snapshot.config is not None and name not in returned_with_old:
-            builder = _SpecBuilder(apply_id, before, files, live, name, new, ignored.get(name, ()))
+            ignore = ignored.get(name, ())
+            builder = _SpecBuilder(apply_id, before, files, live, name, new, ignore, former)
             found = [*builder.missing_secrets(), *rename_unfinished(name, new, live)]
             specs[name] = builder.spec(_pin_id(apply_id, times))
         if found:
@@ -210,6 +218,7 @@ class _SpecBuilder:
     name: str
     new: str | None
     ignore: tuple[str, ...]
+    former: Configs
 
     def spec(self, pin_id: str) -> DesiredConnector:
         """The spec, without secrets that are not known any more."""
@@ -262,6 +271,7 @@ class _SpecBuilder:
         for each in self._names:
             known += [self.live.connectors[each].config] if each in self.live.connectors else []
             known += [self.files.connectors[each].config] if each in self.files.connectors else []
+            known += [self.former[each]] if each in self.former else []
         found: dict[str, str | None] = {}
         mark = self.live.ledger.fingerprint_key
         for key, value in (self.before[self.name].config or {}).items():

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from glob import escape
 from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Limits, Settings, edges_over
@@ -19,6 +20,7 @@ from connect_reconciler.backend.lease import Lease, LeaseRefused, Waits, silentl
 from connect_reconciler.model.actions import Action, AlterOffsets
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
+from connect_reconciler.plan.rollback import Configs
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.validation.configs import COMMITS, whole_number
 from connect_reconciler.workflow.planning import judged
@@ -43,11 +45,13 @@ _DENIED = "not applied: the plan has errors that it did not have when it was sho
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """The plan that rolls a failed apply back, and its report; what prevented it, if anything."""
+    """The plan that rolls a failed apply back, and its report; what prevented it, if anything.
+    `left_out` says why connectors are not rolled back with the others."""
 
     plan: Plan | None = None
     report: ApplyReport | None = None
     errors: tuple[Diagnostic, ...] = ()
+    left_out: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class ApplyRun:
                     raise moved.stale() from None
                 self.user.say(_DENIED if plan.errors else _MOVED)
             else:
-                return self._reported(plan, desired, report)
+                return self._reported(plan, desired, live, report)
 
     def _shown(self, plan: Plan, desired: Desired, live: Live) -> Ended | None:
         """Shows the plan and asks; None where it is to be applied."""
@@ -140,8 +144,8 @@ class ApplyRun:
             name for name in names & owned & live.connectors.keys() if self.scope.holds((name,))
         )
 
-    def _reported(self, plan: Plan, desired: Desired, report: ApplyReport) -> Ended:
-        """Reports the apply, and rolls it back where that is wanted."""
+    def _reported(self, plan: Plan, desired: Desired, live: Live, report: ApplyReport) -> Ended:
+        """Reports the apply, and rolls it back where that is wanted, to what `live` was."""
         policies = self.rollback_policies if to_be_rolled_back(report) else None
         if policies is None:
             self.user.report(report, rollback_follows=False)
@@ -152,7 +156,8 @@ class ApplyRun:
         except OSError as error:
             # A closed pipe or a full disk must not prevent the rollback
             unread = error
-        undone = self._roll_back(report.apply_id, desired, policies)
+        former = {name: each.config for name, each in live.connectors.items()}
+        undone = self._roll_back(report.apply_id, desired, former, policies)
         if unread is not None:
             raise unread
         return Ended(plan, report.exit_code, report, undone)
@@ -219,25 +224,38 @@ class ApplyRun:
                         raise KeyboardInterrupt from None
             yield found
 
-    def _roll_back(self, apply_id: str, desired: Desired, policies: tuple[Policy, ...]) -> Undone:
-        """Rolls that apply back. Raises no error that prevents it: the report of the apply itself
-        must not be lost over it."""
+    def _roll_back(
+        self, apply_id: str, desired: Desired, former: Configs, policies: tuple[Policy, ...]
+    ) -> Undone:
+        """Rolls that apply back, but for connectors that cannot be: `former` holds the configs from
+        before it. Raises no error that prevents it: the report of the apply itself must not be lost
+        over it."""
         self.user.say(f"rolling back: apply {apply_id} failed")
+        left_out: tuple[Diagnostic, ...] = ()
         try:
-            found = find_rollback(self.backend, apply_id, Scope(), desired)
-            plan = judged(found.plan(self.backend.project), policies, found.live)
-            if plan.errors:
-                return Undone(plan, errors=plan.errors)
+            while True:
+                names = [str(each.where) for each in left_out]
+                scope = Scope(exclude=tuple(escape(name) for name in dict.fromkeys(names)))
+                found = find_rollback(self.backend, apply_id, scope, desired, former)
+                plan = judged(found.plan(self.backend.project), policies, found.live)
+                if not plan.errors:
+                    break
+                more = _of_connectors(plan, found.rollback.before)
+                if not more:
+                    return Undone(plan, errors=(*left_out, *plan.errors))
+                left_out += more
+            if not plan.actions:
+                return Undone(plan, errors=left_out)
             wanted, live = found.rollback.desired, found.live
             ensure_fresh(plan, wanted, self.backend.project, live)
             report = self._execute(plan, wanted, live, None)
         except ConnectError as error:
-            return Undone(errors=error.diagnostics)
+            return Undone(errors=(*left_out, *error.diagnostics))
         except KeyboardInterrupt:
             # Once it has begun, its report says so
             what = "interrupted before the rollback began"
             return Undone(errors=(Diagnostic("rollback.interrupted", what),))
-        return Undone(plan, report, report.ended_by)
+        return Undone(plan, report, report.ended_by, left_out)
 
 
 class Denials:
@@ -267,6 +285,14 @@ class Denials:
 def _in_place(action: Action, final: AlterOffsets) -> Action:
     same = isinstance(action, AlterOffsets) and action.connector == final.connector
     return final if same else action
+
+
+def _of_connectors(plan: Plan, names: Collection[str]) -> tuple[Diagnostic, ...]:
+    """The plan's errors, if each is about one connector that can be left out; a policy that denies
+    the rollback is obeyed."""
+    policy = any(each.code.startswith("policy.") for each in plan.errors)
+    about_all = any(each.where not in names for each in plan.errors)
+    return () if policy or about_all else plan.errors
 
 
 def to_be_rolled_back(report: ApplyReport) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from connect_reconciler.backend.backend import Backend
@@ -12,6 +13,7 @@ from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import TARGETED, Plan, target_of
 from connect_reconciler.plan.rollback import (
+    Configs,
     Rollback,
     in_scope,
     rollback_of,
@@ -51,9 +53,15 @@ class Found:
         return replace(made, target=target_of(project))
 
 
-def find_rollback(backend: Backend, apply_id: str, scope: Scope, files: Desired) -> Found:
+def find_rollback(
+    backend: Backend,
+    apply_id: str,
+    scope: Scope,
+    files: Desired,
+    former: Configs = MappingProxyType({}),
+) -> Found:
     """The rollback of one of the project's applies, given by its id or the beginning of it. `files`
-    are the specs of now, for secrets.
+    are the specs of now, and `former` the configs from before it, if known: for secrets.
 
     Raises Invalid for an unknown apply.
     """
@@ -64,7 +72,8 @@ def find_rollback(backend: Backend, apply_id: str, scope: Scope, files: Desired)
     snapshots = in_scope(whole, scope)
     live = backend.observe(specs_to_observe(apply_id, snapshots, project.name))
     times = ledger.rolled_back(apply_id)
-    rollback = rollback_of(apply_id, snapshots, ledger.later(apply_id), files, live, times=times)
+    later = ledger.later(apply_id)
+    rollback = rollback_of(apply_id, snapshots, later, files, live, times=times, former=former)
     if left_out := sorted(whole.keys() - snapshots.keys()):
         rollback = replace(rollback, warnings=(*rollback.warnings, _partial(apply_id, left_out)))
     return Found(rollback, checked(live, rollback.desired, backend))
@@ -131,7 +140,10 @@ def ledger_of(backend: Backend) -> LedgerSnapshot:
 def ensure_journal(project: Project) -> None:
     """Raises Invalid where applies are not written down."""
     if project.rest_only:
-        what = "over REST alone there is no journal: nothing is known of earlier applies"
+        what = (
+            "over REST alone there is no journal: nothing is known of earlier applies,"
+            " nor of configs and secrets from before them"
+        )
         hint = "add cluster.kafka with its bootstrap.servers, and apply again"
         raise Invalid(Diagnostic("history.no-journal", what, str(project.file), hint=hint))
 

@@ -240,6 +240,52 @@ def test_running_a_failed_apply_again_fails_until_the_connector_runs(
         assert (done.returncode, "checking" in done.stderr) == (0, False)
 
 
+def test_what_can_be_rolled_back_is_also_its_former_secret(
+    ours: Ours, broker: BrokerAddress, unique: str, tmp_path: Path
+) -> None:
+    """The trap: one connector is protected, or its former secret is in no file any more, and none
+    is rolled back."""
+    app = create_app(
+        lambda: ours.cluster.verbs, {}, cluster_id=lambda: broker.cluster_id, commit="c"
+    )
+    connect = Command(tmp_path)
+    quick = ("apply", "--yes", "--settle", "0.5", "--healthy-for", "0.5")
+
+    def sink(name: str, file: str, secret: str, **more: object) -> None:
+        config = {"connector.class": "FileStreamSink", "topics": f"{unique}-out"}
+        config |= {"file": str(tmp_path / file), "db.password": secret}
+        connect.write(
+            f"connectors/{name}.json", json.dumps({"name": name, "config": config, **more})
+        )
+
+    with serving(app) as address:
+        kafka = f"{{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+        connect.write(
+            "connect.yaml",
+            f"project: p\ncluster:\n  group.id: {unique}\n  kafka: {kafka}\n"
+            f"  target: {{rest: 'http://{address}'}}\n",
+        )
+        sink("changed", "out", "first")
+        assert connect(*quick).returncode == 0
+        sink("changed", "out", "second")
+        sink("bad", "no/out", "x")
+        guard = {"lifecycle": {"prevent_delete": True}}
+        sink("kept", "kept", "x", **guard)
+        done = connect(*quick, "--rollback-on-failure")
+        assert done.returncode == 1, done.stderr
+        assert "changed: change config done" in done.stderr and "bad: delete done" in done.stderr
+        assert "error[plan.protected]: kept: kept was not there before apply" in done.stderr
+        assert "hint: apply its spec with prevent_delete: false" in done.stderr
+        assert "Rolled back in part: apply " in done.stdout
+        assert "is reverted, but for kept" in done.stdout
+        verbs = ours.cluster.verbs
+        assert verbs.config("changed")["db.password"] == "first"
+        assert sorted(verbs.connectors()) == ["changed", "kept"]
+        assert "partly rolled back by" in connect("history").stdout
+        for secret in ("first", "second"):
+            assert secret not in done.stdout + done.stderr
+
+
 def test_a_runtime_that_is_named_as_the_target(
     ours: Ours, spec: Callable[..., DesiredConnector], broker: BrokerAddress
 ) -> None:
