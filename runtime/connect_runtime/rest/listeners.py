@@ -27,6 +27,11 @@ class Listener:
     port: int
     scheme: str = "http"
 
+    def __str__(self) -> str:
+        """Returns it as a property names it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
     def url(self, port: int) -> str:
         """Returns the address at which others reach `port`, unless another is advertised."""
         host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host

@@ -152,15 +152,17 @@ def listener_problem(values: Mapping[str, Any]) -> tuple[str, str] | None:
     shared = shared_address(listeners, admins)
     if shared is not None:
         return "admin.listeners", (
-            f"Invalid value {shared.url(shared.port)} for configuration admin.listeners: listeners "
+            f"Invalid value {shared} for configuration admin.listeners: listeners "
             "has this address, too; name another one, or remove admin.listeners, and each listener "
             "serves /admin"
         )
     for key, found in (("listeners", listeners), ("admin.listeners", admins)):
         for number, each in enumerate(found):
             if shared_address(found[:number], (each,)) is not None:
-                text = f"Invalid value {each.url(each.port)} for configuration {key}: it is listed"
-                return key, f"{text} twice"
+                return (
+                    key,
+                    f"Invalid value {each} for configuration {key}: another has this address",
+                )
     return None
 
 

@@ -536,5 +536,7 @@ def test_listeners_at_one_address_are_refused_before_they_start(
     (problem,) = refused.value.diagnostics
     assert (problem.code, problem.where) == ("worker.invalid", key)
     listed_twice = key == "listeners" or admin.count("http") == 2
-    assert ("is listed twice" if listed_twice else "listeners has this address") in problem.what
+    assert (
+        "another has this address" if listed_twice else "listeners has this address"
+    ) in problem.what
     assert f"configuration {key}: " in problem.what
