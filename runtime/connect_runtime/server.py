@@ -48,6 +48,7 @@ from connect_runtime.standalone.connectors import create_connectors
 from connect_runtime.standalone.logs import StandaloneLogs
 from connect_runtime.standalone.server import TopicsServer
 from connect_runtime.storage.offset_file import OffsetFile
+from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation.unresolved_references import unresolved_references
 from connect_runtime.validation.validate import check
 from connect_runtime.validation.worker_converters import check_worker_converters
@@ -213,19 +214,12 @@ class Runtime:
             settings=config.spark,
             cluster=f"group {config.group_id}, Kafka {self._cluster_id}",
             executors_s=config.executor_start_s,
-            patience_s=self._patience_s(),
+            patience_s=patience_s(config),
         )
         launcher.start()
         closing.callback(launcher.close)
         self._launcher = launcher
         return launcher
-
-    def _patience_s(self) -> float:
-        """Returns how long tasks of a former leader may take to end by themselves. Where nothing
-        fences them, their successors need to read that they have."""
-        if self._settings().exactly_once:
-            return 0.0
-        return self._config.graceful_timeout_ms / 1000 + _REPORT_S
 
     def _settings(self, socket: str | None = None) -> WorkerSettings:
         config = self._config
@@ -283,3 +277,12 @@ class Runtime:
     def _started(self) -> ConnectHerder:
         assert self._connect is not None, "the runtime was not started"
         return self._connect
+
+
+def patience_s(config: WorkerConfig) -> float:
+    """Returns how long tasks of a former leader may take to end by themselves, before their Spark
+    application is ended. Where nothing fences them, their successors need to read that they
+    have."""
+    if exactly_once(config.properties):
+        return 0.0
+    return config.graceful_timeout_ms / 1000 + _REPORT_S
