@@ -39,6 +39,7 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
     assert f"Apply {second}" in one
     for words in ("change config", "reset offsets", "create"):
         assert words in one
+    assert "offsets of" not in one
 
     assert "2 applies begin with 2" in rig("history", "2", expect=2).stderr
     plan = rig("rollback", second[:-2], "--markdown")
@@ -77,6 +78,26 @@ def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
     assert f", rolled back by {again['report']['apply_id']}" in whole
     # the pin stays used
     rig.assert_nothing_to_do()
+
+
+def test_where_offsets_were_and_where_they_went_is_shown(rig: Rig) -> None:
+    """Also once a later apply has moved them on: the ledger keeps only the newest pin's."""
+    pin = "offsets: {{pin: {}, set: [{{partition: {{filename: f}}, offset: {{position: {}}}}}]}}\n"
+    applies = []
+    for id_, position in (("p", 5), ("q", 9)):
+        rig.source("a", state="stopped", offsets=pin.format(id_, position))
+        applies.append(rig.apply()["report"]["apply_id"])
+    rig.source("a", state="stopped", offsets="offsets: {pin: r, reset: true}\n")
+    applies.append(rig.apply()["report"]["apply_id"])
+    moves = ("none → position 5", "position 5 → position 9", "position 9 → none")
+    for apply_id, move in zip(applies, moves, strict=True):
+        assert f"offsets of a:\n  f {move}\n" in rig("history", apply_id).stdout
+    (move,) = json.loads(rig("history", applies[1], "--json").stdout)["offsets"]["a"]
+    assert move == {
+        "partition": {"filename": "f"},
+        "before": {"position": 5},
+        "after": {"position": 9},
+    }
 
 
 def test_a_rollback_is_of_the_same_environment(rig: Rig) -> None:

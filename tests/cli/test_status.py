@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,14 +20,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
+from connect_reconciler.ledger.records import owned_record
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import Owned
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.storage import config_topic
 from connect_specs.names import ClusterTopics
-from support.broker import BrokerAddress
+from support.broker import BrokerAddress, produce
 from support.command import CONNECT, Command
+from support.rig import Rig
 from support.serving import serving
 
 TRACE = (
@@ -235,3 +238,21 @@ def test_a_narrow_terminal(project: Command) -> None:
     os.close(ours)
     assert "a          running  sink  FAILED   0/1\n    NoSuchFileException: /x\n" in text
     assert max(map(len, text.splitlines())) <= 50
+
+
+def test_what_never_was_there_is_not_said_to_be_gone(
+    broker: BrokerAddress, tmp_path: Path, unique: str
+) -> None:
+    """The ledger names its owner before it is created, and the cluster refuses it then."""
+    rig = Rig(tmp_path / "project", f"status-{unique[-8:]}", broker.kafka)
+    rig.source("a", state="stopped")
+    rig.apply()
+    rig("delete", "a", "--yes")
+    rig.source("b", state="stopped")
+    topic = ClusterTopics.of(rig.name).ledger
+    begun = owned_record(topic, "b", Owned(rig.name, {}, None, applied_ms=0))
+    produce(broker.bootstrap_servers, topic, [(begun.key, begun.value)])
+    shown = rig("status").stdout
+    assert re.search(r"^a .* no longer on the cluster$", shown, re.MULTILINE), shown
+    assert re.search(r"^b .* an apply began to create it", shown, re.MULTILINE), shown
+    assert list(rig.leftovers()) == []

@@ -38,6 +38,8 @@ from connect_reconciler.model.actions import (
     AlterOffsets,
     ConfigAction,
     Delete,
+    OffsetsAction,
+    ResetOffsets,
     Restart,
     Stop,
     StopOld,
@@ -47,6 +49,7 @@ from connect_reconciler.model.actions import (
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.ledger import carried
 from connect_reconciler.model.live import Live
+from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import (
     ConfigRedactor,
@@ -132,6 +135,7 @@ class Executor:
         )
         self._snapshots: set[str] = set()
         self._refused: set[str] = set()
+        self._moving: dict[str, Offsets] = {}
         self.changed: dict[str, Changed] = {}
 
     def run(
@@ -229,6 +233,7 @@ class Executor:
                 action = self._perform(number, action)
             # I4: the next action starts only when this is committed
             records = records_after(action, self._edges.ledger.state, context)
+            records += tuple(self._offsets_after(action))
             self._edges.ledger.done(replace(step, ended_ms=self._now_ms()), records)
             return ActionResult(action, Outcome.DONE)
         except FATAL as error:
@@ -283,7 +288,18 @@ class Executor:
             self._snapshots.add(name)
         if found is not None and action.moves_offsets:
             offsets = self._edges.cluster.offsets(name)
+            self._moving[name] = Offsets(offsets)
             yield from offsets_records(ledger.topic, self._apply_id, name, offsets)
+
+    def _offsets_after(self, action: Action) -> Iterator[NewRecord]:
+        """Where the action moved offsets to, for who looks at it later."""
+        name, ledger = subject(action), self._edges.ledger
+        before = self._moving.pop(name, None)
+        if before is not None and isinstance(action, OffsetsAction):
+            moves = () if isinstance(action, ResetOffsets) else action.moves
+            base = before if isinstance(action, AlterOffsets) else Offsets()
+            after = tuple(base.after(move.entry for move in moves))
+            yield from offsets_records(ledger.topic, self._apply_id, name, tuple(before), after)
 
     def _failed(self, step: Step, result: ActionResult, starts: NewStarts) -> None:
         end: StepEnd = "unknown" if result.outcome is Outcome.UNKNOWN else "failed"

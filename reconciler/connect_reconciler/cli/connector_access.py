@@ -107,7 +107,8 @@ class Owners:
     """The project that owns each connector, and the target state of each connector in the specs.
 
     `specs` is None if they cannot be read. `unread` is why the ledger could not be read. `secrets`
-    are the keys of each connector that the ledger holds as fingerprints.
+    are the keys of each connector that the ledger holds as fingerprints. `begun` are connectors
+    whose creation an apply began, and of which none says that it took place.
     """
 
     project: str
@@ -115,6 +116,7 @@ class Owners:
     specs: Mapping[str, TargetState] | None
     unread: str
     secrets: Mapping[str, frozenset[str]]
+    begun: frozenset[str] = frozenset()
 
     def with_secrets(self, specs: SpecSecrets) -> SpecSecrets:
         """What the specs and the ledger say is secret."""
@@ -129,6 +131,15 @@ class Owners:
     def owns(self, name: str) -> bool:
         """Whether an apply recorded the connector as this project's."""
         return self.by_name.get(name) == self.project
+
+    def why_missing(self, name: str) -> str:
+        """Why a connector of the specs is not on the cluster, as far as the ledger tells."""
+        if not self.owns(name):
+            return "not applied yet"
+        if name in self.begun:
+            return "an apply began to create it, and it was not created"
+        # Or these are the workers of another cluster, which `connect plan` would say
+        return "no longer on the cluster"
 
 
 def owners_of(backend: Backend, configs: Mapping[str, Mapping[str, str]]) -> Owners:
@@ -145,7 +156,8 @@ def owners_of(backend: Backend, configs: Mapping[str, Mapping[str, str]]) -> Own
     by_name = {name: each.project for name, each in owned.items()}
     project = backend.project
     secrets = {name: recorded_secrets(each) for name, each in owned.items()}
-    return Owners(project.name, by_name, _asked_for(project), unread, secrets)
+    begun = frozenset(name for name, each in owned.items() if not each.applied_ms)
+    return Owners(project.name, by_name, _asked_for(project), unread, secrets, begun)
 
 
 def _asked_for(project: Project) -> Mapping[str, TargetState] | None:

@@ -6,7 +6,7 @@ and the offsets of what runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_reconciler.backend.observe.plugin_facts import error_line
@@ -75,7 +75,8 @@ class Places:
 class TopicsSide:
     """What Kafka holds. `sinks` are the connectors that are; `offsets` are those of stopped ones,
     and `unknown` says why those of others could not be read, `unread` why statuses could not be.
-    `strangers`, by sink, are members of its consumer group that are no tasks of this cluster."""
+    `strangers`, by sink, are members of its consumer group that are no tasks of this cluster.
+    `offset_records` are those of the worker's offsets topic."""
 
     cluster_id: str
     brokers: int
@@ -88,6 +89,7 @@ class TopicsSide:
     unknown: Mapping[str, str] = field(default_factory=dict)
     strangers: Mapping[str, tuple[GroupMember, ...]] = field(default_factory=dict)
     unread: tuple[Diagnostic, ...] = ()
+    offset_records: Sequence[LogRecord] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,30 @@ def unreadable(topics: TopicsSide) -> Iterator[Diagnostic]:
     for name, why in sorted(topics.unknown.items()):
         what = f"the offsets of {name} could not be read"
         yield warning("doctor.offsets-unknown", what, name, why)
+
+
+def scattered_offsets(topics: TopicsSide) -> Iterator[Diagnostic]:
+    """Offsets with records in several partitions of the offsets topic, which Kafka orders only
+    within each: whichever is read last counts."""
+    found: dict[bytes | None, dict[int, LogRecord]] = {}
+    for record in topics.offset_records:
+        found.setdefault(record.key, {})[record.partition] = record
+    for key, newest in found.items():
+        kept = [each for _, each in sorted(newest.items()) if each.value is not None]
+        told = offsets_topic.subject(key)
+        if told is None or len(kept) < 2:
+            continue
+        same = len({each.value for each in kept}) == 1
+        yield Diagnostic(
+            "doctor.scattered-offset",
+            f"the offset of {told[0]} for {partition_key(told[1])} is in several partitions of its"
+            f" topic: {' and '.join(map(_place, kept))}",
+            told[0],
+            "they are equal" if same else "they differ, and which one counts is left to chance",
+            "somebody added partitions to the topic, which moves keys: write a record without value"
+            " for the key into the partition of the older one",
+            "warning" if same else "error",
+        )
 
 
 def read_by_strangers(topics: TopicsSide) -> Iterator[Diagnostic]:

@@ -36,6 +36,7 @@ from connect_reconciler.doctor.checks import (
     left_over,
     read_by_strangers,
     running_with_errors,
+    scattered_offsets,
     unreadable,
 )
 from connect_reconciler.ledger.config_entry import load_ledger
@@ -119,6 +120,7 @@ def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Diagnostic
     yield from left_over(topics)
     yield from unreadable(topics)
     yield from read_by_strangers(topics)
+    yield from scattered_offsets(topics)
     yield from _refused_later(backend.project, topics, {})
 
 
@@ -170,6 +172,7 @@ def _both(
     yield from left_over(topics)
     yield from unreadable(topics)
     yield from read_by_strangers(topics)
+    yield from scattered_offsets(topics)
     yield from failed(side)
     yield from _running_with_errors(backend, side, secrets)
     yield from _refused_later(project, topics, side.infos)
@@ -234,6 +237,7 @@ def _topics_side(backend: Backend) -> TopicsSide:
         ),
         unread=unread,
         sinks=frozenset(name for name, kind in kinds.items() if kind == SINK),
+        offset_records=view.kept[names.offsets] or (),
         places=Places.index(view.kept[names.config] or (), view.kept[names.offsets] or ()),
     )
 

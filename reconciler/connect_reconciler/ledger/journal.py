@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
 
 import orjson
@@ -223,12 +224,19 @@ def snapshot_records(
 
 
 def offsets_records(
-    topic: str, apply_id: str, connector: str, offsets: Sequence[OffsetEntry]
+    topic: str,
+    apply_id: str,
+    connector: str,
+    offsets: Sequence[OffsetEntry],
+    after: Sequence[OffsetEntry] | None = None,
 ) -> Iterator[NewRecord]:
-    """Records the offsets that an apply is about to move."""
-    for number, part in enumerate(_in_parts(entries_to_json(offsets) or []), 1):
+    """Records the offsets that an apply is about to move; `after` once it has moved them."""
+    before = _in_parts(entries_to_json(offsets) or [])
+    moved = () if after is None else _in_parts(entries_to_json(after) or [])
+    for number, (part, part_after) in enumerate(zip_longest(before, moved), 1):
         key = key_of(BEFORE, apply_id, connector, str(number))
-        yield NewRecord(topic, key, encode({"offsets": part}))
+        told = {} if part_after is None else {"after": part_after}
+        yield NewRecord(topic, key, encode({"offsets": part or []} | told))
 
 
 def read_snapshot(parts: Mapping[int, bytes]) -> ConnectorSnapshot | None:
@@ -240,10 +248,11 @@ def read_snapshot(parts: Mapping[int, bytes]) -> ConnectorSnapshot | None:
     if found["config"] is not None:
         config = {key: Plain(text(value)) for key, value in found["config"].items()}
         config |= {key: Secret(text(value)) for key, value in found["secrets"].items()}
-    offsets: list[OffsetEntry] = []
-    moved = sorted(number for number in parts if number > 0)
-    for number in moved:
-        offsets += entries_from_json(decode(parts[number])["offsets"]) or ()
+    moved = [decode(parts[number]) for number in sorted(parts) if number > 0]
+    offsets = [each for part in moved for each in entries_from_json(part["offsets"]) or ()]
+    # Older records, and those of a move that did not end, do not say
+    told = any("after" in part for part in moved)
+    after = [each for part in moved for each in entries_from_json(part.get("after")) or ()]
     read = (decode(part) for number, part in parts.items() if number < 0)
     pins = {text(each["pin"]): pin_from_json(each) for each in read}
     return ConnectorSnapshot(
@@ -254,6 +263,7 @@ def read_snapshot(parts: Mapping[int, bytes]) -> ConnectorSnapshot | None:
         # Earlier versions recorded a rename as a pin
         pins={pin: each for pin, each in pins.items() if renaming_of(pin, each) is None},
         offsets=Offsets(offsets) if moved else None,
+        offsets_after=Offsets(after) if told else None,
         renamed_from=optional_text(found["renamed_from"]),
         # Older records do not say
         ignore=tuple(text(glob) for glob in found.get("ignore", ())),

@@ -130,8 +130,9 @@ class ConnectorSnapshot:
 
     A rollback returns to it. `config` None: it did not exist. `target` is its target state, or the
     state to restore where an earlier apply held it stopped. `offsets` None: the apply did not move
-    them. `pins` by id, as the ledger held them. `renamed_from`: the apply created it from the
-    connector of that name. `ignore` holds the globs of `lifecycle.ignore` in the applied spec.
+    them. `offsets_after` is where it moved them to, if that is recorded. `pins` by id, as the
+    ledger held them. `renamed_from`: the apply created it from the connector of that name. `ignore`
+    holds the globs of `lifecycle.ignore` in the applied spec.
     """
 
     config: Mapping[str, Value] | None
@@ -140,6 +141,7 @@ class ConnectorSnapshot:
     prevent_delete: bool = False
     pins: Mapping[str, AppliedPin] = field(default_factory=dict)
     offsets: Offsets | None = None
+    offsets_after: Offsets | None = None
     renamed_from: str | None = None
     ignore: tuple[str, ...] = ()
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from connect_reconciler.ledger.journal import Ending, Journal, Step
 from connect_reconciler.model.actions import verb_of
+from connect_reconciler.model.ledger import ConnectorSnapshot
+from connect_reconciler.model.offsets import Offsets, same_offset
+from connect_reconciler.plan.offsets.moves import label_of, place_of
+from connect_specs.desired import Offset, OffsetEntry, Partition
 from connect_specs.printable import lines_of
+
+_SHOWN = 20
 
 
 def ending(journal: Journal) -> str:
@@ -68,9 +74,19 @@ def journal_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
     }
 
 
-def detail_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
-    """One apply for programs, with its steps."""
+def detail_json(
+    journal: Journal, steps: Sequence[Step], before: Mapping[str, ConnectorSnapshot]
+) -> dict[str, Any]:
+    """One apply for programs, with its steps, and the offsets that it moved."""
     return journal_json(journal, steps) | {
+        "offsets": {
+            name: [
+                {"partition": dict(partition), "before": then, "after": now}
+                for partition, then, now in _moved(each)
+            ]
+            for name, each in before.items()
+            if each.offsets is not None and each.offsets_after is not None
+        },
         "steps": [
             {
                 "number": step.number,
@@ -82,7 +98,7 @@ def detail_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
                 "detail": step.detail,
             }
             for step in steps
-        ]
+        ],
     }
 
 
@@ -98,6 +114,38 @@ def detail_head(journal: Journal, steps: Sequence[Step]) -> str:
     if journal.rolls_back:
         lines.append(f"  rollback of: apply {journal.rolls_back}")
     return lines_of("\n".join(lines)) + "\n"
+
+
+def offsets_text(before: Mapping[str, ConnectorSnapshot]) -> str:
+    """The offsets that an apply moved, from where and to where, a line for each partition."""
+    lines: list[str] = []
+    for name, each in before.items():
+        moves = list(_moved(each))
+        if each.offsets is None or not moves:
+            continue
+        lines.append(f"offsets of {name}:")
+        for partition, then, now in moves[:_SHOWN]:
+            after = _offset(partition, now) if each.offsets_after is not None else "not recorded"
+            lines.append(f"  {label_of(partition)} {_offset(partition, then)} → {after}")
+        if len(moves) > _SHOWN:
+            lines.append(f"  and {len(moves) - _SHOWN} more (--json lists them)")
+    return lines_of("\n".join(lines)) + "\n" if lines else ""
+
+
+def _moved(before: ConnectorSnapshot) -> Iterator[tuple[Partition, Offset | None, Offset | None]]:
+    """Each partition whose offset is another one since, or was before if that is not recorded."""
+    then, now = before.offsets or Offsets(), before.offsets_after
+    partitions = [each.partition for each in then]
+    if now is not None:
+        partitions += [each.partition for each in now if each.partition not in then]
+    for partition in partitions:
+        offset = None if now is None else now.at(partition)
+        if now is None or not same_offset(then.at(partition), offset):
+            yield partition, then.at(partition), offset
+
+
+def _offset(partition: Partition, offset: Offset | None) -> str:
+    return "none" if offset is None else place_of(OffsetEntry(partition, offset))
 
 
 def step_row(step: Step) -> tuple[str, str, str, str, str]:

@@ -19,6 +19,7 @@ from connect_reconciler.doctor.checks import (
     left_over,
     read_by_strangers,
     running_with_errors,
+    scattered_offsets,
     unreadable,
 )
 from connect_reconciler.model.group_members import GroupMember
@@ -27,9 +28,11 @@ from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Instan
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import LogRecord
+from connect_runtime.storage.offsets_topic import offset_records
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
     ConnectorState,
+    OffsetSnapshot,
     State,
     Status,
     StatusSnapshot,
@@ -78,6 +81,26 @@ def test_a_sink_that_shares_its_group_with_strangers_is_an_error() -> None:
     (found,) = read_by_strangers(topics)
     assert (found.code, found.severity) == ("doctor.group-members", "error")
     assert "connector-consumer-a-0 at 10.0.0.1" in found.what
+
+
+def test_an_offset_in_two_partitions_of_the_topic_is_found() -> None:
+    """The trap: partitions were added to the topic, and the older offset is read last."""
+
+    def record(number: int, at: int, offset: int | None) -> LogRecord:
+        value = None if offset is None else {"o": offset}
+        (made,) = offset_records("offsets", "a", [({"p": 1}, value)], OffsetSnapshot())
+        return LogRecord("offsets", number, at, 0, made.key, made.value)
+
+    def found(*records: LogRecord) -> list[tuple[str, str]]:
+        side = replace(TOPICS, offset_records=records)
+        return [(each.severity, each.what) for each in scattered_offsets(side)]
+
+    assert found(record(3, 1, 7), record(3, 2, 8)) == []
+    assert found(record(3, 1, 7), record(3, 2, None), record(5, 0, 8)) == []
+    ((severity, what),) = found(record(3, 1, 7), record(5, 0, 8))
+    assert severity == "error"
+    assert "offsets-3, offset 1 and offsets-5, offset 0" in what
+    assert [each[0] for each in found(record(3, 1, 7), record(5, 0, 7))] == ["warning"]
 
 
 def codes(topics: TopicsSide, rest: RestSide) -> list[str]:

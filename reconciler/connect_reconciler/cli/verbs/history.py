@@ -79,16 +79,18 @@ def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:
 
 
 def _show(journal: Journal, ledger: LedgerSnapshot, *, as_json: bool) -> None:
-    from connect_reconciler.render.history import detail_head, detail_json, step_row
+    from connect_reconciler.render.history import detail_head, detail_json, offsets_text, step_row
 
-    steps = ledger.steps(journal.id)
+    steps, before = ledger.steps(journal.id), ledger.snapshots(journal.id)
     if as_json:
-        result_json(detail_json(journal, steps))
+        result_json(detail_json(journal, steps, before))
         return
     text = detail_head(journal, steps)
     if steps:
         rows = [step_row(step) for step in steps]
         text += "\n" + table(("#", "CONNECTOR", "ACTION", "TOOK", "END"), rows)
+    if moved := offsets_text(before):
+        text += f"\n{moved}" if text.endswith("\n") else f"\n\n{moved}"
     result(text)
 
 

@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from connect_specs.plugin_definitions import Definitions
 
 
-# Or these are the workers of another cluster, which `connect plan` would say
-_LOST = "no longer on the cluster"
-
-
 @dataclass(frozen=True, slots=True)
 class _Shown:
     """`connectors` are those on the cluster, with their statuses, and `kinds` their kinds; `absent`
@@ -117,7 +113,7 @@ def _absent(owners: Owners, configs: Collection[str]) -> dict[str, Row]:
     from connect_reconciler.cli.connector_table import missing
 
     return {
-        name: missing(name, _LOST if owners.owns(name) else "not applied yet", target=asked.value)
+        name: missing(name, owners.why_missing(name), target=asked.value)
         for name, asked in (owners.specs or {}).items()
         if name not in configs
     }
