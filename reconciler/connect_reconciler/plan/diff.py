@@ -295,7 +295,7 @@ def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
         stage = "carried"
     elif not here:
         stage = "new"
-    elif begun(renames, old) or _is_taken_back(spec.name, old, live):
+    elif begun(renames, old) or is_taken_back(spec.name, old, live):
         stage = "begun"
     else:
         stage = "unrelated"
@@ -312,12 +312,12 @@ def with_recorded_renames(desired: Desired, live: Live) -> Desired:
         renames = live.ledger.renames_of(name)
         for other in sorted({*renames, *live.ledger.carried_to(name)}):
             owned = live.ledger.owner(other) == desired.project and other not in specs
-            if owned and (carried(renames, other) or _is_taken_back(name, other, live)):
+            if owned and (carried(renames, other) or is_taken_back(name, other, live)):
                 specs[name] = replace(spec, renamed_from=other)
     return replace(desired, connectors=specs)
 
 
-def _is_taken_back(name: str, new: str, live: Live) -> bool:
+def is_taken_back(name: str, new: str, live: Live) -> bool:
     """Whether the connector that a rename stopped, and has not deleted, is to have its offsets
     back from `new`."""
     connector = live.connectors.get(name)

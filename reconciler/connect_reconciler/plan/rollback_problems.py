@@ -10,7 +10,7 @@ from connect_reconciler.model.ledger import ConnectorSnapshot, Later, Owned, car
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
-from connect_reconciler.plan.diff import ignores
+from connect_reconciler.plan.diff import ignores, is_taken_back
 from connect_specs.counting import listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, warning
@@ -51,14 +51,15 @@ def renamed_since(
 
 
 def rename_unfinished(old: str, new: str | None, live: Live) -> list[Diagnostic]:
-    """An error where both names exist, and the new one has run with the offsets of the old one.
-    One that still waits for the end of the rename has not run."""
+    """An error where both names exist, and the new one has run with the offsets of the old one,
+    and cannot give them back. One that still waits for the end of the rename has not run."""
     connector = live.connectors.get(new or "")
     if new is None or connector is None or old not in live.connectors:
         return []
     owned = live.ledger.connectors.get(new)
     waiting = connector.target is TargetState.STOPPED and owned and owned.restore_to is not None
-    if waiting or not carried(live.ledger.renames_of(new), old):
+    gone_on = carried(live.ledger.renames_of(new), old) and not is_taken_back(old, new, live)
+    if waiting or not gone_on:
         return []
     what = f"{old} has not gone yet, although {new} goes on in its place"
     hint = "finish the rename with `connect apply`, then run this again"

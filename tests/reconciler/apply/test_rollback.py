@@ -306,7 +306,9 @@ def test_a_killed_rollback_is_finished_by_the_next(before: bool, case: str) -> N
         assert picture(world, files) == kept, call
 
 
-def test_a_rename_that_both_names_are_left_of_is_ended_first(world: Applying) -> None:
+def test_a_rename_that_both_names_are_left_of_is_taken_back(world: Applying) -> None:
+    """The old one gets back the offsets of the new one, which has gone on since; unless someone
+    resumed it, so that both have."""
     apply(world, desired_of(spec("old")))
     wanted = desired_of(spec("new", old="old"))
     cluster = FakeCluster(world.kafka)
@@ -316,12 +318,16 @@ def test_a_rename_that_both_names_are_left_of_is_ended_first(world: Applying) ->
 
     cluster.delete = refuse  # type: ignore[method-assign]
     failed = world.apply(wanted, cluster=cluster).apply_id
+    world.kafka.groups["connect-new"] = {("t", 0): 90}
+    FakeCluster(world.kafka).set_target("old", RUNNING)
     _, plan = back(world, failed, wanted)
     assert [error.code for error in plan.errors] == ["rollback.rename-unfinished"]
     assert plan.actions == ()
-    apply(world, wanted)
+    FakeCluster(world.kafka).set_target("old", STOPPED)
     roll_back(world, failed, wanted)
-    assert [*world.observe(wanted).connectors] == ["old"]
+    live = world.observe(wanted).connectors
+    assert {name: each.target for name, each in live.items()} == {"old": RUNNING}
+    assert world.kafka.groups == {"connect-old": {("t", 0): 90}}
 
 
 def test_offsets_that_an_apply_could_not_move_stay(world: Applying) -> None:
