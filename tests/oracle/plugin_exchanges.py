@@ -85,6 +85,20 @@ LISTED = (
         _keys,
         ("Filter", "RegexRouter", "TopicNameMatches", "Json", "String", "SimpleHeaderConverter"),
     ),
+    # plugins that only a worker's properties name
+    *map(
+        _keys,
+        (
+            f"{_JAVA}.connector.policy.AllowlistConnectorClientConfigOverridePolicy",
+            "PrincipalConnectorClientConfigOverridePolicy",
+            "All",
+            "None",
+            "org.apache.kafka.common.config.provider.FileConfigProvider",
+            "DirectoryConfigProvider",
+            "EnvVar",
+            "File",
+        ),
+    ),
     *map(_keys, ("Simple", "SimpleHeader", "HoistField$Value", "HoistField", "Cast$Key", "Nope")),
 )
 
@@ -361,6 +375,28 @@ CONVERTERS = (
     ),
     replace(
         _sink({"connector.plugin.version": "[["}), differs="it is the client's error", status=400
+    ),
+)
+
+# for workers with a policy
+OVERRIDES = (
+    *(
+        connector({f"{client}.override.{name}": value, **more})
+        for connector, client, more in (
+            (_source, "producer", {}),
+            (_source, "consumer", {}),
+            (_source, "admin", {}),
+            (_sink, "consumer", {}),
+            (_sink, "producer", {}),
+            (_sink, "producer", {f"{_DLQ}.topic.name": "dlq"}),
+        )
+        for name, value in (
+            ("linger.ms", "5"),
+            ("fetch.max.bytes", "500"),
+            ("acks", "1"),
+            ("sasl.mechanism", "PLAIN"),
+            ("bogus", "x"),
+        )
     ),
 )
 

@@ -4,6 +4,8 @@ and ours give the same answers."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -15,7 +17,15 @@ from connect_runtime.settings.worker_config import from_properties
 from oracle.any_config import exchanges
 from oracle.comparing import ask, comparable, differences
 from oracle.exchanges import Exchange
-from oracle.plugin_exchanges import CONVERTERS, DEBEZIUM, ERRORS, LISTED, PREDICATES, TRANSFORMS
+from oracle.plugin_exchanges import (
+    CONVERTERS,
+    DEBEZIUM,
+    ERRORS,
+    LISTED,
+    OVERRIDES,
+    PREDICATES,
+    TRANSFORMS,
+)
 from runtime.rest.serving import served
 from support import http
 from support.broker import BrokerAddress
@@ -27,19 +37,25 @@ pytestmark = pytest.mark.oracle
 NAMES = {"topic": "some-topic"}
 
 
-@pytest.fixture(scope="module")
-def ours(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+@contextmanager
+def set_up_as(oracle: Oracle, folder: Path) -> Iterator[httpx.Client]:
     """Our REST API, set up as the worker is; no connector runs."""
     lines = (oracle.folder / "worker.properties").read_text().splitlines()
     given = dict(line.split("=", 1) for line in lines)
     known = {key: value for key, value in given.items() if not key.startswith("plugin.")}
-    worker, _ = from_properties(known, data_folder=tmp_path_factory.mktemp("ours"))
+    worker, _ = from_properties(known, data_folder=folder)
     routes = ConnectorPlugins(worker).routes()
     app = create_app(lambda: None, routes, cluster_id=lambda: "kafka-1", commit="abc")
     with (
         served(app) as server,
         http.client(f"http://127.0.0.1:{server.port}", timeout_s=100) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def ours(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with set_up_as(oracle, tmp_path_factory.mktemp("ours")) as client:
         yield client
 
 
@@ -84,6 +100,31 @@ def test_debeziums_transformation(
 ) -> None:
     with http.client(with_debezium, timeout_s=100) as theirs:
         _compare(ours, theirs, exchange)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("policy", ["Allowlist", "Principal", "None"])
+def test_policies_of_overrides(
+    broker: BrokerAddress, tmp_path: Path, unique: str, policy: str
+) -> None:
+    worker = Oracle.start(
+        tmp_path / "worker",
+        broker.bootstrap_servers,
+        group_id=unique,
+        settings={
+            "connector.client.config.override.policy": policy,
+            "connector.client.config.override.allowlist": "linger.ms, fetch.max.bytes",
+        },
+    )
+    try:
+        with (
+            set_up_as(worker, tmp_path) as ours,
+            http.client(worker.url, timeout_s=100) as theirs,
+        ):
+            for exchange in OVERRIDES:
+                _compare(ours, theirs, exchange)
+    finally:
+        worker.kill()
 
 
 def _compare(ours: httpx.Client, theirs: httpx.Client, exchange: Exchange) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from connect_runtime.api import ConfigKey, ConnectorError
+from connect_runtime.config_providers.built_in import BUILT_IN as CONFIG_PROVIDERS
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.calls import TakesTooLong, within
 from connect_runtime.herder.errors import Refusal, RequestError
@@ -14,6 +15,7 @@ from connect_runtime.plugins.registry import Kind, Plugin
 from connect_runtime.rest import bodies
 from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.rest.wire import UNDEFINED_VERSION, Json
+from connect_runtime.settings.client_overrides import POLICY_CLASSES
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
 from connect_runtime.validation.plugin_choice import all_plugins, choose, version_errors
@@ -31,6 +33,22 @@ OTHER_KINDS: Final[tuple[Kind, ...]] = (
     "converter",
     "header_converter",
 )
+_POLICY: Final = "ConnectorClientConfigOverridePolicy"
+# The same as Connect lists them in an error
+_WITH_KEYS: Final = ("converter", "header_converter", "transformation", "predicate")
+
+
+def _plugins_of_workers() -> frozenset[str]:
+    """Returns the names of Apache's classes that only a worker's properties name."""
+    names = set()
+    for class_name in (*CONFIG_PROVIDERS, *POLICY_CLASSES):
+        simple = class_name.rpartition(".")[2]
+        alias = simple.removesuffix("ConfigProvider").removesuffix(_POLICY)
+        names |= {class_name, simple, alias}
+    return frozenset(names)
+
+
+_PLUGINS_OF_WORKERS: Final = _plugins_of_workers()
 
 
 class ConnectorPlugins:
@@ -120,9 +138,12 @@ def _plugin(name: str) -> Plugin:
         pass
     choices = (choose(kind, "plugin", name) for kind in OTHER_KINDS)
     found = next((choice.plugin for choice in choices if choice.plugin is not None), None)
-    if found is None:
-        raise RequestError(404, f"Unknown plugin {name}.")
-    return found
+    if found is not None:
+        return found
+    if name in _PLUGINS_OF_WORKERS:
+        kinds = ", ".join(("sink", "source", *_WITH_KEYS))
+        raise RequestError(400, f"Invalid plugin class {name}. Valid types are {kinds}.")
+    raise RequestError(404, f"Unknown plugin {name}.")
 
 
 def _plugin_json(plugin: Plugin) -> Json:

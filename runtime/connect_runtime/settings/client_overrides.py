@@ -28,6 +28,7 @@ _APACHE: Final = (
     "org.apache.kafka.connect.connector.policy.",
     "ConnectorClientConfigOverridePolicy",
 )
+POLICY_CLASSES: Final = tuple(f"{_APACHE[0]}{policy}{_APACHE[1]}" for policy in _POLICIES)
 DEAD_LETTERS_KEY: Final = "errors.deadletterqueue.topic.name"
 
 
