@@ -26,7 +26,8 @@ CONFIGS = [cls for cls in broken.CONNECTORS if cls.__name__.startswith("Config")
 @pytest.fixture(scope="module")
 def worker() -> WorkerConfig:
     allow_modules({PLUGIN_MODULES: broken.MODULE})
-    given = {"group.id": "g", "key.converter": "Json", "value.converter": "Json"}
+    given = {"group.id": "g", "bootstrap.servers": "localhost:9092"}
+    given |= {"key.converter": "Json", "value.converter": "Json"}
     topics = {f"{kind}.storage.topic": kind for kind in ("config", "offset", "status")}
     return from_properties({**given, **topics})[0]
 
