@@ -128,7 +128,8 @@ class _RefusingWriter(MemoryLogWriter):
         if sum(len(each.value or b"") for each in records) > logs.most:
             # as Kafka answers once it has aborted one
             raise Fenced(Diagnostic("write.fenced", "A newer writer has taken over"))
-        return super().write(records)
+        # a task's status
+        return super().write([each for each in records if not logs.unwritable(each)])
 
 
 def not_allowed() -> ConnectError:

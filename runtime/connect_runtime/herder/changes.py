@@ -40,6 +40,7 @@ def changed(view: View, before: View) -> frozenset[str] | None:
         names.update(_differing(getattr(view, each), getattr(before, each)))
     tasks = {*_differing(view.status.tasks, before.status.tasks)}
     tasks.update(_differing(view.assignments.tasks, before.assignments.tasks))
+    tasks.update(_differing(view.assignments.ending, before.assignments.ending))
     for each in _BY_TASK:
         tasks.update(_differing(getattr(view, each), getattr(before, each)))
     tasks.update(view.status.outdated ^ before.status.outdated)

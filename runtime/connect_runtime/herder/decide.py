@@ -33,7 +33,7 @@ from connect_runtime.herder.effects import (
 )
 from connect_runtime.herder.resting import NOTED_S, wait_for_slot
 from connect_runtime.herder.runs import Failure, Instance, InstancePhase, RunPhase
-from connect_runtime.herder.succession import kind_of, may_write
+from connect_runtime.herder.succession import ended, kind_of, may_write
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
 from connect_specs.states import TargetState
@@ -92,7 +92,8 @@ def _by_connector(view: View, names: Collection[str] | None) -> dict[str, list[T
     found: dict[str, dict[TaskId, None]] = {
         name: {} for name in known if names is None or name in names
     }
-    for task in (*view.runs, *view.assignments.tasks, *view.status.tasks):
+    assigned = (*view.assignments.tasks, *view.assignments.ending)
+    for task in (*view.runs, *assigned, *view.status.tasks):
         if names is None or task.connector in names:
             found.setdefault(task.connector, {})[task] = None
     return {name: sorted(ids) for name, ids in found.items()}
@@ -107,6 +108,7 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
     for task in ids:
         if task in view.status.outdated:
             yield TaskStatusIs(task, view.status.tasks.get(task), again=True)
+    yield from (Unassign(task) for task in ended(view, state, ids))
     if failure is not None and lasting:
         yield from _failed(view, name, state, failure, ids, now)
         yield from _without_waits(view, name)

@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 from connect_runtime.herder.changes import changed, changed_by
 from connect_runtime.herder.cluster_log import ClusterLog
 from connect_runtime.herder.decide import decide, next_look
-from connect_runtime.herder.effects import Effect, StopRun, connector_of
+from connect_runtime.herder.effects import Effect, StopRun, Unassign, connector_of
 from connect_runtime.herder.errors import NotLeader
 from connect_runtime.herder.events import (
     Event,
@@ -32,6 +32,7 @@ from connect_runtime.herder.events import (
 )
 from connect_runtime.herder.records import Share, in_parts, share_of, unassigned_records
 from connect_runtime.herder.runs import RunPhase
+from connect_runtime.herder.succession import ended
 from connect_runtime.herder.view import View, same
 from connect_runtime.herder.worker import Worker
 from connect_runtime.storage.log import (
@@ -440,6 +441,9 @@ class Herder:
                 self._wait()
         self._log.poll()
         self._refresh()
+        connectors, ending = self.view.config.connectors, self.view.assignments.ending
+        over = [t for t in ending if ended(self.view, connectors.get(t.connector), (t,))]
+        self.perform([Unassign(task) for task in over], now)
         self.write(unassigned_records(self.view, self._topics.status))
         # before the next leader writes its own
         self._log.statuses.flush(_FLUSH_S)

@@ -196,7 +196,9 @@ class ConnectorOffsets:
         state = requests.known(self._herder.view.config, change.name, NOT_FOUND)
         requests.stopped(state)
         view = self._herder.view
-        tasks = {t for t in (*view.runs, *view.status.tasks) if t.connector == change.name}
+        assigned = (*view.assignments.tasks, *view.assignments.ending)
+        known = (*view.runs, *assigned, *view.status.tasks)
+        tasks = {task for task in known if task.connector == change.name}
         why = still_writing(view, state, sorted(tasks))
         # Its consumer has left the group before the task has stopped
         stopping = any(task in view.runs and view.runs[task].active for task in tasks)

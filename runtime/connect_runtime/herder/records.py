@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
 from connect_runtime.herder.effects import (
@@ -35,6 +35,7 @@ from connect_runtime.storage import assignments_topic, config_topic, status_topi
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import Assignment, State, Status, TaskId
 from connect_specs.names import ClusterTopics
+from connect_specs.states import TargetState
 
 # What a slow Kafka, too, takes in less time than a transaction of the leader may last
 _AT_ONCE_BYTES: Final = 8 << 20
@@ -131,6 +132,16 @@ def task_status_records(
     return (status_topic.task_record(topic, task, None), record)
 
 
+def _told_to_stop(view: View, task: TaskId) -> Assignment | None:
+    """Returns what tells an attempt to stop: None, or the attempt, where nothing can fence it. It
+    is then remembered until its end is known."""
+    state = view.config.connectors.get(task.connector)
+    known = view.assignments.tasks.get(task)
+    if known is None or may_write(view, state, task) is None:
+        return None
+    return replace(known, state=TargetState.STOPPED)
+
+
 def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord, ...]:
     """Returns the records that `effect` writes; none for effects in memory only."""
     topics = writing.topics
@@ -156,7 +167,8 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
             same = Assignment(run.attempt, writing.leader, state, run.generation)
             return (assignments_topic.assignment_record(topics.assignments, task, same),)
         case StopRun(task=task) | Unassign(task=task):
-            return (assignments_topic.assignment_record(topics.assignments, task, None),)
+            told = _told_to_stop(view, task)
+            return (assignments_topic.assignment_record(topics.assignments, task, told),)
         case ConnectorStatusIs(name=name, status=status):
             gone = () if status is not None else view.status.topics.get(name, frozenset())
             return (

@@ -37,7 +37,7 @@ def restart_effects(
         if status is not None:
             effects.append(ConnectorStatusIs(name, replace(status, state=State.RESTARTING)))
     if include_tasks:
-        known = {*view.status.tasks, *view.assignments.tasks}
+        known = {*view.status.tasks, *view.assignments.tasks, *view.assignments.ending}
         for task in sorted(each for each in known if each.connector == name):
             said = view.status.tasks.get(task)
             if not only_failed:

@@ -40,11 +40,24 @@ def may_write(view: View, state: ConnectorState | None, task: TaskId) -> int | N
     attempt = status.attempt if status is not None else None
     if assigned is not None:
         attempt = assigned.attempt
+    elif task in view.assignments.ending:
+        attempt = view.assignments.ending[task]
     if attempt is None or view.dead.get(task, -1) >= attempt:
         return None
     if status is None:
         return attempt
     return None if status.attempt == attempt and status.state in _OVER else attempt
+
+
+def ended(view: View, state: ConnectorState | None, tasks: Iterable[TaskId]) -> list[TaskId]:
+    """Returns those that were told to stop and are now known to have ended."""
+    return [
+        task
+        for task in tasks
+        if task in view.assignments.ending
+        and task not in view.runs
+        and may_write(view, state, task) is None
+    ]
 
 
 def still_writing(view: View, state: ConnectorState, tasks: Iterable[TaskId]) -> str | None:

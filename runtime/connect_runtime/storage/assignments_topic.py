@@ -24,7 +24,7 @@ _TERM: Final = b"leader"
 
 
 def assignment_record(topic: str, task: TaskId, assignment: Assignment | None) -> NewRecord:
-    """Returns a record that tells a task what to do; None tells it to stop."""
+    """Returns a record that tells a task what to do; None, or STOPPED, tells it to stop."""
     value = None
     if assignment is not None:
         value = orjson.dumps(
@@ -53,6 +53,7 @@ def reduce_all(snapshot: AssignmentSnapshot, records: Iterable[LogRecord]) -> As
     only the offset."""
     tasks = dict(snapshot.tasks)
     attempts = dict(snapshot.attempts)
+    ending = dict(snapshot.ending)
     offset, term = snapshot.offset, snapshot.term
     for record in records:
         offset = max(offset, record.offset + 1)
@@ -70,10 +71,16 @@ def reduce_all(snapshot: AssignmentSnapshot, records: Iterable[LogRecord]) -> As
             )
         elif assignment is None:
             tasks.pop(task, None)
+            ending.pop(task, None)
         else:
-            tasks[task] = assignment
+            tasks.pop(task, None)
+            ending.pop(task, None)
+            if assignment.state is TargetState.STOPPED:
+                ending[task] = assignment.attempt
+            else:
+                tasks[task] = assignment
             attempts[task] = max(attempts.get(task, assignment.attempt), assignment.attempt)
-    return AssignmentSnapshot(tasks=tasks, attempts=attempts, offset=offset, term=term)
+    return AssignmentSnapshot(tasks, attempts, offset, term, ending)
 
 
 def _term(value: bytes | None) -> int:

@@ -157,12 +157,14 @@ class Assignment:
 @dataclass(frozen=True, slots=True)
 class AssignmentSnapshot:
     """The assignments topic. `attempts` holds each task's highest attempt ever, `term` is the
-    newest leader's, -1 before the first."""
+    newest leader's, -1 before the first. `ending` holds attempts that were told to stop and
+    whose end is not known, where nothing fences them."""
 
     tasks: Mapping[TaskId, Assignment] = field(default_factory=dict)
     attempts: Mapping[TaskId, int] = field(default_factory=dict)
     offset: int = 0
     term: int = -1
+    ending: Mapping[TaskId, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
 from support.connectors import SINK, SOURCE
 from support.launcher import SOURCE_PARTITION, MemoryAttempt
-from support.memory_cluster import MemoryCluster, MemoryRuntime
+from support.memory_cluster import TOPICS, MemoryCluster, MemoryRuntime
+from support.misbehaving import RefusingLogs
 
 
 def source(**more: str) -> dict[str, str]:
@@ -226,3 +227,48 @@ def test_waiting_for_an_attempt_is_said_once() -> None:
         status = runtime.verbs.status("c").connector
         assert status.state is State.FAILED and "may still write" in (status.trace or "")
     assert cluster.ends() == before
+
+
+# --- statuses that cannot be written ---
+
+
+def test_no_attempt_runs_beside_one_that_only_the_assignments_know() -> None:
+    """No status was ever written, and the leader that stopped the attempt is gone."""
+    logs = RefusingLogs()
+    logs.unwritable = lambda record: record.topic == TOPICS.status
+    cluster = MemoryCluster(logs, worker={"exactly.once.source.support": "disabled"})
+    first = cluster.leader()
+    first.verbs.create("c", source(), None)
+    cluster.settle()
+    attempt = hang(first)
+    first.verbs.stop("c")
+    pass_time(cluster, 2)
+    assert attempt.alive
+    logs.unwritable = lambda record: False
+    cluster.runtimes.remove(first)
+    second = cluster.leader()
+    second.verbs.resume("c")
+    pass_time(cluster)
+    assert not second.launcher.attempts
+    found = second.verbs.status("c")
+    assert found.connector.state is State.FAILED
+    assert "may still write" in (found.connector.trace or "")
+
+    # the user confirms that it is gone
+    attempt.alive = False
+    second.verbs.restart("c", include_tasks=True)
+    cluster.settle()
+    assert len(second.launcher.live) == 1
+
+
+def test_what_ended_is_not_remembered_for_ever() -> None:
+    cluster, runtime = running(tasks=2)
+    runtime.verbs.stop("c")
+    cluster.settle()
+    assert not cluster.assignments.ending
+    runtime.verbs.resume("c")
+    cluster.settle()
+    runtime.verbs.delete("c")
+    cluster.settle()
+    assert not cluster.assignments.ending
+    assert not cluster.assignments.tasks
