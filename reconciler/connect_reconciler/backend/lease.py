@@ -13,17 +13,18 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
 from connect_runtime.kafka.coordinators import Coordinators
 from connect_runtime.kafka.election import Election, find_leader, leader_of, members_of
+from connect_runtime.kafka.groups import GroupActive, alter_group_offsets, list_group_offsets
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.rights import READ, WRITE, check_rights
 from connect_runtime.storage.log import Logs
 from connect_specs.desired import Project
-from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed
+from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
 from connect_specs.names import ledger_group, ledger_transactional_id
 
 TAKES_OVER = " --takeover"
@@ -214,6 +215,42 @@ def check_lease_rights(project: Project, kafka: Mapping[str, str]) -> None:
     )
 
 
+def ensure_one_ledger(project: Project, kafka: Mapping[str, str]) -> bool:
+    """Raises Invalid if applies of this group.id keep their ledger in another topic. Returns
+    whether the group's offsets name this one already.
+
+    An apply commits an offset of its ledger topic, which only means that the topic is in use.
+    """
+    group, topic = ledger_group(project.group_id), project.topics.ledger
+    named = {of for of, _ in list_group_offsets(kafka, group)}
+    for other in sorted(named - {topic}):
+        raise _other_ledger(project, other)
+    return topic in named
+
+
+def _name_ledger(project: Project, kafka: Mapping[str, str]) -> None:
+    group, topic = ledger_group(project.group_id), project.topics.ledger
+    # While an apply is in the group only members can commit: that one has named its topic
+    with suppress(GroupActive):
+        alter_group_offsets(kafka, group, {(topic, 0): 0})
+    # Two that begin at once may both have found none
+    ensure_one_ledger(project, kafka)
+
+
+def _other_ledger(project: Project, other: str) -> Invalid:
+    group, topic = project.group_id, project.topics.ledger
+    what = (
+        f"applies of group.id {group} keep their ledger in topic {other}, and this one in {topic}"
+    )
+    why = "neither project would see what the other one owns, and their applies would collide"
+    hint = (
+        f"write `topics: {{ledger: {other}}}` under cluster: in connect.yaml, or give each cluster"
+        f" a group.id of its own; if {other} is not in use any more: kafka-consumer-groups.sh"
+        f" --delete-offsets --group {ledger_group(group)} --topic {other}"
+    )
+    return Invalid(Diagnostic("cluster.other-ledger", what, str(project.file), why, hint))
+
+
 def acquired(
     project: Project,
     kafka: Mapping[str, str],
@@ -223,9 +260,13 @@ def acquired(
     *,
     timeout_s: float = _LEASE_S,
 ) -> Lease:
-    """Acquires the lease of the project's cluster for `by`. Raises LeaseRefused."""
+    """Acquires the lease of the project's cluster for `by`. Raises LeaseRefused; Invalid if others
+    keep the ledger of this cluster in another topic."""
     topic, group = project.topics.ledger, ledger_group(project.group_id)
+    is_named = ensure_one_ledger(project, kafka)
     logs.ensure_compacted(topic, 1, PURPOSE, key="cluster.topics.ledger")
+    if not is_named:
+        _name_ledger(project, kafka)
     coordinators = Coordinators(kafka)
 
     def holder() -> str | None:
@@ -254,6 +295,7 @@ def taken_over(
     Raises LeaseRefused if it does not leave.
     """
     check_lease_rights(project, kafka)
+    ensure_one_ledger(project, kafka)
     logs = KafkaLogs(kafka)
     try:
         logs.ensure_compacted(project.topics.ledger, 1, PURPOSE, key="cluster.topics.ledger")
