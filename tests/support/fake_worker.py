@@ -54,7 +54,8 @@ class FakeWorker:
     """What outlives every apply. `offsets` also of connectors that are gone; `asked` are the
     requests that changed something, `reads` the others. `away` are those that something before the
     worker answers with 503, by their number among all `changes`, and whether they were done all the
-    same. The first `silent` connectors have no status until statuses alone are asked for."""
+    same. The first `silent` connectors have no status until statuses alone are asked for. Each
+    config that is written gets the key `stamp`, if there is one."""
 
     version: str = KAFKA_VERSION
     busy: bool = False
@@ -71,6 +72,8 @@ class FakeWorker:
     _before: dict[str, Stored] = field(default_factory=dict)
     _behind: int = 0
     changes: int = 0
+    stamp: str = ""
+    stamps: int = 0
 
     @property
     def transport(self) -> httpx.MockTransport:
@@ -179,7 +182,7 @@ class FakeWorker:
             return _error(404, _unknown(name, request.method, parts[2:]))
         match request.method, parts[2:]:
             case "PUT", ["config"]:
-                self.connectors[name].config = {**body, "name": name}
+                self.connectors[name].config = self._stamped({**body, "name": name})
                 self._runs(name)
             case "PATCH", ["config"] if knows(self.version, Feature.PATCH_CONFIG):
                 now = {**self.connectors[name].config, **body}
@@ -212,10 +215,17 @@ class FakeWorker:
         if "initial_state" in body and not knows(self.version, Feature.INITIAL_STATE):
             return _error(500, 'Unrecognized field "initial_state"')
         target = TargetState(body.get("initial_state", "RUNNING").lower())
-        config = {**body["config"], "name": name}
+        config = self._stamped({**body["config"], "name": name})
         self.connectors[name] = Stored(config, target, with_tasks=target is TargetState.RUNNING)
         self._runs(name)
         return httpx.Response(201, json=self._info(name))
+
+    def _stamped(self, config: dict[str, str]) -> dict[str, str]:
+        """The config as it is stored: some distributions count how often each was written."""
+        if self.stamp:
+            self.stamps += 1
+            config[self.stamp] = str(self.stamps)
+        return config
 
     def _alter(self, name: str, entries: list[dict[str, Any]] | None) -> httpx.Response:
         if not entries:

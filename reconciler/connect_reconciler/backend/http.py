@@ -9,6 +9,7 @@ from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.answers import NotConnect
 from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.backend.rest.shapes import Expected
+from connect_reconciler.model.config_values import is_of_cluster
 from connect_reconciler.model.live import Feature, knows
 from connect_reconciler.model.secrets import masked_keys, same_config
 from connect_runtime.herder.errors import RequestError
@@ -120,7 +121,10 @@ class HttpCluster:
             found = self._look(name)
             if found is None or (masked_keys(found) and not created):
                 return False
-            return same_config({**found, "name": name}, {**config, "name": name})
+            bare = {**config, "name": name}
+            # A key that the cluster adds says nothing of whether the config was written
+            kept = {key: text for key, text in found.items() if not is_of_cluster(key)}
+            return same_config({**kept, "name": name}, bare)
 
         return has
 

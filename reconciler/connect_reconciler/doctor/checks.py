@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from connect_reconciler.backend.observe.plugin_facts import error_line
 from connect_reconciler.backend.rest.shapes import target_of
+from connect_reconciler.model.config_values import is_of_cluster
 from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.live import NEWEST_TRIED, OLDEST, parse, shown, too_old
 from connect_reconciler.model.offsets import Offsets
@@ -229,6 +230,18 @@ def read_by_strangers(topics: TopicsSide) -> Iterator[Diagnostic]:
         hint = "another Connect cluster on this Kafka may have a sink of the same name: give one"
         hint += " of them another name, or a consumer.override.group.id"
         yield Diagnostic("doctor.group-members", what, name, why, hint)
+
+
+def keys_of_cluster(configs: Mapping[str, Mapping[str, str]]) -> Iterator[Diagnostic]:
+    """The keys that the cluster itself adds to configs, each once."""
+    found: dict[str, list[str]] = {}
+    for name, config in sorted(configs.items()):
+        for key in filter(is_of_cluster, config):
+            found.setdefault(key, []).append(name)
+    for key, names in sorted(found.items()):
+        what = f"the cluster adds the key {key} to configs: {listed(names)}"
+        why = "it is no part of a spec, and plans and drift leave it out"
+        yield warning("doctor.cluster-key", what, why=why)
 
 
 def left_over(topics: TopicsSide) -> Iterator[Diagnostic]:

@@ -33,6 +33,7 @@ from connect_reconciler.doctor.checks import (
     check_version,
     compare,
     failed,
+    keys_of_cluster,
     left_over,
     read_by_strangers,
     running_with_errors,
@@ -121,6 +122,7 @@ def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Diagnostic
     yield from unreadable(topics)
     yield from read_by_strangers(topics)
     yield from scattered_offsets(topics)
+    yield from keys_of_cluster({n: each.config for n, each in topics.config.connectors.items()})
     yield from _refused_later(backend.project, topics, {})
 
 
@@ -131,6 +133,7 @@ def _rest_alone(
     _tell_rest(side, looked_at)
     yield from check_version(side.version, backend.address)
     yield from failed(side)
+    yield from keys_of_cluster({name: info.config for name, info in side.infos.items()})
     yield from _running_with_errors(backend, side, secrets)
     overriding = [(name, info.config, info.type == SINK) for name, info in side.infos.items()]
     yield from refused_later(backend.project, overriding, _OVERRIDES)
@@ -173,6 +176,7 @@ def _both(
     yield from unreadable(topics)
     yield from read_by_strangers(topics)
     yield from scattered_offsets(topics)
+    yield from keys_of_cluster({n: each.config for n, each in topics.config.connectors.items()})
     yield from failed(side)
     yield from _running_with_errors(backend, side, secrets)
     yield from _refused_later(project, topics, side.infos)

@@ -1,5 +1,5 @@
 """Configs as a plan may hold them: values as plain text or as the fingerprint of a secret, and the
-one key that is ours.
+keys that no spec manages: the one that is ours, and those of the cluster.
 
 A plan never holds a secret. Apply reads the value again from the specs and refuses if its
 fingerprint differs.
@@ -43,8 +43,17 @@ def recorded(config: Mapping[str, Value]) -> dict[str, str]:
 # Where the ledger is kept on a cluster reached by REST alone: no part of a spec, and no difference
 # between two configs
 LEDGER_KEY = "connect.ledger"
+# Some distributions add keys such as `__internal.config.version` to each config that is written
+_OF_CLUSTER = "__internal."
+
+
+def is_of_cluster(key: str) -> bool:
+    """Whether a cluster adds the key itself: a change of it is no change of the config."""
+    return key.startswith(_OF_CLUSTER)
 
 
 def without_reserved(config: Mapping[str, str]) -> dict[str, str]:
     """The config as its spec would hold it."""
-    return {key: value for key, value in config.items() if key != LEDGER_KEY}
+    return {
+        key: value for key, value in config.items() if key != LEDGER_KEY and not is_of_cluster(key)
+    }

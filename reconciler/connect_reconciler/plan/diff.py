@@ -114,7 +114,7 @@ def diff(desired: Desired, live: Live) -> tuple[ConnectorDiff, ...]:
 def written_config(spec: DesiredConnector, live: Mapping[str, str] | None) -> dict[str, str]:
     """The config that an apply writes: the spec's, but ignored keys as `live` has them, which is
     the config on the cluster (see `base_config`)."""
-    wanted = {**spec.config, "name": spec.name}
+    wanted = {**without_reserved(spec.config), "name": spec.name}
     if live is None:
         return wanted
     kept = {key: text for key, text in live.items() if ignores(spec.ignore, f"config.{key}")}
