@@ -161,7 +161,7 @@ class Runtime:
         launcher = self._start_launcher(closing)
         join_topics(config, logs)
         topic = config.topics.config
-        watch = TopicsWatch(config.client, config.topics.internal)
+        watch = TopicsWatch(config.client, config.topics)
         watch.start()
         closing.callback(watch.close)
         return ConnectHerder(
@@ -175,6 +175,7 @@ class Runtime:
                 check=self._check,
                 leader=Leader(config.client, config.group_id, topic),
                 topics_problem=lambda: watch.problem,
+                topics_degraded=lambda: watch.degraded,
                 providers=self._providers,
             ),
         )

@@ -104,7 +104,7 @@ def test_an_offline_status_partition_holds_up_nothing(
         prompt("pause", cluster.verbs.pause, "c2")
         prompt("delete", cluster.verbs.delete, "c3")
         running(cluster, "c3", runs=False)
-        said = wait_until(cluster.verbs.problem, what="the problem", timeout_s=20)
+        said = wait_until(cluster.verbs.degraded, what="the problem", timeout_s=20)
         assert f"{topics.status}: no broker leads partition 0" in said
         wait_until(
             lambda: f"{topics.status}-0" in (cluster.verbs.runtime().problem or ""),
@@ -116,9 +116,9 @@ def test_an_offline_status_partition_holds_up_nothing(
     with thread_cluster(brokers.kafka, unique) as cluster:
         for name in ("c0", "c1", "late"):
             running(cluster, name, runs=True)
-        assert cluster.verbs.problem() is not None
+        assert cluster.verbs.degraded() is not None
         brokers.start_second()
-        wait_until(lambda: cluster.verbs.problem() is None, what="no problem", timeout_s=60)
+        wait_until(lambda: cluster.verbs.degraded() is None, what="no problem", timeout_s=60)
         for name in ("c0", "c1", "late"):
             cluster.wait_for(name, State.RUNNING, State.RUNNING)
         cluster.wait_for("c2", State.PAUSED, State.PAUSED)
@@ -208,10 +208,10 @@ def test_an_offline_offsets_partition_holds_up_sources_that_need_it(
             cluster.verbs.reset_offsets(min(there))
         assert refused.value.status == 500
         prompt("pause", cluster.verbs.pause, "out")
-        said = wait_until(cluster.verbs.problem, what="the problem", timeout_s=30)
+        said = wait_until(cluster.verbs.degraded, what="the problem", timeout_s=30)
         assert f"topic {topics.offsets}: no broker leads partition 0" in said
         brokers.start_second()
-        wait_until(lambda: cluster.verbs.problem() is None, what="no problem", timeout_s=60)
+        wait_until(lambda: cluster.verbs.degraded() is None, what="no problem", timeout_s=60)
         cluster.verbs.reset_offsets(min(there))
         for name in names:
             cluster.verbs.resume(name)

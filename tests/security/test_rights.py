@@ -349,11 +349,11 @@ def test_a_leader_that_may_not_write_statuses_any_more_goes_on_and_says_so(site:
         wait_until(lambda: not runtime.launcher.running, what="the task to end")
         runtime.verbs.create("b", {"name": "b", **reads}, None)
         wait_until(lambda: runtime.launcher.running, what="another task")
-        said = wait_until(runtime.verbs.problem, what="the problem")
+        said = wait_until(runtime.verbs.degraded, what="the problem")
         assert f"this login may not write to topic {group}-status" in said
         assert runtime.verbs.runtime().problem == said
         with site.allowed("leader", [statuses]):
-            wait_until(lambda: runtime.verbs.problem() is None, what="no problem", timeout_s=30)
+            wait_until(lambda: runtime.verbs.degraded() is None, what="no problem", timeout_s=30)
             found = runtime.logs.reader(f"{group}-status").read_to_end(20)
             connectors = reduce_all(StatusSnapshot(), found).connectors
             states = {name: each.state for name, each in connectors.items()}

@@ -84,7 +84,7 @@ def thread_cluster(
     launcher = ThreadLauncher()
     providers = ConfigProviders(config.properties)
     ensure_topics(config, logs)
-    watch = TopicsWatch(config.client, config.topics.internal)
+    watch = TopicsWatch(config.client, config.topics)
     watch.start()
     connect = ConnectHerder(
         "http://ours:8083",
@@ -99,6 +99,7 @@ def thread_cluster(
             check=check,
             leader=lambda: None,
             topics_problem=lambda: watch.problem,
+            topics_degraded=lambda: watch.degraded,
             providers=providers,
         ),
     )

@@ -26,8 +26,8 @@ from connect_runtime.storage.log import Logs
 class Edges:
     """The herder's outside dependencies: Kafka's logs, groups and election, the launcher (None: run
     nothing), the config check, the leader's URL if another runtime leads, logs for connectors that
-    need their own, which topics cannot be used now, and the worker's config providers, which the
-    caller closes. Tests pass their own clock and pool."""
+    need their own, which topics that it needs, and which others, cannot be used now, and the
+    worker's config providers, which the caller closes. Tests pass their own clock and pool."""
 
     logs: Logs
     groups: Groups
@@ -39,6 +39,7 @@ class Edges:
     clock: Callable[[], float] = time.monotonic
     pool: Executor | None = None
     topics_problem: Callable[[], str | None] = lambda: None
+    topics_degraded: Callable[[], str | None] = lambda: None
     providers: ConfigProviders = field(default_factory=lambda: ConfigProviders({}))
 
 
@@ -87,6 +88,7 @@ class ConnectHerder:
             problem=lambda: edges.launcher.problem if edges.launcher else None,
             tracking=TopicTracking.of(settings.properties),
             topics_problem=edges.topics_problem,
+            topics_degraded=edges.topics_degraded,
         )
 
     def _fence(self, name: str, config: Mapping[str, str], tasks: int) -> None:

@@ -49,7 +49,7 @@ _NO_LEADER: Final = (
 class ConnectCluster:
     """Implements `Verbs`. `check` refuses an invalid config (RequestError 400); `leader` returns
     the leader's URL if it is another runtime; `problem` says why no task can run here,
-    `topics_problem` which of the cluster's topics cannot be used."""
+    `topics_problem` which topics that it needs cannot be used, `topics_degraded` which others."""
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class ConnectCluster:
         problem: Callable[[], str | None],
         tracking: TopicTracking,
         topics_problem: Callable[[], str | None],
+        topics_degraded: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._herder = herder
         self._topics = topics
@@ -71,6 +72,7 @@ class ConnectCluster:
         self._problem = problem
         self._tracking = tracking
         self._topics_problem = topics_problem
+        self._topics_degraded = topics_degraded
         self._kinds = Kinds()
         # Whether a leader was known once; before, this worker is still starting
         self._started = False
@@ -110,7 +112,7 @@ class ConnectCluster:
             slots=view.slots or 0,
             running=sum(run.active for run in view.runs.values()),
             waiting=reads.waiting(view, self._herder.now()) if leading else (),
-            problem=self._problem() or self._unusable(),
+            problem=self._problem() or self._topics_problem() or self.degraded(),
             paused_release=view.paused_release,
             unconfirmed=unconfirmed,
             unconfirmed_since=utc(view, view.led_at) if unconfirmed else None,
@@ -127,11 +129,10 @@ class ConnectCluster:
         if not self._has_leader():
             return _NO_LEADER
         problem = self._problem()
-        return self._unusable() if problem is None else f"Worker cannot run tasks. {problem}"
+        return self._topics_problem() if problem is None else f"Worker cannot run tasks. {problem}"
 
-    def _unusable(self) -> str | None:
-        """Returns which topics cannot be used, and which statuses."""
-        problems = (self._topics_problem(), self._herder.statuses_problem)
+    def degraded(self) -> str | None:
+        problems = (self._topics_degraded(), self._herder.statuses_problem)
         return ". ".join(filter(None, problems)) or None
 
     def _has_leader(self) -> bool:

@@ -38,8 +38,13 @@ class Verbs(Protocol):
 
     def problem(self) -> str | None:
         """Returns why this runtime cannot do its work now: nobody leads, no task can run, or
-        some of the cluster's topics cannot be read or written. If another one leads, it may wait
-        for Kafka briefly."""
+        topics that requests need cannot be read or written. If another one leads, it may wait for
+        Kafka briefly."""
+        ...
+
+    def degraded(self) -> str | None:
+        """Returns what this runtime lacks while it does its work: offsets or statuses that cannot
+        be read or written."""
         ...
 
     # writes

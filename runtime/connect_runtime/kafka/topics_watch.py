@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, TopicCollection
@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, TopicCollection
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.coordinators import settled
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, REFUSED, reason
+from connect_specs.names import ClusterTopics
 
 _log = logging.getLogger(__name__)
 
@@ -23,13 +24,16 @@ _REQUEST_S: Final = 5.0
 
 
 class TopicsWatch:
-    """Asks Kafka every few seconds, from `start` to `close`."""
+    """Asks Kafka every few seconds, from `start` to `close`. `problem` is about the topics that no
+    request can be answered without, `degraded` about the others."""
 
-    def __init__(self, properties: Mapping[str, str], topics: Sequence[str]) -> None:
+    def __init__(self, properties: Mapping[str, str], topics: ClusterTopics) -> None:
         self._properties = properties
-        self._topics = list(topics)
+        self._needed = (topics.config, topics.assignments)
+        self._topics = list(topics.internal)
         self._over = threading.Event()
         self.problem: str | None = None
+        self.degraded: str | None = None
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="watch-topics", daemon=True).start()
@@ -48,10 +52,15 @@ class TopicsWatch:
                 _log.exception("The cluster's topics cannot be watched; it is tried again")
 
     def _take(self, answers: Mapping[str, Any]) -> None:
-        before, self.problem = self.problem, topics_problem(answers, self.problem)
-        if self.problem is not None and self.problem != before:
-            _log.warning("%s", self.problem)
-        elif self.problem is None and before is not None:
+        before = (self.problem, self.degraded)
+        needed = {name: each for name, each in answers.items() if name in self._needed}
+        others = {name: each for name, each in answers.items() if name not in self._needed}
+        self.problem = topics_problem(needed, self.problem)
+        self.degraded = topics_problem(others, self.degraded)
+        found = (self.problem, self.degraded)
+        if any(found) and found != before:
+            _log.warning("%s", ". ".join(filter(None, found)))
+        elif not any(found) and any(before):
             _log.info("All topics of the cluster can be used again")
 
 

@@ -137,7 +137,10 @@ def _health(verbs: Verbs | None) -> Reply:
     problem = verbs.problem()
     if problem is not None:
         return Reply(500, {"status": "unhealthy", "message": problem})
-    return Reply(200, {"status": "healthy", "message": _HEALTHY})
+    # a restart, which an orchestrator may order, would not help
+    degraded = verbs.degraded()
+    message = _HEALTHY if degraded is None else f"{_HEALTHY} {degraded}"
+    return Reply(200, {"status": "healthy", "message": message})
 
 
 def _routes(resources: Routes, max_body_bytes: int, forwarding: Forwarding) -> list[Route]:

@@ -535,7 +535,7 @@ def test_statuses_that_cannot_be_written_hold_up_nothing_and_are_written_later()
     assert cluster.status.connectors.keys() == {"d"}
     # the leader itself knows
     assert runtime.verbs.status("c").connector.state is State.RUNNING
-    for said in (runtime.verbs.problem(), runtime.verbs.runtime().problem):
+    for said in (runtime.verbs.degraded(), runtime.verbs.runtime().problem):
         assert said == f"Statuses cannot be written: {TOPICS.status}-0: no broker"
     runtime.verbs.stop("c")
     cluster.settle()
@@ -546,7 +546,7 @@ def test_statuses_that_cannot_be_written_hold_up_nothing_and_are_written_later()
     cluster.settle()
     assert cluster.status.connectors["c"].state is State.RUNNING
     assert cluster.status.tasks[TaskId("c", 0)].state is State.RUNNING
-    assert runtime.verbs.problem() is None
+    assert runtime.verbs.degraded() is None
 
 
 def test_terms_grow_without_any_status() -> None:

@@ -377,5 +377,5 @@ def test_offsets_of_a_topic_that_is_gone_are_unknown_not_none(
             with pytest.raises(RequestError, match=gone) as refused:
                 ask()
             assert refused.value.status == 500
-        said = wait_until(cluster.verbs.problem, what="the problem")
+        said = wait_until(cluster.verbs.degraded, what="the problem")
         assert said == f"Topics of the cluster cannot be used: topic {gone} does not exist any more"

@@ -47,6 +47,7 @@ class FakeVerbs:
     known: dict[str, FakeConnector] = field(default_factory=dict)
     started: bool = True
     trouble: str | None = None
+    lacks: str | None = None
     follower: bool = False
     leader: str | None = None
     altered: Sequence[OffsetEntry] = ()
@@ -98,6 +99,9 @@ class FakeVerbs:
 
     def problem(self) -> str | None:
         return self.trouble
+
+    def degraded(self) -> str | None:
+        return self.lacks
 
     def create(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None

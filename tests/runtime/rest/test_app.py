@@ -397,6 +397,22 @@ def test_a_worker_that_cannot_run_tasks_is_unhealthy(client: Client, verbs: Fake
     )
 
 
+def test_what_a_worker_lacks_that_does_its_work_is_in_the_message(
+    client: Client, verbs: FakeVerbs
+) -> None:
+    """Whoever restarts what is unhealthy would restart it for ever, and stop all tasks for that."""
+    verbs.lacks = "Statuses cannot be written: s-1: no broker"
+    found = client("GET", "/health")
+    assert (found.status_code, found.json()) == (
+        200,
+        {
+            "status": "healthy",
+            "message": "Worker has completed startup and is ready to handle requests. Statuses"
+            " cannot be written: s-1: no broker",
+        },
+    )
+
+
 def test_before_there_is_a_herder() -> None:
     client = client_of(None)
     assert client("GET", "/health").status_code == 503
