@@ -40,6 +40,8 @@ _TLS_END_S: Final = 1.0
 # Of a body whose request is already answered, such as one that is too large. Most clients read the
 # answer only once they have sent all.
 _REST_BYTES: Final = 128 * 1024 * 1024
+# How long more of such a body is waited for; all of it has as long as a request's head
+_REST_S: Final = 3.0
 _LOG_EVERY_S: Final = 60.0
 # A body may have this many pieces, and one more for each of so many bytes.
 _PIECES: Final = 2000
@@ -142,6 +144,7 @@ class _BoundedConnection(H11Protocol):
     _has_ended = False
     # How much more is read of the body of a request that is answered
     _rest = 0
+    _rest_until = 0.0
     _head_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
     _ended_timer: asyncio.TimerHandle | None = None
@@ -190,13 +193,21 @@ class _BoundedConnection(H11Protocol):
         return self.awaits_request() or self.cycle.more_body
 
     def data_received(self, data: bytes) -> None:
-        if self._is_superfluous():
+        was_superfluous = self._is_superfluous()
+        if was_superfluous:
             self._rest -= len(data)
             if self._rest < 0:
                 self.abort()
                 return
         super().data_received(data)
-        self._check_head(self._is_kept)
+        if not was_superfluous:
+            self._check_head(self._is_kept)
+        elif self._is_superfluous():
+            self._await_rest()
+        else:
+            # the connection is as after any other answer, or the next request has begun
+            self._await_head(self.limits.kept_s)
+            self._check_head(bool(self.conn.trailing_data[0]))
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keeps the connection of a client that has ended its side after a whole request, as `nc`
@@ -211,8 +222,11 @@ class _BoundedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._is_kept = True
-        self._rest = _REST_BYTES
-        self._await_head(self.limits.head_s if self._is_superfluous() else self.limits.kept_s)
+        self._rest, self._rest_until = _REST_BYTES, time.monotonic() + self.limits.head_s
+        if self._is_superfluous():
+            self._await_rest()
+        else:
+            self._await_head(self.limits.kept_s)
         # may continue with a pipelined request
         super().on_response_complete()
         self._check_head(bool(self.conn.trailing_data[0]))
@@ -238,6 +252,10 @@ class _BoundedConnection(H11Protocol):
     def awaits_request(self) -> bool:
         """Whether the server waits for the client to send something."""
         return self.cycle is None or self.cycle.response_complete
+
+    def _await_rest(self) -> None:
+        left_s = self._rest_until - time.monotonic()
+        self._await_head(max(0.0, min(_REST_S, left_s)))
 
     def _is_superfluous(self) -> bool:
         """Whether the client still sends the body of a request that is answered."""

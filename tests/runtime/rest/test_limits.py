@@ -136,6 +136,23 @@ def test_a_body_that_is_never_over_is_not_read_on(rest: Served, path: str) -> No
     assert sent < 140 * MB
 
 
+def test_the_rest_of_a_refused_body_is_not_waited_for(rest: Served) -> None:
+    with rest.connect(HEAD + b"Content-Length: 104857600\r\n\r\n") as connection:
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+        assert is_closed(connection, within_s=8)
+
+
+def test_a_connection_whose_refused_body_has_ended_takes_the_next_request(rest: Served) -> None:
+    begin = HEAD + b"Content-Length: %d\r\n\r\n" % (2 * MB)
+    with rest.connect(begin) as connection:
+        for _ in range(2):
+            connection.sendall(b" " * 2 * MB)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+            connection.sendall(begin)
+
+
 def test_a_body_within_the_limit_is_taken(rest: Served, verbs: HeldVerbs) -> None:
     verbs.release.set()
     config = {**SOURCE, "name": "fs", "long": "x" * (900 * 1024)}
