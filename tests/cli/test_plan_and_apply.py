@@ -54,6 +54,34 @@ def test_plan_apply_plan_is_empty(project: Command) -> None:
         assert "hunter2" not in done.stdout + done.stderr
 
 
+def test_an_apply_with_no_runtime_up_says_so_and_validates_first(project: Command) -> None:
+    """The trap: it exits with 0, and nobody notices that nothing runs, or ever could."""
+    project.write("connectors/lines.yaml", SPEC.replace("state: stopped\n", ""))
+    wrong = SPEC.replace("lines", "more").replace("FileStreamSource", "org.example.NoSource")
+    file = project.write("connectors/more.yaml", wrong)
+    refused = project("apply", "--yes")
+    assert refused.returncode == 2
+    what = "more: org.example.NoSource is not installed here, and no runtime is up that has it"
+    assert f"error[config.not-installed]: connectors/more.yaml:4:3: {what}" in refused.stderr
+    assert '"create": 2' in project("plan", "--json").stdout, "nothing was changed"
+    file.unlink()
+    applied = project("apply", "--yes", "--require-running", "--json")
+    assert applied.returncode == 1, applied.stderr
+    report = json.loads(applied.stdout)["report"]
+    assert (report["exit_code"], report["runtime_up"]) == (1, False)
+    (line,) = report["connectors"]
+    assert line["health_detail"] == "not running: no runtime is up"
+    other = SPEC.replace("state: stopped\n", "").replace("hunter2", "hunter3")
+    project.write("connectors/lines.yaml", other)
+    again = project("apply", "--yes")
+    assert again.returncode == 0, again.stderr
+    last = "not running: no runtime is up (`connect up` starts one)"
+    assert again.stdout.splitlines()[-1] == last
+    nothing = project("apply", "--yes", "--require-running")
+    assert nothing.returncode == 1
+    assert "not running: no runtime is up" in nothing.stderr
+
+
 def test_apply_needs_someone_to_ask_or_yes(project: Command) -> None:
     """The gate before automation: nothing changes without a person's yes, or `--yes`."""
     done = project("apply")

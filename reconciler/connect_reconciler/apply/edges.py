@@ -82,7 +82,8 @@ class Patience:
 class Settings:
     """`by` is who applies, for the journal. `stop` says that the user pressed Ctrl-C: the apply
     then ends between two actions. `parallelism` is how many connectors may be in progress at a
-    time; with `fail_fast` none starts after one has failed.
+    time; with `fail_fast` none starts after one has failed. `require_running`: it fails if no
+    runtime is up.
     """
 
     by: str
@@ -90,6 +91,7 @@ class Settings:
     stop: Callable[[], bool] = lambda: False
     parallelism: int = 1
     fail_fast: bool = False
+    require_running: bool = False
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)
 

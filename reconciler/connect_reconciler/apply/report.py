@@ -50,7 +50,7 @@ class Health(StrEnum):
     NOT_AWAITED = "not-awaited"
 
 
-LATER = "runs when a runtime starts"
+LATER = "not running: no runtime is up"
 UNHEALTHY = (
     Health.FAILED,
     Health.TIMED_OUT,
@@ -98,7 +98,8 @@ class ConnectorReport:
 @dataclass(frozen=True, slots=True)
 class ApplyReport:
     """An apply from its first action on. `ended_by` holds the error that ended it early, `seconds`
-    how long it took. `told_to_stop`: the user pressed Ctrl-C, even if nothing was left to do."""
+    how long it took. `told_to_stop`: the user pressed Ctrl-C, even if nothing was left to do.
+    `runtime_up`: something runs the connectors."""
 
     apply_id: str
     connectors: tuple[ConnectorReport, ...]
@@ -107,6 +108,7 @@ class ApplyReport:
     exit_code: ExitCode = ExitCode.OK
     seconds: float = 0.0
     told_to_stop: bool = False
+    runtime_up: bool = True
 
     @property
     def ok(self) -> bool:

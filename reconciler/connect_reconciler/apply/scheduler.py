@@ -219,6 +219,9 @@ def _finish(
     code = exit_code(
         reports, interrupted=interrupted, ended=None if ended_by is None else ended_by.exit_code
     )
+    later = any(each.health is Health.LATER for each in reports)
+    if code is ExitCode.OK and later and edges.settings.require_running:
+        code = ExitCode.FAILED
     if ended_by is None:
         ending = Ending.DONE if code == 0 else Ending.FAILED
         proven = [each.name for each in reports if each.ok and each.health not in _UNSEEN]
@@ -258,6 +261,7 @@ def _report(
         ended_by=() if ended_by is None else ended_by.diagnostics,
         exit_code=code,
         told_to_stop=edges.settings.stop(),
+        runtime_up=edges.cluster.runs_tasks,
     )
 
 

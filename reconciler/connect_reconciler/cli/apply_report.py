@@ -269,6 +269,8 @@ def render_outcome(report: ApplyReport) -> str:
         if not each.not_begun:
             lines += _connector(each)
     lines += _not_begun(each for each in report.connectors if each.not_begun)
+    if any(each.health is Health.LATER for each in report.connectors):
+        lines.append(f"{LATER} (`connect up` starts one)")
     return lines_of("\n".join(lines)) + "\n"
 
 
@@ -285,6 +287,7 @@ def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:
         "exit_code": int(report.exit_code),
         "seconds": round(report.seconds, 3),
         "next": [asdict(each) for each in after_apply(report, run)],
+        "runtime_up": report.runtime_up,
         "counts": {outcome.value: count for outcome, count in report.counts.items()},
         "connectors": [
             {
@@ -292,7 +295,7 @@ def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:
                 "ok": each.ok,
                 "left": each.left,
                 "health": each.health.value,
-                "health_detail": each.health_detail,
+                "health_detail": LATER if each.health is Health.LATER else each.health_detail,
                 "actions": [
                     {
                         "action": verb(done.action),

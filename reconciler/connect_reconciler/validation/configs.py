@@ -15,11 +15,14 @@ from typing import Final
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.observe.plugin_facts import kinds_of, passwords, passwords_in
 from connect_reconciler.backend.plugins import RestPlugins, Validation, local_definitions
+from connect_reconciler.backend.plugins import installed as installed_plugin
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import follows_from_another
+from connect_reconciler.model.actions import ConfigAction
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live, kind_of
+from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.checks.pins import shape_problem, unread_topics
 from connect_reconciler.plan.checks.unsupported import names_not_creatable
 from connect_reconciler.plan.diff import base_config, recorded_pin, written_config
@@ -46,7 +49,7 @@ from connect_specs.diagnostics import (
     by_severity,
     warning,
 )
-from connect_specs.plugin_definitions import CLASS_KEY, SINK, Definitions
+from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK, Definitions
 from connect_specs.states import TargetState
 
 _BUILT_IN: Final = "connect_runtime.connectors."
@@ -193,6 +196,24 @@ def checked(live: Live, desired: Desired, backend: Backend) -> Live:
         },
         unknown_keys=unread_keys,
     )
+
+
+def ensure_installed(plan: Plan, desired: Desired) -> None:
+    """Raises Invalid for classes that are not installed here. For an apply with no runtime up: only
+    this installation can say whether a connector can work."""
+    problems = []
+    for action in plan.actions:
+        spec = desired.connectors.get(action.connector)
+        if not isinstance(action, ConfigAction) or spec is None:
+            continue
+        name = spec.config.get(CLASS_KEY, "")
+        if installed_plugin(name, CONNECTORS) is None:
+            what = f"{spec.name}: {name} is not installed here, and no runtime is up that has it"
+            hint = "install it here, or apply while a runtime that has it is up"
+            where = spec.key_locations.get(CLASS_KEY, spec.where)
+            problems.append(Diagnostic("config.not-installed", what, where, hint=hint))
+    if problems:
+        raise Invalid(*problems)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from connect_reconciler.apply.edges import Edges, Limits, Settings, edges_over
 from connect_reconciler.apply.preconditions import ensure_fresh, rights_to_move
-from connect_reconciler.apply.report import ApplyReport, Outcome
+from connect_reconciler.apply.report import LATER, ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.lease import Lease, LeaseRefused, Waits, silently, who
@@ -22,7 +22,7 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.rollback import Configs
 from connect_reconciler.plan.scope import Scope
-from connect_reconciler.validation.configs import COMMITS, whole_number
+from connect_reconciler.validation.configs import COMMITS, ensure_installed, whole_number
 from connect_reconciler.workflow.planning import judged
 from connect_reconciler.workflow.replanning import Moved, Replan, left_of
 from connect_reconciler.workflow.rollback import find_rollback
@@ -110,7 +110,7 @@ class ApplyRun:
             return Ended(plan, ExitCode.INVALID)
         # A killed apply may have left an open journal and no change: it is closed then.
         if plan.empty and not live.ledger.unfinished and not self._to_be_checked(live):
-            return Ended(plan, ExitCode.OK)
+            return Ended(plan, self._unchanged())
         if plan.actions:
             self.user.ensure_agreement()
         # Before anything is opened: leading a new cluster already creates its topics.
@@ -119,6 +119,17 @@ class ApplyRun:
             self.user.say("not applied: nothing was changed")
             return Ended(plan, ExitCode.FAILED, declined=True)
         return None
+
+    def _unchanged(self) -> ExitCode:
+        """The exit code where there is nothing to do."""
+        if not self.choices.require_running:
+            return ExitCode.OK
+        rest = self.backend.rest()
+        if rest is not None:
+            rest.close()
+            return ExitCode.OK
+        self.user.say(LATER)
+        return ExitCode.FAILED
 
     def _to_be_checked(self, live: Live) -> bool:
         """Whether only the health of what earlier applies changed is left to be seen."""
@@ -179,6 +190,7 @@ class ApplyRun:
                 if not edges.cluster.runs_tasks:
                     topics, groups = rights_to_move(plan, desired, live, backend.project)
                     check_rights(backend.kafka, topics=topics, groups=groups)
+                    ensure_installed(plan, desired)
             user.may_change()
 
             def apply(edges: Edges) -> ApplyReport:
@@ -325,6 +337,7 @@ def edges_for(
         stop=lambda: stop is not None and stop.is_set(),
         parallelism=choices.parallelism,
         fail_fast=choices.fail_fast,
+        require_running=choices.require_running,
         limits=_limits(choices, worker),
     )
     at_once = nullcontext if user is None else user.at_once

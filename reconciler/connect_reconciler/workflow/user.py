@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Choices:
     """`health_timeout`, `healthy_for`, `settle` and `lock_timeout` are in seconds. `healthy_for`
-    None: as long as the evidence of their health requires."""
+    None: as long as the evidence of their health requires. `require_running`: an apply with no
+    runtime up fails."""
 
     parallelism: int = 8
     fail_fast: bool = False
@@ -25,6 +26,7 @@ class Choices:
     healthy_for: float | None = None
     settle: float = 10.0
     lock_timeout: float = 0.0
+    require_running: bool = False
 
 
 class Stop(Protocol):

@@ -113,6 +113,12 @@ RollbackOnFailure = Annotated[
 ]
 
 
+RequireRunning = Annotated[
+    bool,
+    typer.Option("--require-running", help="Exit with 1 if no runtime is up to run connectors."),
+]
+
+
 def apply(
     context: typer.Context,
     file: SavedPlan = None,
@@ -130,6 +136,7 @@ def apply(
     fail_fast: opt.FailFast = False,
     takeover: opt.TakeOver = False,
     rollback_on_failure: RollbackOnFailure = False,
+    require_running: RequireRunning = False,
     health_timeout: opt.HealthTimeout = opt.DEFAULT.health_timeout,
     healthy_for: opt.HealthyFor = opt.DEFAULT.healthy_for,
     settle: opt.Settle = opt.DEFAULT.settle,
@@ -152,7 +159,9 @@ def apply(
     if takeover:
         # Before another apply is ended for this one
         ensure_agreement(yes=yes)
-    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
+    choices = Choices(
+        parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout, require_running
+    )
     call = invocation(context)
     project = opt.with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
     project = opt.with_overrides(project, take_over, apply_pin, change_env=change_env)
