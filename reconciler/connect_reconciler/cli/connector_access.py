@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, redactor_of
+from connect_reconciler.backend.observe.plugin_facts import redactor_of
 from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.refusals import wants_stop
 from connect_reconciler.cli.connecting import backend_of
@@ -17,7 +17,7 @@ from connect_reconciler.cli.signals import may_change
 from connect_reconciler.ledger.config_entry import load_ledger, with_configs
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.ledger import LedgerState, Owned
-from connect_reconciler.model.secrets import recorded_secrets, redact
+from connect_reconciler.model.secrets import redact
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Invalid
@@ -96,7 +96,8 @@ def redacted(text: str, backend: Backend, cluster: Cluster, name: str) -> str:
         return _UNTOLD
     if config is None:
         return text
-    secrets = owners_of(backend, {name: config}).with_secrets(secrets_of_specs(backend.project))
+    owned = owners_of(backend, {name: config}).owned
+    secrets = secrets_of_specs(backend.project).with_ledger(owned)
     with backend.plugins() as plugins:
         redactor = redactor_of(name, [config], plugins, secrets)
     return redact(text, redactor, config)
@@ -106,8 +107,8 @@ def redacted(text: str, backend: Backend, cluster: Cluster, name: str) -> str:
 class Owners:
     """The project that owns each connector, and the target state of each connector in the specs.
 
-    `specs` is None if they cannot be read. `unread` is why the ledger could not be read. `secrets`
-    are the keys of each connector that the ledger holds as fingerprints. `begun` are connectors
+    `specs` is None if they cannot be read. `unread` is why the ledger could not be read. `owned`
+    is what the ledger and the configs say of each connector. `begun` are connectors
     whose creation an apply began, and of which none says that it took place.
     """
 
@@ -115,14 +116,8 @@ class Owners:
     by_name: Mapping[str, str]
     specs: Mapping[str, TargetState] | None
     unread: str
-    secrets: Mapping[str, frozenset[str]]
+    owned: Mapping[str, Owned]
     begun: frozenset[str] = frozenset()
-
-    def with_secrets(self, specs: SpecSecrets) -> SpecSecrets:
-        """What the specs and the ledger say is secret."""
-        return replace(
-            specs, keys=lambda name: (*specs.keys(name), *self.secrets.get(name, frozenset()))
-        )
 
     def holds(self, name: str) -> bool:
         """Whether the project owns the connector or has a spec for it; true if that is unknown."""
@@ -155,9 +150,8 @@ def owners_of(backend: Backend, configs: Mapping[str, Mapping[str, str]]) -> Own
     owned = with_configs(ledger, configs).connectors
     by_name = {name: each.project for name, each in owned.items()}
     project = backend.project
-    secrets = {name: recorded_secrets(each) for name, each in owned.items()}
     begun = frozenset(name for name, each in owned.items() if not each.applied_ms)
-    return Owners(project.name, by_name, _asked_for(project), unread, secrets, begun)
+    return Owners(project.name, by_name, _asked_for(project), unread, owned, begun)
 
 
 def _asked_for(project: Project) -> Mapping[str, TargetState] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -40,8 +41,9 @@ from connect_reconciler.doctor.checks import (
     scattered_offsets,
     unreadable,
 )
-from connect_reconciler.ledger.config_entry import load_ledger
+from connect_reconciler.ledger.config_entry import load_ledger, with_configs
 from connect_reconciler.ledger.topic import LedgerUnreadable
+from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.validation.coming_policy import refused_later
 from connect_runtime.herder.errors import RequestError
@@ -187,6 +189,12 @@ def _running_with_errors(
 ) -> Iterator[Diagnostic]:
     if not any(running_with_errors(side)):
         return
+    ledger = LedgerState()
+    with suppress(ConnectError):
+        # What is wrong with the ledger, other checks say
+        ledger = backend.ledger().state
+    owned = with_configs(ledger, {name: info.config for name, info in side.infos.items()})
+    secrets = secrets.with_ledger(owned.connectors)
     with backend.plugins() as plugins:
         statuses = {
             name: without_secrets(status, (side.infos[name].config,), plugins, secrets)

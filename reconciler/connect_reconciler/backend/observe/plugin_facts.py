@@ -150,6 +150,11 @@ class SpecSecrets:
     keys: Callable[[str], Collection[str]] = lambda name: ()
     texts: tuple[str, ...] = ()
 
+    def with_ledger(self, owned: Mapping[str, Owned]) -> SpecSecrets:
+        """The same and the keys that the ledger holds as fingerprints."""
+        recorded = {name: recorded_secrets(each) for name, each in owned.items()}
+        return SpecSecrets(lambda name: (*self.keys(name), *recorded.get(name, ())), self.texts)
+
 
 def without_secrets(
     status: ConnectorStatus,

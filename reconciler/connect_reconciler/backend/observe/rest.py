@@ -73,7 +73,7 @@ def observe_rest(
         offsets = dict(zip(asked, pool.map(lambda n: _offsets(client, n), asked), strict=True))
     states = {name: ConnectorState(name, each.info.config) for name, each in found.items()}
     unread = [
-        _covered(each, name, found[name].info.config, plugins, desired)
+        _covered(each, name, found[name].info.config, plugins, desired, ledger)
         for name, each in offsets.items()
         if isinstance(each, Diagnostic)
     ]
@@ -188,10 +188,11 @@ def _covered(
     config: Mapping[str, str],
     plugins: Definitions,
     desired: Desired,
+    ledger: LedgerState,
 ) -> Diagnostic:
     spec = desired.connectors.get(name)
     sensitive = () if spec is None else spec.sensitive
-    secrets = SpecSecrets(lambda name: sensitive, desired.secrets)
+    secrets = SpecSecrets(lambda name: sensitive, desired.secrets).with_ledger(ledger.connectors)
     redactor = redactor_of(name, [config], plugins, secrets)
     return replace(said, why=redact(said.why, redactor, config))
 

@@ -89,7 +89,7 @@ def status(
         present = [name for name in names if name not in absent]
         with backend.plugins() as plugins:
             kinds = {name: _kind(name, found, plugins) for name in present}
-            secrets = owners.with_secrets(secrets_of_specs(project))
+            secrets = secrets_of_specs(project).with_ledger(owners.owned)
             connectors = _redacted(found, present, plugins, secrets)
     left = len(configs) - len(ours)
     shown = _Shown(project, owners, found.leader, connectors, kinds, absent, left)
