@@ -115,6 +115,8 @@ FAULTS = (
     Fault("coordinators-away", faults.coordinators_away, 30, health=UNHEALTHY, bystander=False),
     Fault("other-cluster-frozen", faults.other_cluster_frozen, 70),
     Fault("rebalance-during-a-retry", faults.rebalance_during_a_retry, 5),
+    # the connector with its own login
+    Fault("rights-taken", faults.rights_taken, states={"login": "FAILED/UNASSIGNED/UNASSIGNED"}),
     # the leader, with a standby
     Fault("leader-killed", faults.leader_killed, health=GONE),
     Fault("leader-frozen", faults.leader_frozen, 20, health=GONE),

@@ -17,6 +17,9 @@ from typing import Any, TypeAlias
 from confluent_kafka import Consumer
 
 from connect_runtime.kafka.embedded import EmbeddedBroker
+from support.broker import create_topic
+from support.connectors import SOURCE as NUMBERS
+from support.guarded_broker import binding
 from support.processes import (
     Process,
     daemon_processes,
@@ -25,6 +28,7 @@ from support.processes import (
     node_servers,
     process,
 )
+from support.rig import committed_lines
 from support.unruly import RETRYING
 from support.wait import wait_until
 from support.world import Pair, World
@@ -37,6 +41,7 @@ _SAID_S = 15
 _MANY_S = 600
 _FILLED_MOST = 256 << 20
 _BLOCK = 4096
+_LOGIN = "reader"
 
 
 # --- Kafka ---
@@ -354,6 +359,50 @@ def rebalance_during_a_retry(world: World) -> Iterator[None]:
         joins.close()
     yield
     gate.touch()
+
+
+# --- rights ---
+
+
+@contextmanager
+def rights_taken(world: World) -> Iterator[None]:
+    """A source, `login` in rows, has a login of its own on the worker's Kafka, and the rights that
+    docs/security.md lists. Its config is changed with them, then without those to its transactional
+    ids; it has them again in the end, and is restarted by hand."""
+    name, logins = world.named("login"), world.broker.logins
+    group, topic = world.rig.name, f"{name}-data"
+    create_topic(world.kafka, topic)
+    given = {f"producer.override.{k}": v for k, v in logins.client(_LOGIN).items()}
+    given |= {"connector.class": NUMBERS, "topic": topic, "tasks": "2", "tasks.max": "2"}
+    ids = [binding(_LOGIN, "TRANSACTIONAL_ID", f"{group}-{name}-{n}", "WRITE") for n in range(2)]
+    topics = [(topic, "WRITE"), (f"{group}-offsets", "WRITE"), (f"{group}-offsets", "READ")]
+    kept = [binding(_LOGIN, "TOPIC", at, right) for at, right in topics]
+    logins.set_rights([*ids, *kept])
+
+    def wait_for(count: int) -> None:
+        """Until there are all numbers below `count`, of both tasks."""
+        expected = sorted(2 * [str(number) for number in range(count)])
+        found: list[str] = []
+
+        def reached() -> bool:
+            found[:] = sorted(committed_lines(world.kafka, topic))
+            return len(found) >= len(expected)
+
+        wait_until(reached, what=f"numbers of {name}", timeout_s=_GONE_S, every_s=0.5)
+        assert found == expected
+
+    world.put(name, given | {"last": "10"})
+    wait_for(10)
+    world.put(name, given | {"last": "20"})
+    wait_for(20)
+    logins.take_rights(ids)
+    world.put(name, given | {"last": "30"})
+    yield
+    logins.set_rights(ids)
+    world.ask("POST", f"/connectors/{name}/restart?includeTasks=true")
+    wait_for(30)
+    logins.take_rights([*ids, *kept])
+    world.delete(name)
 
 
 # --- plugins ---

@@ -33,12 +33,8 @@ PASSWORD = "of-a-test"
 USERS = ("planner", "applier", "leader", "reader", "producer", "consumer", "admin", "nobody")
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-_GUARD = """\
-authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
-super.users=User:ANONYMOUS
+_SEALED = """\
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,{protocols}
-listener.name.guarded.sasl.enabled.mechanisms=PLAIN
-listener.name.guarded.plain.sasl.jaas.config={plain} {users};
 listener.name.sealed.sasl.enabled.mechanisms=SCRAM-SHA-256
 listener.name.sealed.scram-sha-256.sasl.jaas.config={scram};
 ssl.keystore.type=PEM
@@ -47,16 +43,24 @@ ssl.truststore.type=PEM
 ssl.truststore.location={authority}
 listener.name.mutual.ssl.client.auth=required
 """
+_users = " ".join(f'user_{user}="{PASSWORD}"' for user in USERS)
+# For a listener with this name
+GUARDED = f"""\
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+listener.name.guarded.sasl.enabled.mechanisms=PLAIN
+listener.name.guarded.plain.sasl.jaas.config={_PLAIN} {_users};
+"""
 _PROTOCOLS = {"GUARDED": "SASL_PLAINTEXT", "SEALED": "SASL_SSL", "MUTUAL": "SSL"}
 
 
 @dataclass(frozen=True, slots=True)
-class GuardedBroker:
-    """`open` are client properties of somebody who may do everything."""
+class Logins:
+    """Users of a Kafka with an authorizer, by name and password at the port GUARDED. `open` are
+    client properties of somebody who may do everything."""
 
     open: dict[str, str]
     ports: dict[str, int]
-    authority: Authority
 
     def client(self, user: str, password: str = PASSWORD) -> dict[str, str]:
         """Client properties of a user, who may do nothing yet."""
@@ -66,6 +70,32 @@ class GuardedBroker:
             "sasl.mechanism": "PLAIN",
             "sasl.jaas.config": f'{_PLAIN} username="{user}" password="{password}";',
         }
+
+    def allow(self, user: str, resource: str, prefix: str, *operations: str) -> None:
+        """Lets a user do this to all topics or groups whose names begin so."""
+        self.set_rights(
+            [binding(user, resource, prefix, each, prefixed=True) for each in operations]
+        )
+
+    def set_rights(self, bindings: Iterable[AclBinding]) -> None:
+        """Adds these rights."""
+        # held in a variable: a client that is collected never answers
+        client = admin(self.open)
+        for answer in client.create_acls(list(bindings)).values():
+            answer.result(timeout=15)
+
+    def take_rights(self, bindings: Iterable[AclBinding]) -> None:
+        """Takes these rights away."""
+        client = admin(self.open)
+        for answer in client.delete_acls([_filter(each) for each in bindings]).values():
+            answer.result(timeout=15)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedBroker(Logins):
+    """They may log in over TLS, too."""
+
+    authority: Authority
 
     def sealed(self, user: str, password: str = PASSWORD) -> dict[str, str]:
         """The same over TLS, by SCRAM; nothing says yet whose certificates are trusted."""
@@ -89,25 +119,6 @@ class GuardedBroker:
         given = UserScramCredentialUpsertion(user, scram, PASSWORD.encode())
         client = admin(self.open)
         client.alter_user_scram_credentials([given])[user].result(timeout=15)
-
-    def allow(self, user: str, resource: str, prefix: str, *operations: str) -> None:
-        """Lets a user do this to all topics or groups whose names begin so."""
-        self.set_rights(
-            [binding(user, resource, prefix, each, prefixed=True) for each in operations]
-        )
-
-    def set_rights(self, bindings: Iterable[AclBinding]) -> None:
-        """Adds these rights."""
-        # held in a variable: a client that is collected never answers
-        client = admin(self.open)
-        for answer in client.create_acls(list(bindings)).values():
-            answer.result(timeout=15)
-
-    def take_rights(self, bindings: Iterable[AclBinding]) -> None:
-        """Takes these rights away."""
-        client = admin(self.open)
-        for answer in client.delete_acls([_filter(each) for each in bindings]).values():
-            answer.result(timeout=15)
 
 
 def binding(
@@ -146,19 +157,21 @@ def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
     keystore.write_text(own.key.read_text() + own.certificate.read_text())
     ports = {name: free_port() for name in _PROTOCOLS}
     more = "".join(f",{name}://{{host}}:{port}" for name, port in ports.items())
-    properties = embedded_settings._PROPERTIES.replace(
-        "CONTROLLER://{host}:{controller_port}\n",
-        f"CONTROLLER://{{host}}:{{controller_port}}{more}\n",
-    ).replace(
-        "advertised.listeners=PLAINTEXT://{host}:{port}",
-        f"advertised.listeners=PLAINTEXT://{{host}}:{{port}}{more}",
-    ) + _GUARD.format(
-        protocols=",".join(f"{name}:{protocol}" for name, protocol in _PROTOCOLS.items()),
-        plain=_PLAIN,
-        users=" ".join(f'user_{user}="{PASSWORD}"' for user in USERS),
-        scram=_SCRAM,
-        keystore=keystore,
-        authority=authority.own.certificate,
+    properties = (
+        embedded_settings._PROPERTIES.replace(
+            "CONTROLLER://{host}:{controller_port}\n",
+            f"CONTROLLER://{{host}}:{{controller_port}}{more}\n",
+        ).replace(
+            "advertised.listeners=PLAINTEXT://{host}:{port}",
+            f"advertised.listeners=PLAINTEXT://{{host}}:{{port}}{more}",
+        )
+        + GUARDED
+        + _SEALED.format(
+            protocols=",".join(f"{name}:{protocol}" for name, protocol in _PROTOCOLS.items()),
+            scram=_SCRAM,
+            keystore=keystore,
+            authority=authority.own.certificate,
+        )
     )
     with patch.object(embedded_settings, "_PROPERTIES", properties):
         broker = EmbeddedBroker.start(folder)

@@ -1,5 +1,5 @@
 """A broker that a test may freeze and kill, with a way to it for each of two runtimes that can be
-cut."""
+cut, and a listener for connectors with a login of their own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from unittest.mock import patch
 from connect_runtime.kafka import embedded, embedded_settings
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from connect_runtime.kafka.ports import LOOPBACK, free_port
+from support.guarded_broker import GUARDED, Logins
 from support.kafka_proxy import KafkaProxy
 from support.processes import Process, process
 
@@ -21,12 +22,14 @@ _START_S = 120.0
 
 @dataclass(slots=True)
 class OwnBroker:
-    """`kafka` is the broker's own address; each of `ways` leads to it, too."""
+    """`kafka` is the broker's own address; each of `ways` leads to it, too. Whoever comes there may
+    do everything; those of `logins` what they are allowed."""
 
     folder: Path
     properties: str
     running: EmbeddedBroker
     ways: tuple[KafkaProxy, ...]
+    logins: Logins
 
     @property
     def kafka(self) -> str:
@@ -49,23 +52,27 @@ def own_broker(folder: Path) -> Iterator[OwnBroker]:
     """The broker, for as long as the context lasts."""
     ports = [free_port() for _ in range(2 * len(_WAYS))]
     behind, before = ports[: len(_WAYS)], ports[len(_WAYS) :]
-    listening = _listeners(behind)
+    guarded = free_port()
+    at_login = f",GUARDED://{LOOPBACK}:{guarded}"
+    listening = _listeners(behind) + at_login
     properties = (
         embedded_settings._PROPERTIES.replace(
             "CONTROLLER://{host}:{controller_port}\n",
             f"CONTROLLER://{{host}}:{{controller_port}}{listening}\n",
         ).replace(
             "advertised.listeners=PLAINTEXT://{host}:{port}",
-            f"advertised.listeners=PLAINTEXT://{{host}}:{{port}}{_listeners(before)}",
+            f"advertised.listeners=PLAINTEXT://{{host}}:{{port}}{_listeners(before)}{at_login}",
         )
         + "listener.security.protocol.map="
         + ",".join(f"{name}:PLAINTEXT" for name in ("PLAINTEXT", "CONTROLLER", *_WAYS))
-        + "\n"
+        + ",GUARDED:SASL_PLAINTEXT\n"
+        + GUARDED
     )
     with ExitStack() as stack:
         running = _start(folder, properties, None)
         ways = tuple(KafkaProxy(port, to) for port, to in zip(before, behind, strict=True))
-        own = OwnBroker(folder, properties, running, ways)
+        logins = Logins({"bootstrap.servers": running.bootstrap_servers}, {"GUARDED": guarded})
+        own = OwnBroker(folder, properties, running, ways, logins)
         stack.callback(lambda: own.running.stop())
         for way in ways:
             stack.enter_context(way)

@@ -258,7 +258,7 @@ class World:
         try:
             wait_until(are_in, what="states", timeout_s=timeout_s, every_s=0.5)
         except AssertionError:
-            assert found == states
+            assert found == states, found
 
     def statuses(self, names: Iterable[str]) -> list[Any]:
         """The statuses of connectors, as REST tells them; without tasks where there is none yet."""
