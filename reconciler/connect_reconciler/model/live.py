@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.offsets import Offsets, TopicPartition
+from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.plugin_definitions import CLASS_KEY
 from connect_specs.states import TargetState
@@ -183,7 +184,6 @@ def kind_of(
 Version: TypeAlias = tuple[int, int]
 
 OLDEST: Version = (3, 6)
-NEWEST_TRIED: Version = (4, 3)
 
 _TASKS_FOLLOW: Version = (3, 9)
 _NUMBERS = re.compile(r"\s*(\d+)\.(\d+)")
@@ -208,6 +208,10 @@ def parse(version: str) -> Version | None:
     if _CONFLUENT.search(version) and major > _CONFLUENT_AHEAD:
         major -= _CONFLUENT_AHEAD
     return major, minor
+
+
+# The one that tests run
+NEWEST_TRIED: Version = parse(KAFKA_VERSION) or OLDEST
 
 
 def shown(version: Version) -> str:
