@@ -35,7 +35,10 @@ HELP: Final[Mapping[str, str]] = {
     "kafka_connect_task_error_total_record_failures": "Failed attempts at a record",
     "kafka_connect_task_error_total_record_errors": "Records that failed for good",
     "kafka_connect_task_error_total_records_skipped": "Failed records that were tolerated",
-    "kafka_connect_task_error_last_error_timestamp": "When a record failed last, Unix ms; 0: never",
+    "kafka_connect_task_error_total_retries": "Polls, puts and records that were tried again",
+    "kafka_connect_task_error_last_error_timestamp": (
+        "When a record, a poll or a put failed last, Unix ms; 0: never"
+    ),
     "kafka_consumer_fetch_manager_records_lag": (
         "Records between what the task has read and the end of the partition"
     ),
