@@ -318,10 +318,10 @@ def with_recorded_renames(desired: Desired, live: Live) -> Desired:
 
 
 def is_taken_back(name: str, new: str, live: Live) -> bool:
-    """Whether the connector that a rename stopped, and has not deleted, is to have its offsets
-    back from `new`."""
+    """Whether the connector that a rename stopped is to have its offsets back from `new`: it is
+    still there, or an apply was killed before it recorded that it deleted it."""
     connector = live.connectors.get(name)
-    stopped = connector is not None and connector.target is TargetState.STOPPED
+    stopped = connector is None or connector.target is TargetState.STOPPED
     there = new in live.connectors and live.ledger.owner(name) == live.ledger.owner(new) is not None
     return stopped and there and new in live.ledger.carried_to(name)
 

@@ -237,7 +237,7 @@ def killed_and_run(case: Case, at_call: int, *, before: bool) -> Applying | None
         world.apply(desired, cluster=cluster, ledger_logs=logs)
     except Killed:
         live = world.observe(desired).connectors
-        if "old" not in live:
+        if "old" not in live and not world.ledger().carried_to("old"):
             # Nothing tells any more that it was renamed
             return None
         if "new" in live and live["new"].target is RUNNING:
