@@ -16,6 +16,7 @@ from connect_runtime.storage.snapshots import State, StatusSnapshot, TaskId
 from connect_runtime.storage.status_topic import reduce_all
 from connect_specs.names import ClusterTopics
 from support.broker import read_to_end
+from support.command import Command
 from support.second_broker import TwoBrokers, two_brokers
 from support.thread_cluster import ThreadCluster, thread_cluster
 from support.wait import wait_until
@@ -224,3 +225,39 @@ def _done(verb: Callable[[], object]) -> bool:
     except RequestError:
         return False
     return True
+
+
+def test_verbs_go_on_without_statuses_and_say_so(
+    brokers: TwoBrokers, tmp_path: Path, unique: str
+) -> None:
+    """No runtime is up: the apply itself leads."""
+    topics = ClusterTopics.of(unique)
+    created(brokers, topics, tmp_path, status=(2,))
+    brokers.create_topic(topics.ledger, 1)
+    spec = "\n".join(f"  {key}: {value}" for key, value in source(tmp_path, "c").items())
+    (tmp_path / "connectors").mkdir()
+    (tmp_path / "connectors" / "c.yaml").write_text(f"name: c\nconfig:\n{spec}\n")
+    kafka = f"{{bootstrap.servers: '{brokers.kafka}'}}"
+    text = f"project: p\ncluster: {{group.id: {unique}, kafka: {kafka}}}\nspecs: [connectors/]\n"
+    (tmp_path / "connect.yaml").write_text(text)
+    connect = Command(tmp_path)
+    done = connect("apply", "--yes")
+    assert done.returncode == 0, done.stderr
+    brokers.kill_second(topics.status)
+    try:
+        done = connect("plan")
+        assert done.returncode == 0, done.stderr
+        assert f"{topics.status}-0: " in done.stdout + done.stderr
+        (tmp_path / "connectors" / "c.yaml").write_text(f"name: c\nconfig:\n{spec}\n  note: x\n")
+        done = connect("apply", "--yes")
+        assert done.returncode == 0, done.stderr
+        done = connect("status")
+        assert done.returncode == 0, done.stderr
+        assert f"some statuses cannot be read: {topics.status}-0: " in done.stderr
+        # configs and offsets alone make a drift
+        assert connect("drift").returncode == 0
+        done = connect("doctor")
+        assert done.returncode == 1, done.stderr
+        assert "no broker leads partition 0 of the status topic" in done.stdout
+    finally:
+        brokers.start_second()
