@@ -92,16 +92,13 @@ class MasterState:
 
 class StandaloneMaster:
     """The master that a SparkContext is registered at. Each call blocks until the master and the
-    JVM answer, for some seconds at most, and raises what Py4J raises, or OSError."""
+    JVM answer, as a rule for some seconds at most, and raises what Py4J raises, or OSError."""
 
     def __init__(self, url: str, context: Any) -> None:
         self._addresses = url.removeprefix("spark://").split(",")
         self._context = context
-
-    @property
-    def own_id(self) -> str:
-        """Returns the id of the context's own application."""
-        return str(self._context.applicationId)
+        # of the context's own application
+        self.own_id = str(context.applicationId)
 
     def state(self) -> MasterState:
         """Asks the master that is active, if there are several."""

@@ -102,6 +102,8 @@ class SparkSession:
         self._key_travels = key_file is None
         self.local = is_local(master)
         self.tenure = tenure
+        # of an open session; None where another cluster manager, or this machine, runs tasks
+        self.master: StandaloneMaster | None = None
         self._url = master
         self.log = log_file(data_folder)
         self._files = _Folder(self.log.parent)
@@ -119,14 +121,6 @@ class SparkSession:
     def context(self) -> Any:
         """Returns the SparkContext; None until it is open."""
         return self._context
-
-    @property
-    def master(self) -> StandaloneMaster | None:
-        """Returns the master of an open session; None if another cluster manager, or this machine,
-        runs its tasks."""
-        if not is_standalone(self._url) or self._context is None:
-            return None
-        return StandaloneMaster(self._url, self._context)
 
     @property
     def leases(self) -> Path:
@@ -157,6 +151,8 @@ class SparkSession:
             context.environment.pop(sealing.SECRET, None)
             # coalesce makes it in the JVM at once; else several first attempts would each make it
             self._anywhere = context.parallelize([None], 1).mapPartitions(self._run).coalesce(1)
+            if is_standalone(self._url):
+                self.master = StandaloneMaster(self._url, context)
             self._context = context
             if context.getConf().get(_AUTHENTICATE, "false") != "true":
                 _log.warning(
