@@ -141,6 +141,8 @@ class ApplyRun:
         what = "was changed by an earlier apply that did not see it healthy"
         if len(names) > 1:
             what = "were changed by earlier applies that did not see them healthy"
+        if live.rest_alone:
+            what = "failed, perhaps since an earlier apply"
         self.user.say(f"{listed(sorted(names))} {what}: checking")
         return True
 
