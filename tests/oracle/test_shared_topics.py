@@ -169,8 +169,8 @@ def test_apache_runs_a_cluster_then_we_then_apache(
     flow, rest = source("flow", file, f"{unique}-flow"), source("rest", other, f"{unique}-rest")
     idle = source("idle", other, f"{unique}-rest")
     sink = f"{unique}-copy"  # Its group is the broker's, which other tests use
-    # a topic that is listed twice is what Connect up to 4.1 takes
-    topics = ",".join([f"{unique}-flow"] * (1 if version == KAFKA_VERSION else 2))
+    # Connect up to 4.1 takes a topic that is listed twice, and one without a name
+    topics = f"{unique}-flow" + (f",{unique}-flow," if version != KAFKA_VERSION else "")
     copy = {
         "name": sink,
         "connector.class": SINK,
