@@ -661,6 +661,27 @@ def test_a_topic_that_is_deleted_is_followed_no_longer(
     assert running.outcome().ended is Ended.STOPPED
 
 
+def test_a_sink_in_a_group_of_the_new_protocol_reads_and_commits(
+    cluster: Any, topic: Any, install: Any
+) -> None:
+    topic(2)
+    filled(cluster, "a")
+    filled(cluster, "b", partition=1)
+    protocol = {"consumer.override.group.protocol": "consumer"}
+    task = noted()
+    running = run(cluster, install(task), **protocol)
+    wait_until(lambda: sorted(task.values()) == ["a", "b"], what="records")
+    cluster.assign(TASK, None)
+    assert running.outcome().ended is Ended.STOPPED
+    assert committed(cluster) == 1
+
+    # back in the classic protocol it goes on after them
+    filled(cluster, "c")
+    cluster.assign(TASK, 2)
+    cluster.run(cluster.launch(TASK, config(cluster, install(task)), 2))
+    wait_until(lambda: task.values()[2:] == ["c"], what="the record after them")
+
+
 def test_a_topic_that_does_not_exist_is_waited_for_and_named_once(
     cluster: Any, topic: Any, install: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
