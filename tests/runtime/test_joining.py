@@ -18,6 +18,7 @@ from connect_specs.diagnostics import Diagnostic, Unreachable
 from support.wait import wait_until
 
 WORKER = {
+    "bootstrap.servers": "127.0.0.1:1",
     "group.id": "g",
     "key.converter": "StringConverter",
     "value.converter": "StringConverter",
