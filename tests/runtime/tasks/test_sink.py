@@ -661,6 +661,7 @@ def test_a_topic_that_is_deleted_is_followed_no_longer(
     assert running.outcome().ended is Ended.STOPPED
 
 
+@pytest.mark.long
 def test_a_sink_in_a_group_of_the_new_protocol_reads_and_commits(
     cluster: Any, topic: Any, install: Any
 ) -> None:
@@ -682,6 +683,7 @@ def test_a_sink_in_a_group_of_the_new_protocol_reads_and_commits(
     wait_until(lambda: task.values()[2:] == ["c"], what="the record after them")
 
 
+@pytest.mark.long
 def test_a_topic_that_does_not_exist_is_waited_for_and_named_once(
     cluster: Any, topic: Any, install: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -269,8 +269,15 @@ def made_anew(cluster: Any, partitions: int) -> None:
     wait_until(create, what="the topic")
 
 
-@pytest.mark.parametrize("support", ["enabled", "disabled"])
-@pytest.mark.parametrize("how", ["without keys", "with keys"])
+@pytest.mark.parametrize(
+    ("how", "support"),
+    [
+        ("without keys", "enabled"),
+        ("with keys", "disabled"),
+        pytest.param("with keys", "enabled", marks=pytest.mark.long),
+        pytest.param("without keys", "disabled", marks=pytest.mark.long),
+    ],
+)
 def test_a_topic_that_is_made_anew_with_fewer_partitions_is_written_to_at_once(
     cluster: Any, install: Any, how: str, support: str
 ) -> None:
