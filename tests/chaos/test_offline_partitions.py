@@ -141,6 +141,14 @@ def test_an_offline_status_partition_holds_up_nothing(
 
         wait_until(written, what="all statuses in the topic", timeout_s=30)
 
+        # read to its end before: the consumer does not say again that it is there
+        brokers.kill_second(topics.status)
+        herder = cluster.connect.herder
+        herder.run_on_thread(herder._log.statuses.read)
+        assert "Statuses cannot be read" in (cluster.verbs.degraded() or "")
+        brokers.start_second()
+        wait_until(lambda: cluster.verbs.degraded() is None, what="no problem", timeout_s=60)
+
 
 @pytest.mark.parametrize("offline", ["config", "assignments"])
 def test_where_orders_cannot_be_written_tasks_go_on_and_requests_say_why(

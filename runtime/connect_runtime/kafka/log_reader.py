@@ -35,6 +35,8 @@ from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreacha
 _BATCH = 10_000
 # After so long without a record, `read_available` goes on without the rest
 _STALLED_S = 3.0
+_LOOK_S = 5.0
+_LOOK_TIMEOUT_S = 1.0
 # Short, because transaction markers do not end a wait.
 _WAIT_S = 0.005
 _SETTINGS = {
@@ -79,6 +81,7 @@ class KafkaLogReader:
         self._unread: list[LogRecord] = []
         # What `read_available` left out, and why
         self._left_out: dict[_At, str] = {}
+        self._look_at = 0.0
         self._consumer: Consumer | None = consumer(properties, _SETTINGS)
         # From offset 0, and with the reset above to what is left of the log: librdkafka looks
         # OFFSET_BEGINNING up before it knows the leaders, and tries again 500 ms later.
@@ -86,6 +89,7 @@ class KafkaLogReader:
 
     def poll(self) -> Sequence[LogRecord]:
         self._fetch(0)
+        self._look_again()
         return self._take_unread()
 
     @logged("read topic", "self")
@@ -132,6 +136,19 @@ class KafkaLogReader:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
+
+    def _look_again(self) -> None:
+        """Looks whether partitions that were left out have nothing more to read: a consumer that
+        was at their end says so only once."""
+        now = time.monotonic()
+        if not self._left_out or now < self._look_at:
+            return
+        self._look_at = now + _LOOK_S
+        wanted = {TopicPartition(*at): OffsetSpec.latest() for at in self._left_out}
+        (answers,) = list_offsets(self._admin, [wanted], timeout_s=_LOOK_TIMEOUT_S)
+        for at, answer in answers.items():
+            if not isinstance(answer, KafkaError) and self._next[at] >= answer.offset:
+                self._left_out.pop(at, None)
 
     def _take_unread(self) -> list[LogRecord]:
         records, self._unread = self._unread, []
