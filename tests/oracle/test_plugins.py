@@ -128,7 +128,8 @@ def test_a_plan_says_what_the_worker_says_and_where(oracle: Oracle, tmp_path: Pa
     ]
     said = {each.code: each for each in live.warnings}
     coming = "config.override-allowlist"
-    assert said.keys() == {"config.unknown-key", "config.not-checkable", coming}
+    clear = "config.secret-in-clear-text"
+    assert said.keys() == {"config.unknown-key", "config.not-checkable", coming, clear}
     assert said["config.not-checkable"].what.endswith("a (config.action.reload)")
     unknown = [each for each in live.warnings if each.code == "config.unknown-key"]
     assert [(str(each.where), each.hint) for each in unknown] == [
