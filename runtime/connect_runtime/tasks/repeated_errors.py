@@ -1,5 +1,5 @@
-"""Tells of a call to a task that asks to be repeated (RetriableError), again and again: in the
-metrics each time, in the log and in the task's status with growing pauses.
+"""Tells of a call to a task that failed and is repeated, again and again: in the metrics each time,
+in the log and in the task's status with growing pauses.
 """
 
 from __future__ import annotations

@@ -92,6 +92,12 @@ class _Loop:
         self._repeated = RepeatedErrors(
             f"Task {launch.id} puts the same records again", self._text, metrics, self._report_error
         )
+        self._unflushed = RepeatedErrors(
+            f"Task {launch.id} could not flush, and reads again",
+            self._text,
+            metrics,
+            self._report_error,
+        )
         self._pending: PutBatch | None = None
         self._put_again = 0.0  # when to retry the pending batch
         self._held: set[TopicPartition] = set()  # paused by the task itself
@@ -208,11 +214,12 @@ class _Loop:
                 self._unpause()
         self._reporter.write(self._reporter.record(state))
         self._repeated.forget()
+        self._unflushed.forget()
         self._metrics.in_state(state)
         self._said_polled, self._idle_since = False, None
 
     def _report_error(self, trace: str | None) -> None:
-        """Reports the error of a put that is repeated, or None once one succeeded."""
+        """Reports the error of a put or flush that is repeated, or None once one succeeded."""
         if self._state is State.RUNNING:
             record = self._reporter.record(State.RUNNING, trace, polled=self._said_polled)
             self._reporter.write(record)
@@ -340,9 +347,9 @@ class _Loop:
         try:
             allowed = self._task.pre_commit(dict(current))
         except Exception as error:
-            why = self._text(error)
-            _log.warning("Task %s could not flush, and reads again: %s", self._launch.id, why)
+            self._unflushed.failed(error)
             return None
+        self._unflushed.succeeded()
         if not isinstance(allowed, Mapping):
             raise ConnectorError(
                 f"pre_commit of {type(self._task).__name__} must return the offsets that may be"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.api import RetriableError, SinkBatch, SinkTask, SourceTask
+from connect_runtime.api import RetriableError, SinkBatch, SinkTask, SourceTask, TopicPartition
 from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks import run
@@ -138,7 +138,23 @@ class Full(SinkTask):
     def stop(self) -> None: ...
 
 
-@pytest.mark.parametrize("task", [Away, Full])
+class Unflushed(SinkTask):
+    """A sink that cannot flush until `back`."""
+
+    back = False
+
+    def start(self, props: Mapping[str, str]) -> None: ...
+
+    def put(self, records: SinkBatch) -> None: ...
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        if not self.back:
+            raise RetriableError("the disk is away")
+
+    def stop(self) -> None: ...
+
+
+@pytest.mark.parametrize("task", [Away, Full, Unflushed])
 def test_a_task_that_repeats_its_calls_says_why_until_one_succeeds(
     cluster: Any,
     topic: Callable[[int], str],
@@ -151,7 +167,8 @@ def test_a_task_that_repeats_its_calls_says_why_until_one_succeeds(
     name = topic(1)
     own = type("Task", (task,), {})
     config = {"name": "c", "task.class": install(own), "value.converter": "StringConverter"}
-    if task is Full:
+    cluster.worker["offset.flush.interval.ms"] = "200"
+    if issubclass(task, SinkTask):
         produce(cluster.bootstrap_servers, name, [(None, b"x")])
         group = f"connect-{cluster.name}"
         config |= {"topics": name, "consumer.override.group.id": group}
