@@ -35,6 +35,7 @@ from connect_runtime.herder.runs import RunPhase
 from connect_runtime.herder.succession import ended
 from connect_runtime.herder.view import View, same
 from connect_runtime.herder.worker import Worker
+from connect_runtime.storage.assignments_topic import term_record
 from connect_runtime.storage.log import (
     Fenced,
     LogRecord,
@@ -198,6 +199,10 @@ class Herder:
             raise
         self._refresh()
         return written
+
+    def prove_leading(self) -> None:
+        """Writes as the leader what says nothing new. Raises as `write` does."""
+        self.write([term_record(self._topics.assignments, self._term, self.url)])
 
     # --- the loop ---
 

@@ -227,15 +227,20 @@ class ConnectorOffsets:
             self._herder.write(records)
 
     def _prove(self, change: Change, fenced: _Fencing) -> None:
-        """Records the fencing, unless another leader ran the connector meanwhile: its tasks are not
-        fenced. Raises as `Herder.write` does."""
+        """Records the fencing, if it is not, unless another leader ran the connector meanwhile: its
+        tasks are not fenced. Raises as `Herder.write` does."""
         self._checked(change)
         if self._herder.view.term != fenced.term:
             raise RequestError(
                 409,
                 "Failed to complete zombie fencing because a new set of task configs was generated",
             )
-        self._herder.write([config_topic.fencing_record(self._topics.config, change.name, 0)])
+        state = self._herder.view.config.connectors[change.name]
+        if self._herder.view.exactly_once and state.pending_fencing:
+            record = config_topic.fencing_record(self._topics.config, change.name, 0)
+            self._herder.write([record])
+        else:
+            self._herder.prove_leading()
 
     # --- on the caller's thread ---
 
@@ -328,9 +333,9 @@ class ConnectorOffsets:
         logs: Logs,
         records: Sequence[NewRecord],
     ) -> None:
-        """Writes with a producer that is opened before the leader's own write, of the fencing
-        record, proves that this process still leads and the connector is stopped: if another leader
-        starts a task 0 after that, it fences this producer."""
+        """Writes with a producer that is opened before a write of the leader proves that this
+        process still leads and the connector is stopped: if another leader starts a task 0 after
+        that, it fences this producer."""
         text = f"Failed to modify offsets for source connector {change.name}"
         with _refused(text, Refusal.NOT_WRITTEN):
             writer = logs.writer(clients.transactional_id(0))

@@ -56,8 +56,9 @@ class KafkaLogWriter:
         self._id = transactional_id
         self._usable = True
         self._fenced = False
-        # Which partition did not take the first record that was not delivered, and why
-        self._undelivered: str | None = None
+        # Why the first record that was not delivered was not. Kept as it is: its methods must not
+        # be called where the client calls back
+        self._undelivered: tuple[KafkaError, Message] | None = None
         seen: list[KafkaError] = []
         self._producer: Producer = producer(
             properties,
@@ -123,8 +124,7 @@ class KafkaLogWriter:
             if error is None:
                 delivered[number] = message
             elif self._undelivered is None:
-                where = f"{message.topic()}-{message.partition()}"
-                self._undelivered = f"{where}: {reason(error)}"
+                self._undelivered = error, message
 
         while True:
             try:
@@ -183,7 +183,10 @@ class KafkaLogWriter:
 
     def _why(self, error: KafkaError) -> str:
         """Returns the reason; the transaction's own is often only that a record failed."""
-        return self._undelivered or reason(error)
+        if self._undelivered is None:
+            return reason(error)
+        failed, message = self._undelivered
+        return f"{message.topic()}-{message.partition()}: {reason(failed)}"
 
     def _fenced_error(self) -> Fenced:
         return Fenced(Diagnostic("write.fenced", "A newer writer has taken over", self._id))
