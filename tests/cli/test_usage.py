@@ -57,11 +57,6 @@ VALUES = [
     ),
     ("apply --parallelism 0", "'0' is not a valid value for --parallelism", "it takes 1 or more"),
     (
-        "apply --health-timeout x",
-        "'x' is not a valid value for --health-timeout",
-        "it takes a number",
-    ),
-    (
         "export --format x",
         "'x' is not a valid value for --format",
         "it takes one of json, properties, strimzi",
