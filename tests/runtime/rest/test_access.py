@@ -275,8 +275,8 @@ REQUIRED = {"ssl.client.auth": "required", "ssl.truststore.location": "/trust.p1
         ({"listeners": "https://:1", **REQUIRED, "ssl.client.auth": "requested"}, ("0.0.0.0",), 1),
         # whom any authority knows
         ({"listeners": "https://:1", "ssl.client.auth": "required"}, ("0.0.0.0",), 1),
-        ({"listeners": "https://:1,http://[::1]:1", **REQUIRED}, (), 1),
-        ({"listeners": "https://:1,http://10.0.0.7:1", **REQUIRED}, ("10.0.0.7",), 1),
+        ({"listeners": "https://:1,http://[::1]:2", **REQUIRED}, (), 1),
+        ({"listeners": "https://:1,http://10.0.0.7:2", **REQUIRED}, ("10.0.0.7",), 1),
         ({"listeners": "https://:1", "admin.listeners": "http://:2", **REQUIRED}, ("0.0.0.0",), 1),
         (
             {

@@ -87,7 +87,8 @@ def test_each_layer_keeps_its_key_bytes() -> None:
     foreign = b'["reddit",{"table":"t","schema":"s"}]'
     below = LayeredOffsets("reddit", "own", snapshot(), "workers", snapshot((foreign, 1)))
     # what Apache's workers look up in the worker's topic is found in the connector's, too
-    assert [r.key for r in below.writes([(fields, {"timestamp": 2})]).all] == [foreign, foreign]
+    writes = below.writes([(fields, {"timestamp": 2})])
+    assert [record.key for record in (*writes.own, *writes.copies)] == [foreign, foreign]
 
 
 def test_without_a_topic_of_its_own_there_is_one_layer() -> None:
