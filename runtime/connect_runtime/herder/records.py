@@ -155,13 +155,7 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
             return (config_topic.fencing_record(topics.config, name, tasks),)
         case Launch(task=task, generation=generation, state=state):
             attempt = Assignment(writing.attempts[task], writing.leader, state, generation)
-            assigned = assignments_topic.assignment_record(topics.assignments, task, attempt)
-            if view.exactly_once:
-                return (assigned,)
-            # An attempt that cannot be fenced is recorded from its start until it reports its end:
-            # its own records, and the assignment, may be missing when another leader looks.
-            begun = Status(State.RESTARTING, view.worker_id, view.term, attempt=attempt.attempt)
-            return (assigned, status_topic.task_record(topics.status, task, begun))
+            return (assignments_topic.assignment_record(topics.assignments, task, attempt),)
         case Reassign(task=task, state=state):
             run = view.runs[task]
             same = Assignment(run.attempt, writing.leader, state, run.generation)

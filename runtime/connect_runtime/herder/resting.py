@@ -103,8 +103,10 @@ def _noted(view: View, task: TaskId, since: float, why: str, now: float) -> Iter
 def _unassigned(view: View, task: TaskId, why: str) -> Iterator[Effect]:
     said = view.status.tasks.get(task)
     if said is None or said.state is not State.UNASSIGNED or not _same_but_numbers(said.trace, why):
-        proven = said.attempt if said is not None and _is_dead(view, task) else None
-        status = Status(State.UNASSIGNED, view.worker_id, view.term, why, attempt=proven)
+        # what has reported its end stays named: nothing else may prove it
+        over = said is not None and (said.state is State.UNASSIGNED or _is_dead(view, task))
+        ended = said.attempt if said is not None and over else None
+        status = Status(State.UNASSIGNED, view.worker_id, view.term, why, attempt=ended)
         yield TaskStatusIs(task, status)
 
 

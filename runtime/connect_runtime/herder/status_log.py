@@ -141,13 +141,15 @@ class StatusLog:
         return True
 
     def _apply(self, records: Sequence[LogRecord]) -> None:
-        if not records:
+        if self._term is None:
+            if records:
+                self.snapshot = status_topic.reduce_all(self.snapshot, records)
             return
-        before = self.snapshot
-        self.snapshot = status_topic.reduce_all(before, records)
-        if self._term is not None:
-            tasks = {status_topic.task_of(record.key) for record in records} - {None}
-            self.snapshot = without_late(before, self.snapshot, tasks, self._assigned(), self._term)
+        for part in _of_different_keys(records):
+            before = self.snapshot
+            after = status_topic.reduce_all(before, part)
+            tasks = {status_topic.task_of(record.key) for record in part}
+            self.snapshot = without_late(before, after, tasks, self._assigned(), self._term)
 
     def _close_reader(self) -> None:
         if self._reader is not None:
@@ -162,21 +164,36 @@ def without_late(
     assigned: Mapping[TaskId, Assignment],
     term: int,
 ) -> StatusSnapshot:
-    """Returns `after` with the statuses of assigned attempts that a record of an earlier term, or a
-    removal, replaced; the leader writes them again. What names its attempt is not late."""
+    """Returns `after` with the statuses of assigned attempts that a removal, or a record without an
+    attempt, replaced; the leader writes them again. Such a record is late: written by a former
+    leader, or by this one before the attempt began. What it has to say now, it says again."""
     restored = {}
     for task in tasks:
         known = None if task is None else before.tasks.get(task)
         if task is None or known is None or known.attempt is None or task not in assigned:
             continue
         now = after.tasks.get(task)
-        late = now is None or (now.attempt is None and now.generation < term)
+        late = now is None or (now.attempt is None and now.generation <= term)
         if late and known.attempt == assigned[task].attempt:
             restored[task] = known
     if not restored:
         return after
     outdated = after.outdated | restored.keys()
     return replace(after, tasks={**after.tasks, **restored}, outdated=outdated)
+
+
+def _of_different_keys(records: Sequence[LogRecord]) -> list[list[LogRecord]]:
+    """Splits records, in order, so that no part has two of one key: what the first of them says
+    would not be known when the second is looked at."""
+    parts: list[list[LogRecord]] = []
+    keys: set[bytes | None] = set()
+    for record in records:
+        if not parts or record.key in keys:
+            parts.append([])
+            keys.clear()
+        keys.add(record.key)
+        parts[-1].append(record)
+    return parts
 
 
 def _unplaced(record: NewRecord) -> LogRecord:

@@ -17,14 +17,18 @@ from connect_runtime.herder.calls import Calls, TakesTooLong, within
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import LogRecord, NewRecord, WriteInDoubt
-from connect_runtime.storage.memory import MemoryLogs, MemoryLogWriter
+from connect_runtime.storage.memory import (
+    MemoryBackgroundWriter,
+    MemoryLogs,
+    MemoryLogWriter,
+)
 from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import ConnectError, Diagnostic
 from connect_specs.states import TargetState
 from support.connectors import SOURCE, ObedientSource
 from support.launcher import SOURCE_PARTITION
-from support.memory_cluster import TOPICS, MemoryCluster
+from support.memory_cluster import TOPICS, MemoryCluster, MemoryRuntime
 from support.misbehaving import RefusingLogs
 from support.wait import wait_until
 
@@ -547,6 +551,84 @@ def test_statuses_that_cannot_be_written_hold_up_nothing_and_are_written_later()
     assert cluster.status.connectors["c"].state is State.RUNNING
     assert cluster.status.tasks[TaskId("c", 0)].state is State.RUNNING
     assert runtime.verbs.degraded() is None
+
+
+class _HeldLogs(MemoryLogs):
+    """While `held`, what leaders say of tasks waits for Kafka, and what tasks say does not."""
+
+    held = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[NewRecord] = []
+
+    def background_writer(self) -> MemoryBackgroundWriter:
+        return _HeldStatuses(self)
+
+    def release(self) -> None:
+        self.held = False
+        MemoryBackgroundWriter(self).write(self.waiting)
+
+
+class _HeldStatuses(MemoryBackgroundWriter):
+    def write(self, records: Sequence[NewRecord]) -> None:
+        logs = self._logs
+        assert isinstance(logs, _HeldLogs)
+        if logs.held:
+            logs.waiting += [each for each in records if each.key.startswith(b"status-task-")]
+        else:
+            super().write(records)
+
+
+def _is_lost(runtime: MemoryRuntime) -> None:
+    runtime.launcher.live[0].lose()
+
+
+def _is_stopped_and_resumed(runtime: MemoryRuntime) -> None:
+    runtime.verbs.stop("c")
+    for _ in range(5):
+        runtime.move()
+    assert not runtime.herder.view.status.tasks
+    runtime.verbs.resume("c")
+
+
+def _is_restarted(runtime: MemoryRuntime) -> None:
+    runtime.verbs.restart("c", include_tasks=True)
+
+
+@pytest.mark.parametrize("read", [True, False])
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+@pytest.mark.parametrize("happens", [_is_lost, _is_stopped_and_resumed, _is_restarted])
+def test_what_the_leader_said_of_an_earlier_attempt_may_arrive_after_what_the_next_one_says(
+    happens: Callable[[MemoryRuntime], None], support: str, read: bool
+) -> None:
+    """`read`: the leader has read that before. Partitions that are back get them in any order."""
+    logs = _HeldLogs()
+    cluster = MemoryCluster(logs, worker={"exactly.once.source.support": support})
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(), None)
+    cluster.settle()
+    logs.held = True
+    happens(runtime)
+    for _ in range(60):
+        runtime.tick()
+        runtime.calls.run()
+        runtime.launcher.step()
+        if len(runtime.launcher.attempts) > 1 and runtime.launcher.attempts[1].state:
+            break
+        cluster.clock.now += 1
+    while runtime.launcher.attempts[1].state is not State.RUNNING:
+        runtime.launcher.step()
+    if read:
+        runtime.tick()
+    assert logs.waiting
+    logs.release()
+    cluster.settle()
+    records = cluster.records(TOPICS.status)
+    newest = status_topic.reduce_all(StatusSnapshot(), {r.key: r for r in records}.values())
+    for status in (runtime.herder.view.status, cluster.status, newest):
+        assert status.tasks[TaskId("c", 0)].state is State.RUNNING
+        assert not status.outdated
 
 
 def test_terms_grow_without_any_status() -> None:
