@@ -49,14 +49,16 @@ def stopped(cluster: Any, running: Any) -> Ended:
     return ended
 
 
-def committed(cluster: Any) -> int:
+def committed(cluster: Any, partition: int = 0) -> int:
     """The committed offset; asks again while the group has no coordinator yet."""
     group = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": f"connect-{cluster.name}"}
     consumer = Consumer(group)
 
+    asks = [KafkaPartition(cluster.data, partition)]
+
     def asked() -> list[KafkaPartition]:
         try:
-            found: list[KafkaPartition] = consumer.committed([KafkaPartition(cluster.data, 0)])
+            found: list[KafkaPartition] = consumer.committed(asks)
         except KafkaException:
             return []
         return found

@@ -18,6 +18,7 @@ from connect_runtime.kafka import clients
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import Ended
 from support.broker import create_topic, produce
+from support.task_runs import committed
 from support.wait import wait_until
 
 TASK = TaskId("snk", 0)
@@ -83,16 +84,6 @@ def config(cluster: Any, task_class: str, **more: str) -> dict[str, str]:
         "consumer.override.group.id": group(cluster),
         **more,
     }
-
-
-def committed(cluster: Any, partition: int = 0) -> int:
-    consumer = Consumer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group(cluster)}
-    )
-    try:
-        return int(consumer.committed([KafkaPartition(cluster.data, partition)])[0].offset)
-    finally:
-        consumer.close()
 
 
 def run(cluster: Any, task_class: str, task: TaskId = TASK, **more: str) -> Any:
