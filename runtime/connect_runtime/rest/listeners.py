@@ -16,7 +16,9 @@ _LISTENER: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 _SCHEMES: Final = ("http", "https")
 _PORTS: Final = 65536
 _HOSTS: Final = {"localhost": "127.0.0.1"}
-_EVERY: Final = frozenset({"0.0.0.0", "::"})
+# All addresses of IPv4, and all of both
+_EVERY_IPV4: Final = "0.0.0.0"
+_EVERY: Final = "::"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Listener:
 
     def url(self, port: int) -> str:
         """Returns the address at which others reach `port`, unless another is advertised."""
-        host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
+        host = socket.gethostname() if self.host in (_EVERY_IPV4, _EVERY) else self.host
         return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
@@ -47,7 +49,7 @@ def _listener(key: str, url: str) -> Listener:
     found = _LISTENER.fullmatch(url.strip())
     if found is None or found[1].lower() not in _SCHEMES or int(found[3]) >= _PORTS:
         raise ConfigError.invalid(key, url, "must be http://host:port or https://host:port")
-    return Listener(found[2] or "0.0.0.0", int(found[3]), found[1].lower())
+    return Listener(found[2] or _EVERY_IPV4, int(found[3]), found[1].lower())
 
 
 def shared_address(listeners: Sequence[Listener], others: Sequence[Listener]) -> Listener | None:
@@ -57,7 +59,10 @@ def shared_address(listeners: Sequence[Listener], others: Sequence[Listener]) ->
 
 def _same(one: Listener, other: Listener) -> bool:
     hosts = {_HOSTS.get(each.host.lower(), each.host.lower()) for each in (one, other)}
-    return one.port == other.port != 0 and (len(hosts) == 1 or bool(hosts & _EVERY))
+    if one.port != other.port or one.port == 0:
+        return False
+    of_ipv4 = not any(":" in host for host in hosts)
+    return len(hosts) == 1 or _EVERY in hosts or (_EVERY_IPV4 in hosts and of_ipv4)
 
 
 def advertised(listeners: Sequence[Listener], scheme: str | None) -> Listener:

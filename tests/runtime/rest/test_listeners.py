@@ -521,6 +521,9 @@ def test_a_worker_serves_all_its_listeners(
         ("http://127.0.0.1:8083", "http://127.0.0.1:8084", None),
         ("http://127.0.0.1:0,http://127.0.0.1:0", "http://127.0.0.1:0", None),
         ("http://127.0.0.1:8083,http://[::1]:8083", "", None),
+        ("http://0.0.0.0:8083,http://[::1]:8083", "", None),
+        ("http://0.0.0.0:8083,http://[::]:8083", "", "listeners"),
+        ("http://127.0.0.1:8083,http://[::]:8083", "", "listeners"),
     ],
 )
 def test_listeners_at_one_address_are_refused_before_they_start(
