@@ -112,9 +112,10 @@ class SharedCalls(Generic[T]):
     def _running_of(self, key: object, call: Callable[[], T]) -> tuple[Future[T], float]:
         with self._lock:
             if key not in self._running:
-                self._running[key] = Future(), time.monotonic()
-                future = self._running[key][0]
+                future: Future[T] = Future()
+                # may fail, where there is no thread left
                 _start(future, call, lambda: self._forget(key))
+                self._running[key] = future, time.monotonic()
             return self._running[key]
 
     def _forget(self, key: object) -> None:

@@ -3,6 +3,7 @@ that name it, and of nothing else."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -139,6 +140,20 @@ def test_a_connector_that_hangs_is_waited_for_once(worker: WorkerConfig, impatie
         with pytest.raises(RequestError, match=r"ConfigHangs.config\(\) has not returned in"):
             validate({**SOURCE, "connector.class": name_of(broken.ConfigHangs)}, worker)
     assert broken.ConfigHangs.calls == 1
+
+
+def test_a_call_that_could_not_start_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trap: where there was no thread left once, the plugin has not answered for ever."""
+    shared = calls.SharedCalls[int](0.2)
+
+    def no_thread(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError, match="thread"):
+            shared.result("key", lambda: 1)
+    assert shared.result("key", lambda: 1) == 1
 
 
 def test_a_validation_that_hangs_is_refused(
