@@ -144,7 +144,7 @@ def test_every_call_to_kafka_is_told(
     for line in (
         rf"kafka get the cluster id of Kafka at {re.escape(broker.bootstrap_servers)}: done {took}",
         rf"kafka create topic \S+: done {took}",
-        rf"kafka read topic \S+, \S+, \S+, \S+: \d+ found {took}",
+        rf"kafka read what there is of topic \S+, \S+, \S+, \S+: \d+ found {took}",
         rf"kafka write to topic \S+: \d+ found {took}",
         rf"kafka find the leader of group {unique}: ",
         rf"kafka get the offsets of group connect-a: \d+ found {took}",

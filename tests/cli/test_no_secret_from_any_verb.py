@@ -179,8 +179,11 @@ def test_of_our_own_runtime(watched: Watched, broker: BrokerAddress, unique: str
     assert watched("import", "a", "b", "--force")[0] == 0
     watched.specs |= set((watched.folder / "connectors").iterdir())
     asked = (watched.folder / "asked.log").read_text()
-    for text in (f"kafka read topic {topics.config}, ", f"kafka write to topic {topics.ledger}"):
-        assert text in asked
+    for text in (
+        f"read what there is of topic {topics.config}, ",
+        f"write to topic {topics.ledger}",
+    ):
+        assert f"kafka {text}" in asked
     for records in (topics.ledger, topics.offsets):
         for record in logs.reader(records).read_to_end(10):
             assert MARK.encode() not in (record.key or b"") + (record.value or b"")

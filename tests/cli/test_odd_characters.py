@@ -32,7 +32,11 @@ def test_diagnostics_show_them_escaped() -> None:
     found = Diagnostic("c", f"{ODD}\nwarning[x]: y", Location(ODD, 1, 1), f"{ODD}\n{ODD}", ODD)
     shown = render_diagnostics([found])
     assert all(line.isprintable() for line in shown.splitlines()), shown
-    assert len(shown.splitlines()) == 4
+    first, *others = shown.splitlines()
+    assert first.startswith("error[c]: ")
+    # what looks like another diagnostic is part of the text of this one
+    assert len(others) == 4
+    assert all(line.startswith("  ") for line in others)
 
 
 def test_reports_tables_and_progress_show_them_escaped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,7 +117,9 @@ def test_a_worker_waits_for_the_coordinators_of_a_kafka_that_starts(
     monkeypatch.setattr(joining, "find_leader", groups := StartingGroups(KafkaError(code)))
     assert find_cluster(config) == "its id"
     assert groups.asked == 3
-    assert caplog.text.count("The group cannot be read at g") == 1
+    # more than one handler may have the same record
+    waits = {id(each) for each in caplog.records if "The group cannot" in each.getMessage()}
+    assert len(waits) == 1
     # no longer than for a Kafka that does not answer
     config, _ = from_properties(WORKER | {"default.api.timeout.ms": "1"})
     monkeypatch.setattr(joining, "find_leader", StartingGroups(KafkaError(code)))

@@ -28,6 +28,7 @@ from connect_runtime.kafka.client_limits import within_limits
 from connect_runtime.kafka.errors import (
     AUTHENTICATION,
     REACH_HINT,
+    REFUSED_LOGIN,
     SPECIFIC,
     TLS,
     UNREACHABLE,
@@ -191,6 +192,15 @@ def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
         if time.monotonic() >= deadline:
             raise _unreachable(properties, seen)
         request_s = min(2 * request_s, _LONGEST_REQUEST_S)
+
+
+def check_login(properties: Mapping[str, str], timeout_s: float) -> None:
+    """Raises Unreachable if Kafka refuses the login, as far as it says so in that time."""
+    try:
+        check_reachable(properties, timeout_s)
+    except Unreachable as error:
+        if error.diagnostics[0].code == REFUSED_LOGIN:
+            raise
 
 
 def _unreachable(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachable:

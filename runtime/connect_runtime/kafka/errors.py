@@ -175,6 +175,8 @@ NO_SUCH_TOPIC = frozenset(
     }
 )
 
+# The code of a login that Kafka refuses
+REFUSED_LOGIN = "kafka.authentication"
 # The code of an error that may pass by itself: no answer, or one of a Kafka that is starting
 UNREACHABLE = "kafka.unreachable"
 AGAIN_HINT = "Kafka is starting, or a broker is away: try again."
@@ -212,7 +214,7 @@ def is_denied(error: ConnectError) -> bool:
 def login_refused(error: KafkaError, where: str) -> Unreachable:
     """Returns the error to raise when Kafka refuses the login at `where`."""
     what, hint = "Kafka refuses the login", "Check sasl.mechanism and sasl.jaas.config."
-    return Unreachable(Diagnostic("kafka.authentication", what, where, reason(error), hint))
+    return Unreachable(Diagnostic(REFUSED_LOGIN, what, where, reason(error), hint))
 
 
 def as_failure(error: KafkaError, what: str, where: str) -> Unreachable | Failed:

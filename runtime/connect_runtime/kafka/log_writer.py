@@ -13,9 +13,8 @@ from typing import NoReturn
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect_runtime.kafka.calls import logged
-from connect_runtime.kafka.clients import meet_broker, producer
+from connect_runtime.kafka.clients import check_login, meet_broker, producer
 from connect_runtime.kafka.errors import (
-    AUTHENTICATION,
     FENCED,
     RECORD_REFUSED,
     SILENT,
@@ -38,6 +37,7 @@ _INIT_S = 30.0
 _WRITE_S = 30.0
 _ABORT_S = 10.0
 _METADATA_S = 10.0
+_LOGIN_S = 3.0
 _SETTINGS = {
     # How long a killed writer's open transaction hides later records.
     "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
@@ -59,10 +59,9 @@ class KafkaLogWriter:
         # Why the first record that was not delivered was not. Kept as it is: its methods must not
         # be called where the client calls back
         self._undelivered: tuple[KafkaError, Message] | None = None
-        seen: list[KafkaError] = []
+        # No `error_cb`: with one, a fenced producer raises before it calls back for its records
         self._producer: Producer = producer(
-            properties,
-            {**_SETTINGS, "transactional.id": transactional_id, "error_cb": seen.append},
+            properties, {**_SETTINGS, "transactional.id": transactional_id}
         )
         try:
             meet_broker(self._producer, _METADATA_S)
@@ -72,8 +71,7 @@ class KafkaLogWriter:
             error = error_of(exception)
             if error.code() in SILENT:
                 # a refused login makes calls time out without a reason
-                self._producer.poll(0)
-                error = next((each for each in seen if each.code() in AUTHENTICATION), error)
+                check_login(properties, _LOGIN_S)
             raise as_failure(error, "Earlier writers cannot be fenced", transactional_id) from None
 
     @property
