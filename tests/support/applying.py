@@ -5,7 +5,7 @@ Each has its own observation, plan, cluster, ledger and lease; only Kafka is sha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event as Flag
@@ -20,6 +20,7 @@ from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.lease import Lease
 from connect_reconciler.backend.ledger import Ledger, read_ledger
+from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.observe.observe import observe_view
 from connect_reconciler.backend.plugins import ChainedDefinitions, InstalledDefinitions
 from connect_reconciler.backend.port import Cluster
@@ -97,6 +98,7 @@ class Applying:
     limits: Limits = field(default_factory=Limits)
     lags: Callable[[str], Lags] | None = None
     denials: Callable[[AlterOffsets], Sequence[Diagnostic]] = lambda action: ()
+    view_of_sink: Callable[[str, Mapping[str, str]], View] | None = None
 
     def observe(self, desired: Desired) -> Live:
         seen = observe_view(
@@ -142,7 +144,7 @@ class Applying:
                 clock=self.time.clock(),
             ),
             lags=self.lags,
-            view_of_sink=lambda name, config: self.kafka,
+            view_of_sink=self.view_of_sink or (lambda name, config: self.kafka),
             denials=self.denials,
         )
         return apply_plan(

@@ -25,6 +25,7 @@ from connect_reconciler.plan.consequences.rule import sink_start
 from connect_reconciler.plan.offsets.sink_positions import sink_partitions
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
+from connect_specs.diagnostics import Failed, Unreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def lags_of(
     worker: Mapping[str, str],
 ) -> Callable[[str], Lags]:
     """Reads a sink's lags in partitions that exist. `view_of` gives the Kafka cluster that a sink
-    reads, by its name and config. Raises ConnectError.
+    reads, by its name and config; that it cannot be asked is Failed. Raises ConnectError.
 
     In a partition without a committed offset a sink starts at the log's start. If it starts
     elsewhere, the partition is left out: only its tasks know where that was.
@@ -174,14 +175,18 @@ def lags_of(
         }
         found = read_back(name)
         config = {} if found is None else found.config
-        view = view_of(name, config)
         reads = set(committed)
-        if sink_start(config, worker) == "earliest":
-            reads |= sink_partitions(config, view.topics())
+        try:
+            view = view_of(name, config)
+            if sink_start(config, worker) == "earliest":
+                reads |= sink_partitions(config, view.topics())
+            ranges = view.log_ranges(reads)
+        except Unreachable as error:
+            raise Failed(*error.diagnostics) from error
         # What was deleted by age cannot be read any more
         return {
             at: Lag(max(committed.get(at, 0), log.earliest), log.latest)
-            for at, log in view.log_ranges(reads).items()
+            for at, log in ranges.items()
         }
 
     return lags

@@ -9,7 +9,7 @@ from connect_reconciler.apply.edges import Edges
 from connect_reconciler.model.group_members import GroupMember, strangers
 from connect_reconciler.model.live import Live
 from connect_specs.counting import listed
-from connect_specs.diagnostics import Diagnostic, Failed
+from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 from connect_specs.names import sink_group
 
 
@@ -44,10 +44,15 @@ def ensure_movable(
 
 def _strangers(group: str, live: Live, edges: Edges, name: str) -> tuple[GroupMember, ...]:
     assert edges.view_of_sink is not None
-    view = edges.view_of_sink(name, live.connectors[name].config)
+    try:
+        view = edges.view_of_sink(name, live.connectors[name].config)
+        members = view.group_members((group,)).get(group, ())
+    except (Failed, Unreachable):
+        # As for a plan, a cluster that cannot be asked tells of none: the move itself will fail
+        return ()
     tasks = {}
     for each, connector in live.connectors.items():
         if connector.kind == "sink" and sink_group(each, connector.config, edges.worker) == group:
             now = edges.read_back(each)
             tasks[each] = 0 if now is None else now.tasks
-    return strangers(view.group_members((group,)).get(group, ()), tasks)
+    return strangers(members, tasks)

@@ -18,19 +18,24 @@ from connect_reconciler.plan.consequences.rule import sink_start
 from connect_reconciler.plan.offsets.moves import MoveContext, moves_to, totals
 from connect_reconciler.plan.offsets.sink_positions import entries_at, position_problem
 from connect_specs.counting import counted
-from connect_specs.diagnostics import Diagnostic
+from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 
 
 def at_final_offsets(action: AlterOffsets, config: Mapping[str, str], edges: Edges) -> AlterOffsets:
     """The action with the offsets that its `to` leads to now, from those that the sink has now.
 
-    Raises MoveRefused where there are none, or where the policies deny them; Unreachable.
+    Raises MoveRefused where there are none, where they cannot be read, or where the policies deny
+    them; Unreachable.
     """
     name, to = action.connector, action.to
     assert edges.view_of_sink is not None
     if to is None:
         return action
-    logs = logs_of_sink(config, to, edges.view_of_sink(name, config))
+    try:
+        logs = logs_of_sink(config, to, edges.view_of_sink(name, config))
+    except (Failed, Unreachable) as error:
+        # It may be a cluster that no other connector reads
+        raise MoveRefused(*error.diagnostics) from error
     problem = position_problem(to, config, Live(logs=logs), name)
     if problem is not None:
         raise MoveRefused(problem)

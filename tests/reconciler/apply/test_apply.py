@@ -16,6 +16,8 @@ from connect_reconciler.apply.report import (
 )
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.ledger import Ledger
+from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters
+from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.port import Found, OutcomeUnknown
 from connect_reconciler.ledger.records import owned_record
 from connect_reconciler.model.group_members import GroupMember
@@ -422,6 +424,33 @@ def test_a_sink_is_not_stopped_while_strangers_read_with_its_group(
     # A task that was killed is a member until Kafka gives it up
     world.time = Leaving(world.kafka)
     assert world.apply(desired, cluster=cluster).exit_code == 0
+
+
+def test_a_sink_whose_own_kafka_cannot_be_asked_stops_no_other(
+    world: Applying, cluster: FakeCluster
+) -> None:
+    """The trap: that counted as if the worker's cluster were unreachable, and ended the apply. Who
+    reads with the group is not known then, and whether its offsets move is for the workers."""
+    clusters = ConnectorClusters(PROJECT, {}, world.kafka)
+
+    def view_of_sink(name: str, config: Mapping[str, str]) -> View:
+        if name == "b":
+            # It was there when the plan was made
+            raise Unreachable(Diagnostic("kafka.unreachable", "no broker answers"))
+        return clusters.view_of_sink(name, config)
+
+    world.view_of_sink = view_of_sink
+    away = {"consumer.override.sasl.jaas.config": "${file:/etc/kafka:login}"}
+    world.apply(desired_of(spec("a", away), spec("b"), spec("c")), cluster=cluster)
+    to_start, more = spec("b", pin=Pin("p", to="earliest")), spec("c", {"tasks.max": "2"})
+    report = world.apply(desired_of(spec("a", away, pin=PIN), to_start, more), cluster=cluster)
+    outcomes = {each.name: [done.outcome for done in each.results] for each in report.connectors}
+    assert outcomes == {
+        "a": [Outcome.DONE] * 3,
+        "b": [Outcome.DONE, Outcome.FAILED, Outcome.DONE],
+        "c": [Outcome.DONE],
+    }
+    assert world.observe(desired_of()).connectors["b"].target is RUNNING
 
 
 def status(

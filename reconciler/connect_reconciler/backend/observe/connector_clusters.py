@@ -20,7 +20,7 @@ from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.offsets_topic import reduce_all
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_specs.desired import Project
-from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
 
 T = TypeVar("T")
 
@@ -85,11 +85,11 @@ class ConnectorClusters:
         return self._reached[_key(clients)]
 
     def view_of_sink(self, name: str, config: Mapping[str, str]) -> View:
-        """The cluster that a sink reads. Raises Unreachable."""
+        """The cluster that a sink reads. Raises Failed: the worker's cluster may be there."""
         found = self.of(self.clients(name, config, "sink"))
         if found.view is None:
             what = "the Kafka cluster that it reads cannot be asked"
-            raise Unreachable(Diagnostic("kafka.elsewhere", what, name, found.reason))
+            raise Failed(Diagnostic("kafka.elsewhere", what, name, found.reason))
         return found.view
 
     def source(self, clients: ConnectorClients, below: OffsetSnapshot) -> OffsetSnapshot | str:
