@@ -179,20 +179,20 @@ class Executor:
         written = any(isinstance(each.action, ConfigAction) for each in results)
         return stopped and not written and before is not None and action.asks_for is before
 
-    def watch(self, name: str) -> ConnectorReport | None:
-        """Adds a connector that an earlier apply changed to those whose health is checked; None if
-        it is gone. Raises ConnectError."""
+    def watch(self, name: str) -> bool:
+        """Adds a connector that an earlier apply changed to those whose health is checked. Returns
+        whether it is there. Raises ConnectError."""
         edges = self._edges
         found = edges.read_back(name)
         if found is None:
-            return None
+            return False
         before = self._before(name)
         if edges.evidence is not None and edges.cluster.runs_tasks:
             edges.evidence.note(name, speaks=False)
         self.changed[name] = Changed(
             self._wanted(name, found.target), before, edges.settings.clock.now()
         )
-        return ConnectorReport(name, ())
+        return True
 
     def _wanted(self, name: str, target: TargetState = TargetState.RUNNING) -> Wanted:
         spec = self._desired.connectors.get(name)
@@ -369,9 +369,15 @@ class Executor:
             live_state=None if found is None else found.target,
             state=None if spec is None else managed_state(spec),
             prevent_delete=spec is not None and spec.prevent_delete,
-            env=self._plan.env,
+            env=self._env,
             untyped=redactor.hidden(config),
         )
+
+    @property
+    def _env(self) -> str | None:
+        """The environment to record. A rollback applies no spec's values: it leaves it as it is."""
+        last = self._edges.ledger.state.last_applied(self._plan.project)
+        return self._plan.env if self._plan.rolls_back is None or last is None else last.env
 
     def _now_ms(self) -> int:
         return self._edges.settings.clock.now_ms()

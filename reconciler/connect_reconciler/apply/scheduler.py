@@ -158,16 +158,19 @@ def _with_health(
     if starts.ended_by is not None:
         return reports
     found = dict(reports)
-    for name in sorted(set(unproven) - found.keys()):
+    for name in sorted(set(unproven) - executor.changed.keys()):
+        # One that was changed in the ledger alone is judged, too
+        known = found.get(name, ConnectorReport(name, ()))
+        if not known.ok:
+            continue
         try:
-            watched = executor.watch(name)
+            if executor.watch(name):
+                found[name] = known
         except FATAL as error:
             starts.end(error)
             return found
         except ConnectError as error:
-            watched = ConnectorReport(name, (), health=Health.UNKNOWN, health_detail=str(error))
-        if watched is not None:
-            found[name] = watched
+            found[name] = replace(known, health=Health.UNKNOWN, health_detail=str(error))
     return await_health(found, executor, edges)
 
 

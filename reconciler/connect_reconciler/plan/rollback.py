@@ -79,7 +79,7 @@ def specs_to_observe(
         specs[name] = DesiredConnector(
             name=name,
             config=plain,
-            where=_where(apply_id),
+            where=Location(name),
             state=snapshot.target,
             pin=Pin(_pin_id(apply_id), moved) if moved else None,
         )
@@ -116,7 +116,7 @@ def rollback_of(
         found = renamed_since(name, {new, snapshot.renamed_from}, later, live)
         if not found and snapshot.config is not None and name not in returned_with_old:
             ignore = ignored.get(name, ())
-            builder = _SpecBuilder(apply_id, before, files, live, name, new, ignore, former)
+            builder = _SpecBuilder(before, files, live, name, new, ignore, former)
             found = [*builder.missing_secrets(), *rename_unfinished(name, new, live)]
             specs[name] = builder.spec(_pin_id(apply_id, times))
         if found:
@@ -159,8 +159,12 @@ def rollback_plan(
 
 
 def _for_rollback(problems: Iterable[Diagnostic], rollback: Rollback) -> Iterator[Diagnostic]:
-    worded = (for_rollback(each, rollback.apply_id) for each in problems)
-    return (each for each in worded if each is not None)
+    for each in problems:
+        # What is wrong with one connector keeps only that one from being rolled back
+        place = each.where.file if isinstance(each.where, Location) else each.where
+        worded = for_rollback(replace(each, where=place), rollback.apply_id)
+        if worded is not None:
+            yield worded
 
 
 def _as_before(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> act.Action:
@@ -196,10 +200,6 @@ def _with_pins(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> a
     return replace(action, pins=before[action.connector].pins)
 
 
-def _where(apply_id: str) -> Location:
-    return Location(f"apply {apply_id}")
-
-
 def _pin_id(apply_id: str, times: int = 0) -> str:
     """A pin is applied once, so each rollback has one of its own; a rollback that was killed and
     runs again has the same."""
@@ -211,7 +211,6 @@ class _SpecBuilder:
     """Builds the spec that restores one connector to its snapshot. `new` is the name that the apply
     gave it, if it renamed it."""
 
-    apply_id: str
     before: Mapping[str, ConnectorSnapshot]
     files: Desired
     live: Live
@@ -232,7 +231,7 @@ class _SpecBuilder:
         wanted = DesiredConnector(
             name=self.name,
             config={key: text for key, text in self._config().items() if text is not None},
-            where=_where(self.apply_id),
+            where=Location(self.name),
             state=target,
             prevent_delete=snapshot.prevent_delete,
             sensitive=_sensitive(snapshot, files),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +16,7 @@ from connect_runtime.storage import status_topic
 from connect_runtime.storage.snapshots import State, Status, TaskId
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import ExitCode, Location
-from support.applying import Applying, desired_of
+from support.applying import Applying, desired_of, names
 from support.fake_cluster import TOPICS, FakeCluster
 
 
@@ -130,6 +131,15 @@ def test_other_changes_do_not_make_it_forgotten(world: Applying, cluster: Cluste
     assert report.exit_code is ExitCode.FAILED
     assert health(report) == {"b": Health.RUNNING, "a": Health.FAILED}
     assert world.apply(more, cluster=cluster).exit_code is ExitCode.FAILED
+
+
+def test_a_change_of_the_ledger_alone_does_not_prove_it(world: Applying, cluster: Cluster) -> None:
+    assert world.apply(desired_of(spec("a")), cluster=cluster).exit_code is ExitCode.FAILED
+    guarded = desired_of(replace(spec("a"), prevent_delete=True))
+    assert names(world.plan(guarded)) == ["Protect a"]
+    for _ in range(2):
+        report = world.apply(guarded, cluster=cluster)
+        assert (report.exit_code, health(report)) == (ExitCode.FAILED, {"a": Health.FAILED})
 
 
 def test_one_that_is_deleted_is_not_waited_for(world: Applying, cluster: Cluster) -> None:

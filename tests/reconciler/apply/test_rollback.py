@@ -18,7 +18,7 @@ from connect_reconciler.plan.verification import ensure_rest
 from connect_reconciler.render.words import reason_text
 from connect_specs.desired import Pin
 from connect_specs.diagnostics import Invalid
-from support.applying import Applying, desired_of, names
+from support.applying import PROJECT, Applying, desired_of, names
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import TOPICS, FakeCluster, refused
 from support.rollbacks import (
@@ -105,6 +105,30 @@ def test_only_what_the_apply_changed_is_touched(world: Applying) -> None:
     second = apply(world, SECOND)
     FakeCluster(world.kafka).update_config("untouched", {**SOURCE, "file": "by hand"})
     assert not [name for name in names(back(world, second, SECOND)[1]) if "untouched" in name]
+
+
+def test_a_rollback_leaves_the_environment_as_it_was(
+    world: Applying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs no --env, and the next apply must not find another environment than its own."""
+    with monkeypatch.context() as patch:
+        patch.setattr("support.applying.PROJECT", replace(PROJECT, env="prod"))
+        apply(world, FIRST, replace(world.plan(FIRST), env="prod"))
+        second = apply(world, SECOND, replace(world.plan(SECOND), env="prod"))
+    roll_back(world, second, SECOND)
+    assert {each.env for each in world.ledger().connectors.values()} == {"prod"}
+
+
+def test_an_error_names_the_connector_that_cannot_be_rolled_back(world: Applying) -> None:
+    """The others are rolled back without it."""
+    apply(world, FIRST)
+    world.kafka.groups["connect-moved"] = {("t", 0): 70}
+    second = apply(world, SECOND)
+    shares = {**SINK, "consumer.override.group.id": "connect-moved", "name": "other"}
+    FakeCluster(world.kafka).create("other", shares, RUNNING)
+    way, plan = back(world, second, SECOND)
+    assert [(each.code, each.where) for each in plan.errors] == [("plan.group-in-use", "moved")]
+    assert "moved" in way.before
 
 
 def test_each_rollback_restores_offsets_once(world: Applying) -> None:
