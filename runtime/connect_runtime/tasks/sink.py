@@ -213,8 +213,7 @@ class _Loop:
             elif self._pending is None:
                 self._unpause()
         self._reporter.write(self._reporter.record(state))
-        self._repeated.forget()
-        self._unflushed.forget()
+        self._forget_errors()
         self._metrics.in_state(state)
         self._said_polled, self._idle_since = False, None
 
@@ -223,6 +222,13 @@ class _Loop:
         if self._state is State.RUNNING:
             record = self._reporter.record(State.RUNNING, trace, polled=self._said_polled)
             self._reporter.write(record)
+        if trace is None:
+            self._forget_errors()
+
+    def _forget_errors(self) -> None:
+        """The status has no error: a call that still fails says so again."""
+        self._repeated.forget()
+        self._unflushed.forget()
 
     def _after_put(self, *, records: bool) -> None:
         """Reports the first successful poll since the task runs: an apply takes it for health. One
@@ -235,6 +241,7 @@ class _Loop:
         if records or now - self._idle_since >= _IDLE_S:
             self._reporter.write(self._reporter.record(State.RUNNING, polled=True))
             self._said_polled = True
+            self._forget_errors()
 
     def _once(self) -> None:
         """Commits if it is time, reads, and puts."""

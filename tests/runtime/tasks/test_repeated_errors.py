@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from connect_runtime.api import RetriableError, SinkBatch, SinkTask, SourceTask, TopicPartition
 from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
-from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks import run
+from connect_runtime.storage.snapshots import State, TaskId
+from connect_runtime.tasks import run, sink
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.repeated_errors import RepeatedErrors
 from connect_runtime.tasks.traces import ErrorTexts
@@ -152,6 +154,41 @@ class Unflushed(SinkTask):
             raise RetriableError("the disk is away")
 
     def stop(self) -> None: ...
+
+
+def test_a_put_that_succeeds_does_not_hide_that_nothing_can_be_flushed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The trap: the status says nothing any more, for as long as flushes fail alike."""
+    now, said = 1000.0, list[str | None]()
+    reporter = SimpleNamespace(
+        record=lambda state, trace=None, *, polled: trace, write=lambda trace: said.append(trace)
+    )
+    followed = partial(RepeatedErrors, clock=lambda: now)
+    monkeypatch.setattr(sink, "RepeatedErrors", followed)
+    config = {"name": "c", "topics": "t"}
+    worker = dict.fromkeys(("key.converter", "value.converter"), "StringConverter")
+    topics = ClusterTopics.of("g")
+    launch = TaskLaunch(TASK, 1, 0, 1, 0, "g", topics, "host:8083", config, config, worker)
+    metrics = TaskMetrics()
+    metrics.begin("sink")
+    loop = sink._Loop(launch, Unflushed(), reporter, metrics)  # type: ignore[arg-type]
+    loop._state = State.RUNNING
+    for second in range(180):
+        loop._flush({})
+        if second < 5:
+            loop._repeated.failed(RetriableError("the disk is full"))
+        elif second == 5:
+            loop._repeated.succeeded()
+            assert said[-1] is None
+        elif second == 70:
+            assert said[-1] is not None
+            loop._offsets.assigned.add(TopicPartition("t", 0))
+            loop._after_put(records=True)  # the first successful poll
+            assert said[-1] is None
+        now += 1
+    assert said[-1] is not None
+    assert said[-1].endswith("the disk is away")
 
 
 @pytest.mark.parametrize("task", [Away, Full, Unflushed])
