@@ -2,8 +2,8 @@
 
 Where memory is limited (`spark.executor.pyspark.memory`), a plugin that takes all of it fails with
 MemoryError. To close its clients and to say that it has failed, the task starts threads, and
-Python waits for ever for a thread whose start finds no memory. What is reserved is never used, so
-it costs no memory.
+Python waits for ever for a thread whose start finds no memory. What is reserved cannot be used, so
+it costs no memory, also where the system lends no more than it has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def memory_reserve() -> Iterator[None]:
     """Keeps the reserve while the context lasts. What follows it may use it."""
     reserved: mmap.mmap | None = None
     with suppress(OSError):  # there is less than that: the task may do without
-        reserved = mmap.mmap(-1, _BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        reserved = mmap.mmap(-1, _BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0)
     try:
         yield
     finally:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+from connect_runtime.tasks.memory_reserve import memory_reserve
 
 # A process of its own: the limit is for all of it
 _TAKES_ALL = """
@@ -39,3 +42,16 @@ def test_a_thread_starts_after_all_memory_was_taken() -> None:
         check=False,
     )
     assert run.stdout == "started\n", run.stderr
+
+
+def test_the_reserve_is_address_space_only() -> None:
+    """The trap: where the system lends no more memory than it has, each task takes 64 MB of it."""
+    size, data = _kilobytes("VmSize"), _kilobytes("VmData")
+    with memory_reserve():
+        assert _kilobytes("VmSize") - size >= 60_000
+        assert _kilobytes("VmData") - data < 10_000
+
+
+def _kilobytes(what: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
