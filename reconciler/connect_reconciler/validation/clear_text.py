@@ -12,6 +12,7 @@ from connect_specs.counting import listed
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plugin_definitions import Definitions, elements
+from connect_specs.secret_parts import holds_secret, without_references
 from connect_specs.secret_values import is_sensitive
 from connect_specs.value_secrets import holds_text
 
@@ -28,7 +29,7 @@ def clear_text_secrets(
         key
         for key, text in spec.config.items()
         if is_sensitive(key, text, named) and not is_mask(text)
-        if not holds_text(text, spec.secrets)
+        if not holds_text(text, spec.secrets) and not _is_elsewhere(text)
     ]
     if keys:
         verb = "holds a secret" if len(keys) == 1 else "hold secrets"
@@ -39,6 +40,12 @@ def clear_text_secrets(
             why="everyone who can read this file, its history or the connector's config can use it",
             hint=_hint(project, spec.name, keys[0]),
         )
+
+
+def _is_elsewhere(text: str) -> bool:
+    """Whether the secret of a value is what its reference stands for, as a JAAS entry may have it:
+    nothing else in it looks like one."""
+    return without_references(text) != text and not holds_secret(text)
 
 
 def _hint(project: Project, name: str, key: str) -> str:

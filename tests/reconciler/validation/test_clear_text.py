@@ -55,6 +55,7 @@ def warnings(of: Project, text: str) -> list[Diagnostic]:
         "  db.password: hunter2\n",
         "  url: jdbc:db://me:hunter2@host/x\n",
         "  other: hunter2\nsensitive: [other]\n",
+        "  consumer.override.sasl.jaas.config: x required username=${env:U} password=hunter2;\n",
     ],
 )
 def test_a_secret_is_warned_of_at_its_place(tmp_path: Path, text: str) -> None:
@@ -68,6 +69,8 @@ def test_a_secret_is_warned_of_at_its_place(tmp_path: Path, text: str) -> None:
     [
         "  vendor.pin: ${env:PIN}\n",
         "  url: jdbc:db://me:${file:/x:p}@host/x\n",
+        "  consumer.override.sasl.jaas.config: x required username=u password=${env:P};\n",
+        "  vendor.pin: ${env:U}:${env:P}\n",
         "  vendor.pin: ''\n",
         "  vendor.pin: '****'\n",
         "  url: jdbc:db://host/x\n",
