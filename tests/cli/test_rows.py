@@ -168,9 +168,34 @@ def _in_context() -> None:
         _caused()
 
 
+def _group(*errors: Callable[[], object]) -> None:
+    raised: list[Exception] = []
+    for error in errors:
+        try:
+            error()
+        except Exception as each:
+            raised.append(each)
+    raise ExceptionGroup("unhandled errors in a TaskGroup", raised)
+
+
+def _group_in_a_group() -> None:
+    _group(lambda: _group(_caused, _while_handling), _while_handling)
+
+
+def _group_as_a_cause() -> None:
+    try:
+        _group(_while_handling, _caused)
+    except ExceptionGroup as cause:
+        raise ConnectorError("poll failed") from cause
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [
+        (lambda: _group(_while_handling, _caused), "ValueError: no such column"),
+        (lambda: _group(lambda: int("x")), "ValueError: invalid literal for int() with base 10"),
+        (_group_in_a_group, "OSError: no route to db:5432"),
+        (_group_as_a_cause, "ValueError: no such column"),
         (_caused, "OSError: no route to db:5432"),
         (_while_handling, "ValueError: no such column"),
         (_in_context, "OSError: no route to db:5432"),

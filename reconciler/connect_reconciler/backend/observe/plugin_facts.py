@@ -7,7 +7,7 @@ config itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from connect_reconciler.model.ledger import LedgerState, Owned
@@ -42,6 +42,10 @@ _REASONS_MAX = 5
 _LINE_MAX = 300
 _PYTHON_STACK = "Traceback (most recent call last):"
 _PYTHON_CONTEXT = "During handling of the above exception, another exception occurred:"
+# How Python draws a group of errors: each after a line with its number
+_PYTHON_GROUP = "+ Exception Group Traceback (most recent call last):"
+_GROUP_NUMBER = re.compile(r" *\+[+-]+ (\d+) -+")
+_GROUP_MARGIN = re.compile(r" *[|+] ?")
 _JAVA_CAUSE = "Caused by: "
 # The package of a Java or Python class at the start of an error
 _PACKAGE = re.compile(r"^(?:[A-Za-z_][\w$]*\.)+(?=[A-Z][\w$]*(?::|$))")
@@ -259,7 +263,7 @@ def cause_in(trace: str | None) -> str:
     lines = [line for line in (trace or "").splitlines() if line.strip()]
     if not lines:
         return "there is no trace"
-    if not any(line.startswith(_PYTHON_STACK) for line in lines):
+    if not any(line.startswith(_PYTHON_STACK) or _PYTHON_GROUP in line for line in lines):
         causes = [line.strip() for line in lines if line.strip().startswith(_JAVA_CAUSE)]
         return causes[-1].removeprefix(_JAVA_CAUSE) if causes else lines[0].strip()
     first = 0
@@ -267,9 +271,23 @@ def cause_in(trace: str | None) -> str:
         if line.strip() == _PYTHON_CONTEXT:
             first = number + 1
     stack = False
-    for line in lines[first:]:
+    for number, line in enumerate(lines[first:], first):
+        if line.strip() == _PYTHON_GROUP:
+            return _cause_in_group(lines[number:])
         if line.startswith(_PYTHON_STACK):
             stack = True
         elif not (stack and line.startswith(" ")):
             return line.strip()
     return lines[-1].strip()
+
+
+def _cause_in_group(lines: Sequence[str]) -> str:
+    """Returns the innermost cause of the first error of a group, which may be a group itself."""
+    begin = 0
+    for number, line in enumerate(lines):
+        if rule := _GROUP_NUMBER.fullmatch(line):
+            if rule[1] != "1":
+                lines = lines[:number]
+                break
+            begin = number + 1
+    return cause_in("\n".join(_GROUP_MARGIN.sub("", line, count=1) for line in lines[begin:]))
