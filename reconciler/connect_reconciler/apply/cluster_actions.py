@@ -218,7 +218,9 @@ class ClusterActions:
             found = self.read_back(name)
             if found is None or masked_keys(found.config) & changed:
                 return False
-            return same_spec(found.config, config)
+            # What was in neither config is a key that the cluster adds
+            known = {k: v for k, v in found.config.items() if k in config or k in changed}
+            return same_spec(known, config)
 
         return has
 

@@ -46,7 +46,7 @@ from connect_reconciler.model.actions import (
     old_name,
     subject,
 )
-from connect_reconciler.model.config_values import without_reserved
+from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.ledger import carried
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import Offsets
@@ -129,7 +129,7 @@ class Executor:
         self._configs = reveal_configs(plan, desired, live)
         self._cluster_actions = ClusterActions(
             edges.cluster,
-            edges.read_back,
+            self._read_back,
             edges.patience_in_action,
             self._waiting,
         )
@@ -183,7 +183,7 @@ class Executor:
         """Adds a connector that an earlier apply changed to those whose health is checked. Returns
         whether it is there. Raises ConnectError."""
         edges = self._edges
-        found = edges.read_back(name)
+        found = self._read_back(name)
         if found is None:
             return False
         before = self._before(name)
@@ -231,6 +231,8 @@ class Executor:
                 action = at_final_offsets(action, found.config, self._edges)
             if not action.ledger_only:
                 action = self._perform(number, action)
+            if isinstance(action, ConfigAction):
+                context = replace(context, added=self._added(action.connector, found))
             # I4: the next action starts only when this is committed
             records = records_after(action, self._edges.ledger.state, context)
             records += tuple(self._offsets_after(action))
@@ -320,7 +322,7 @@ class Executor:
         problems = unmet(action, replace(now, relied_on=predicted.config))
         if problems:
             raise Failed(*problems)
-        return self._edges.read_back(subject(action))
+        return self._read_back(subject(action))
 
     def _perform(self, number: int, action: Action) -> Action:
         name, cluster = action.connector, self._edges.cluster
@@ -349,10 +351,32 @@ class Executor:
 
     def _now(self, predicted: ConnectorState) -> ConnectorState:
         name = predicted.name
-        there = self._edges.read_back(name)
+        there = self._read_back(name)
         found = None if there is None else (there.config, there.target)
         redactor = live_redactor(name, self._live)
         return state_now(predicted, found, self._edges.ledger.state, redactor)
+
+    def _read_back(self, name: str) -> Found | None:
+        """The connector as it is now, without keys that are the cluster's."""
+        found, spec = self._edges.read_back(name), self._desired.connectors.get(name)
+        if found is None:
+            return None
+        named, ledger = () if spec is None else spec.config.keys(), self._edges.ledger.state
+        return replace(found, config=ledger.without_added(name, found.config, named))
+
+    def _added(self, name: str, before: Found | None) -> frozenset[str]:
+        """The keys that the cluster has added to a config that was just written."""
+        owned = self._edges.ledger.state.connectors.get(name)
+        known = frozenset[str]() if owned is None else owned.added
+        if self._edges.ledger.topic == LEDGER_KEY:
+            # It has no place for them
+            return known
+        now, ours = self._edges.read_back(name), self._configs[name]
+        arrived = now is not None and (before is None or now.written != before.written)
+        if now is None or not arrived or not ours.items() <= now.config.items():
+            # It comes later, or somebody has written another one since
+            return known
+        return frozenset(without_reserved(now.config)) - ours.keys() - {"name"}
 
     def _context(self, action: Action, found: Found | None) -> Context:
         name = subject(action)
@@ -425,7 +449,7 @@ class Executor:
         if not reachable:
             return "its state was not read"
         try:
-            found = self._edges.read_back(name)
+            found = self._read_back(name)
         except ConnectError:
             return "its state could not be read"
         if found is None:

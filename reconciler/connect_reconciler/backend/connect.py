@@ -211,4 +211,5 @@ def _same(now: Found | None, before: Found | None) -> bool:
     """Whether nothing was written since; that tasks come and go is no change of anybody's."""
     if now is None or before is None:
         return now is before
-    return now.config == before.config and now.target is before.target
+    rewritten = now.written != before.written
+    return not rewritten and now.config == before.config and now.target is before.target

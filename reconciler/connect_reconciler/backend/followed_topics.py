@@ -38,6 +38,7 @@ class ConfigTopic:
         self._reader = reader
         self._clock = clock
         self._snapshot = ConfigSnapshot()
+        self._written: dict[str, int] = {}
         self._reading = threading.Lock()
         self._failed: tuple[float, ConnectError] | None = None
 
@@ -56,6 +57,10 @@ class ConfigTopic:
             except ConnectError as error:
                 self._failed = (self._clock(), error)
                 raise
+            for record in records:
+                about = config_topic.subject(record.key)
+                if about is not None and about[0] == "config":
+                    self._written[about[1]] = record.offset
             if records:
                 self._snapshot = config_topic.reduce_all(self._snapshot, records)
 
@@ -65,7 +70,8 @@ class ConfigTopic:
         if state is None:
             return None
         made = state.applied_config == state.config and not state.inconsistent
-        return Found(state.config, state.target, len(state.task_configs), made, state.generation)
+        tasks, written = len(state.task_configs), self._written.get(name, -1)
+        return Found(state.config, state.target, tasks, made, state.generation, written)
 
     def close(self) -> None:
         self._reader.close()

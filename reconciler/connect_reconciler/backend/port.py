@@ -54,13 +54,15 @@ class Cluster(Protocol):
 @dataclass(frozen=True, slots=True)
 class Found:
     """A connector that is there. `tasks` is how many it has; `made`: from this very config.
-    `generation` tells one set of task configs from another."""
+    `generation` tells one set of task configs from another, and `written` one writing of the config
+    from another; over REST alone neither is known."""
 
     config: Mapping[str, str]
     target: TargetState
     tasks: int = 0
     made: bool = True
     generation: int = 0
+    written: int = -1
 
 
 class ReadBack(Protocol):

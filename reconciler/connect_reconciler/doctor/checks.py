@@ -13,6 +13,7 @@ from connect_reconciler.backend.observe.plugin_facts import error_line
 from connect_reconciler.backend.rest.shapes import target_of
 from connect_reconciler.model.config_values import is_of_cluster
 from connect_reconciler.model.group_members import GroupMember
+from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import NEWEST_TRIED, OLDEST, parse, shown, too_old
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys
@@ -232,12 +233,17 @@ def read_by_strangers(topics: TopicsSide) -> Iterator[Diagnostic]:
         yield Diagnostic("doctor.group-members", what, name, why, hint)
 
 
-def keys_of_cluster(configs: Mapping[str, Mapping[str, str]]) -> Iterator[Diagnostic]:
-    """The keys that the cluster itself adds to configs, each once."""
+def keys_of_cluster(
+    configs: Mapping[str, Mapping[str, str]], ledger: LedgerState
+) -> Iterator[Diagnostic]:
+    """The keys that the cluster itself adds to configs, each once; `ledger` knows those that came
+    when a config was written."""
     found: dict[str, list[str]] = {}
     for name, config in sorted(configs.items()):
-        for key in filter(is_of_cluster, config):
-            found.setdefault(key, []).append(name)
+        ours = ledger.without_added(name, config)
+        for key in config:
+            if is_of_cluster(key) or key not in ours:
+                found.setdefault(key, []).append(name)
     for key, names in sorted(found.items()):
         what = f"the cluster adds the key {key} to configs: {listed(names)}"
         why = "it is no part of a spec, and plans and drift leave it out"

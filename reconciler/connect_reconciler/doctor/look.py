@@ -124,7 +124,7 @@ def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Diagnostic
     yield from unreadable(topics)
     yield from read_by_strangers(topics)
     yield from scattered_offsets(topics)
-    yield from keys_of_cluster({n: each.config for n, each in topics.config.connectors.items()})
+    yield from _keys_of_cluster(backend, topics)
     yield from _refused_later(backend.project, topics, {})
 
 
@@ -135,7 +135,8 @@ def _rest_alone(
     _tell_rest(side, looked_at)
     yield from check_version(side.version, backend.address)
     yield from failed(side)
-    yield from keys_of_cluster({name: info.config for name, info in side.infos.items()})
+    told = {name: info.config for name, info in side.infos.items()}
+    yield from keys_of_cluster(told, LedgerState())
     yield from _running_with_errors(backend, side, secrets)
     overriding = [(name, info.config, info.type == SINK) for name, info in side.infos.items()]
     yield from refused_later(backend.project, overriding, _OVERRIDES)
@@ -178,10 +179,22 @@ def _both(
     yield from unreadable(topics)
     yield from read_by_strangers(topics)
     yield from scattered_offsets(topics)
-    yield from keys_of_cluster({n: each.config for n, each in topics.config.connectors.items()})
+    yield from _keys_of_cluster(backend, topics)
     yield from failed(side)
     yield from _running_with_errors(backend, side, secrets)
     yield from _refused_later(project, topics, side.infos)
+
+
+def _ledger(backend: Backend) -> LedgerState:
+    """What can be read of the ledger; what is wrong with it, other checks say."""
+    with suppress(ConnectError):
+        return backend.ledger().state
+    return LedgerState()
+
+
+def _keys_of_cluster(backend: Backend, topics: TopicsSide) -> Iterator[Diagnostic]:
+    configs = {name: each.config for name, each in topics.config.connectors.items()}
+    yield from keys_of_cluster(configs, _ledger(backend))
 
 
 def _running_with_errors(
@@ -189,11 +202,7 @@ def _running_with_errors(
 ) -> Iterator[Diagnostic]:
     if not any(running_with_errors(side)):
         return
-    ledger = LedgerState()
-    with suppress(ConnectError):
-        # What is wrong with the ledger, other checks say
-        ledger = backend.ledger().state
-    owned = with_configs(ledger, {name: info.config for name, info in side.infos.items()})
+    owned = with_configs(_ledger(backend), {name: info.config for name, info in side.infos.items()})
     secrets = secrets.with_ledger(owned.connectors)
     with backend.plugins() as plugins:
         statuses = {

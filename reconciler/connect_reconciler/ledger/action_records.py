@@ -47,7 +47,8 @@ class Context:
 
     `config` is the config of the action's subject as it is, or will be once this action wrote it,
     and `live_state` its target state; `state` and `prevent_delete` are the spec's. `untyped` are
-    the keys of `config` that are secret only because nothing could tell their types.
+    the keys of `config` that are secret only because nothing could tell their types, and `added`
+    those that the cluster added when it was written.
     """
 
     topic: str
@@ -59,6 +60,7 @@ class Context:
     prevent_delete: bool = False
     env: str | None = None
     untyped: frozenset[str] = frozenset()
+    added: frozenset[str] = frozenset()
 
 
 def records_before(
@@ -136,6 +138,7 @@ def records_after(
                 env=context.env,
                 env_known=True,
                 untyped=context.untyped,
+                added=context.added,
             )
             return (owned_record(topic, name, owned),)
         case act.Stop(restore_to=restore_to):
@@ -196,6 +199,7 @@ def _created(context: Context) -> Owned:
         applied_ms=context.now_ms,
         env=context.env,
         untyped=context.untyped,
+        added=context.added,
     )
 
 

@@ -131,6 +131,7 @@ def owned_to_json(owned: Owned) -> dict[str, Any]:
         "applied_ms": owned.applied_ms,
         **({"env": owned.env} if owned.env_known else {}),
         **({"untyped": sorted(owned.untyped)} if owned.untyped else {}),
+        **({"added": sorted(owned.added)} if owned.added else {}),
     }
 
 
@@ -146,6 +147,7 @@ def owned_from_json(value: dict[str, Any], state: TargetState | None) -> Owned:
         env=optional_text(value.get("env")),
         env_known="env" in value,
         untyped=frozenset(text(key) for key in value.get("untyped", ())),
+        added=frozenset(text(key) for key in value.get("added", ())),
     )
 
 

@@ -4,7 +4,7 @@ snapshots of connectors and the actions left unfinished.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -26,7 +26,8 @@ class Owned:
     while an apply has stopped the connector for its own purposes: the target state to return to;
     on disk it is called `held_from`. `resuming` is set with it when an apply was about to restore
     that state and nothing tells whether it did: it marks the offsets that the connector had then.
-    `untyped` are keys of fingerprints that stand for values only because types were not known.
+    `untyped` are keys of fingerprints that stand for values only because types were not known, and
+    `added` those that the cluster put into the config when it was written last.
     `env` is the environment that it was last applied with, if any; unless `env_known`, an older
     record does not say. `applied_ms` is 0 where a creation began and nothing says that it took
     place.
@@ -42,6 +43,7 @@ class Owned:
     env: str | None = None
     env_known: bool = True
     untyped: frozenset[str] = frozenset()
+    added: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,15 @@ class LedgerState:
         """The state to restore, if an apply has stopped the connector for its own purposes."""
         owned = self.connectors.get(name)
         return None if owned is None else owned.restore_to
+
+    def without_added(
+        self, name: str, config: Mapping[str, str], spec: Collection[str] = ()
+    ) -> dict[str, str]:
+        """The connector's config without keys that the cluster has added, unless its `spec` names
+        them."""
+        owned = self.connectors.get(name)
+        added = frozenset[str]() if owned is None else owned.added.difference(spec)
+        return {key: text for key, text in config.items() if key not in added}
 
     def pins_of(self, name: str) -> dict[str, AppliedPin]:
         """The connector's pins by id."""

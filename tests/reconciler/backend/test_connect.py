@@ -109,6 +109,13 @@ def test_what_somebody_else_wrote_over_it_is_no_error() -> None:
     assert topic.now == 0
 
 
+def test_a_config_that_is_as_before_has_arrived_if_it_was_written_anew() -> None:
+    """A key that was to go, and that the cluster adds to each config."""
+    topic = Topic(Found(OLD, RUNNING, written=1), Found(OLD, RUNNING, written=2))
+    cluster(topic).update_config("a", NEW)
+    assert topic.now == 0
+
+
 def test_tasks_that_come_up_meanwhile_are_no_arrival() -> None:
     topic = Topic(Found(OLD, RUNNING, 0), Found(OLD, RUNNING, 1))
     with pytest.raises(NotArrived):

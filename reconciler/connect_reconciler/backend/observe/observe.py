@@ -105,7 +105,7 @@ def observe_view(
     ledger = _without_resumed(ledger, found, now.offsets)
     secrets = secret_keys(found.config.connectors, desired, plugins, ledger)
     live = Live(
-        connectors=_connectors(found, live_kinds, now.offsets),
+        connectors=_connectors(found, live_kinds, now.offsets, ledger, desired),
         ledger=ledger,
         orphan_offsets={
             name: entries
@@ -161,14 +161,19 @@ def _without_resumed(
 
 
 def _connectors(
-    found: Topics, kinds: Mapping[str, Kind], offsets: Mapping[str, Offsets]
+    found: Topics,
+    kinds: Mapping[str, Kind],
+    offsets: Mapping[str, Offsets],
+    ledger: LedgerState,
+    desired: Desired,
 ) -> dict[str, LiveConnector]:
     task_states = _task_states(found.status)
+    named = {name: spec.config.keys() for name, spec in desired.connectors.items()}
     return {
         name: LiveConnector(
             name=name,
             kind=kinds[name],
-            config=state.config,
+            config=ledger.without_added(name, state.config, named.get(name, ())),
             target=state.target,
             offsets=offsets.get(name, Offsets()),
             state=_state(found.status, name),
