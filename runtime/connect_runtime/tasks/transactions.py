@@ -46,7 +46,8 @@ _START_LIMIT_S: Final = 60.0
 _ABORT_LIMIT_S: Final = 5.0
 _AGAIN_S: Final = 0.1
 _FLUSH_S: Final = 0.5
-# After that long it is asked whether a topic has lost partitions
+# After that long, twice that long and so on it is asked whether a topic has lost partitions: Kafka
+# is asked for all topics, while it may be slow for all tasks
 _STALLED_S: Final = 2.0
 # A commit requested at the end of its time may take as long as a request does.
 _COMMIT_SLACK_S: Final = 5.0
@@ -172,15 +173,15 @@ class Transactions:
             return
 
         def flush(left_s: float) -> None:
-            until = time.monotonic() + left_s
-            look_at = time.monotonic() + _STALLED_S
+            begin = time.monotonic()
+            until, look_at = begin + left_s, begin + _STALLED_S
             # after a failure, what is still queued would wait here for the transaction's end
             while self._producer.flush(min(left_s, _FLUSH_S)) and not self._failures:
                 now = time.monotonic()
                 if now >= until:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
                 if now >= look_at:
-                    look_at = now + _STALLED_S
+                    look_at = now + (now - begin)
                     self._end_if_fewer()
 
         self._call(flush, deadline)

@@ -12,13 +12,15 @@ from confluent_kafka import KafkaError, KafkaException
 from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.kafka import clients
 from connect_runtime.metrics.task_metrics import TaskMetrics
-from connect_runtime.storage.log import Fenced
+from connect_runtime.storage.log import Fenced, NewRecord
 from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.tasks import transactions
+from connect_runtime.tasks.interrupted import Interrupted
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.plain_writer import PlainWriter
 from connect_runtime.tasks.refused_records import RefusedRecords
 from connect_runtime.tasks.send_failures import SendFailures
-from connect_runtime.tasks.source_writer import SourceWriter
+from connect_runtime.tasks.source_writer import Messages, SourceWriter
 from connect_runtime.tasks.transactions import Transactions
 from connect_specs.names import ClusterTopics
 
@@ -81,6 +83,52 @@ def test_the_record_that_kafka_refuses_is_the_reason_not_the_others_of_its_batch
     assert str(failures.failure(None, producer)) == (
         "Unrecoverable exception trying to send: no key"
     )
+
+
+class Slow:
+    """A producer of a Kafka that acknowledges nothing and answers every question. `now` is the
+    time, in which it is asked for topics at `asked`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked: list[float] = []
+
+    def flush(self, timeout_s: float) -> int:
+        self.now += timeout_s
+        return 1
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+    def produce_batch(self, topic: str, messages: list[Any], *_: int) -> int:
+        return len(messages)
+
+    def list_topics(self, topic: str | None = None, timeout: float = 0.0) -> Any:
+        if topic is None:
+            self.asked.append(self.now)
+        found = SimpleNamespace(partitions={0: SimpleNamespace(leader=1)})
+        return SimpleNamespace(topics={"t": found})
+
+    def init_transactions(self, timeout_s: float) -> None: ...
+    def begin_transaction(self) -> None: ...
+    def abort_transaction(self, timeout_s: float) -> None: ...
+
+
+def test_a_slow_kafka_is_asked_less_and_less_often_for_its_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The trap: each of a thousand tasks that wait asks for all topics every two seconds."""
+    slow = Slow()
+    monkeypatch.setattr(clients, "producer", lambda *_: slow)
+    monkeypatch.setattr(clients, "meet_broker", lambda *_: None)
+    monkeypatch.setattr(
+        transactions, "time", SimpleNamespace(monotonic=lambda: slow.now, sleep=lambda _: None)
+    )
+    writer = in_transactions()
+    writer.send("t", Messages([{"value": b"v"}], 1, False, False, lambda: iter(())), None)
+    with pytest.raises(Interrupted):
+        writer.commit([NewRecord("offsets", b"v", b"k")], 60.0)
+    assert slow.asked == [2.0, 4.0, 8.0, 16.0, 32.0]
 
 
 class Unwilling:
