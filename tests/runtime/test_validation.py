@@ -255,8 +255,8 @@ def test_check_lists_all_errors(worker: WorkerConfig) -> None:
 
 def test_without_a_class_there_is_nothing_to_check(worker: WorkerConfig) -> None:
     with pytest.raises(RequestError) as raised:
-        check({"name": "fs", "topic": "t1"}, worker)
-    text = "Connector config {name=fs, topic=t1} contains no connector type"
+        check({"name": "fs", "topic": "t1", "db.password": "hunter2"}, worker)
+    text = "Connector config {db.password=[hidden], name=fs, topic=t1} contains no connector type"
     assert (raised.value.status, raised.value.message) == (400, text)
     with pytest.raises(RequestError) as raised:
         check({"connector.class": "Bogus"}, worker)

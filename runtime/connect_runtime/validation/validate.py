@@ -19,6 +19,7 @@ from connect_runtime.api import (
     SourceConnector,
     java_regex,
 )
+from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
 from connect_runtime.api.validators import INVALID_REGEX
 from connect_runtime.config_providers.registry import ConfigProviders
@@ -57,6 +58,7 @@ from connect_runtime.validation.references import as_written, referring_keys, un
 from connect_runtime.validation.topic_creation_keys import topic_creation_definitions
 from connect_specs.java_map import in_hash_map_order
 from connect_specs.redaction import Redactor, secrets_in
+from connect_specs.secret_names import is_secret_name
 
 _log = logging.getLogger(__name__)
 
@@ -211,7 +213,8 @@ def connector_plugin(config: Config) -> Plugin:
     """Returns the plugin that a config names. Raises RequestError 400."""
     name = config.get("connector.class")
     if name is None:
-        shown = java_text(in_hash_map_order(config))
+        hidden = {key: HIDDEN for key, value in config.items() if value and is_secret_name(key)}
+        shown = java_text(in_hash_map_order({**config, **hidden}))
         raise RequestError(400, f"Connector config {shown} contains no connector type")
     try:
         return registry.connector(name)
