@@ -118,6 +118,9 @@ class _RefusingStatuses(MemoryBackgroundWriter):
                 super().write([record])
         self.problem = f"{self._kept[0].topic}-0: no broker" if self._kept else None
 
+    def drop(self) -> None:
+        self._kept, self.problem = [], None
+
 
 class _RefusingWriter(MemoryLogWriter):
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:

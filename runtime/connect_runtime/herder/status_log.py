@@ -51,6 +51,8 @@ class StatusLog:
         # What was written and not read back yet, by key
         self._echoes: dict[bytes, list[bytes | None]] = {}
         self._term: int | None = None
+        # Whether the topic lacks statuses that were applied here
+        self._ahead = False
         self.snapshot = StatusSnapshot()
 
     @property
@@ -64,7 +66,11 @@ class StatusLog:
         return None if why is None else f"Statuses cannot be read: {why}"
 
     def read(self) -> None:
-        """Reads to the end, as far as that is possible. Never raises ConnectError."""
+        """Reads to the end, as far as that is possible; from the beginning, if the topic lacks
+        what was applied here. Never raises ConnectError."""
+        if self._ahead:
+            self._ahead = False
+            self._close_reader()
         self._take(lambda reader: reader.read_available(_READ_S))
 
     def poll(self) -> None:
@@ -98,6 +104,7 @@ class StatusLog:
         self._term = None
         self._echoes.clear()
         if self._writer is not None:
+            self._ahead = not self._writer.flush(0.0) or self._ahead
             self._writer.drop()
 
     def close(self) -> None:

@@ -553,6 +553,31 @@ def test_statuses_that_cannot_be_written_hold_up_nothing_and_are_written_later()
     assert runtime.verbs.degraded() is None
 
 
+def test_statuses_that_a_lost_term_left_unwritten_are_written_by_the_same_leader() -> None:
+    """A broker is away: nobody leads for a moment, and its partition of the topic is away, too."""
+    logs = RefusingLogs()
+    cluster = MemoryCluster(logs)
+    runtime = cluster.leader()
+    for name in ("c", "d"):
+        runtime.verbs.create(name, {**source(), "name": name}, None)
+    cluster.settle()
+    logs.unwritable = lambda record: record.topic == TOPICS.status
+    runtime.verbs.delete("c")
+    runtime.launcher.slots = 0
+    runtime.launcher.live[-1].lose()
+    cluster.settle()
+    assert cluster.status.connectors.keys() == {"c", "d"}
+    cluster.ballot.elect(runtime.candidate)  # lost, and won again
+    runtime.tick()
+    logs.unwritable = lambda record: False
+    cluster.settle()
+    for status in (cluster.status, runtime.herder.view.status):
+        assert status.connectors.keys() == {"d"}
+        assert {task: each.state for task, each in status.tasks.items()} == {
+            TaskId("d", 0): State.UNASSIGNED
+        }
+
+
 class _HeldLogs(MemoryLogs):
     """While `held`, what leaders say of tasks waits for Kafka, and what tasks say does not."""
 
