@@ -150,6 +150,45 @@ def test_an_offline_status_partition_holds_up_nothing(
         wait_until(lambda: cluster.verbs.degraded() is None, what="no problem", timeout_s=60)
 
 
+def test_statuses_of_what_changed_meanwhile_are_true_once_their_partition_is_back(
+    brokers: TwoBrokers, tmp_path: Path, unique: str
+) -> None:
+    """The leader and the tasks write the same keys, and each tries again at times of its own."""
+    topics = ClusterTopics.of(unique)
+    created(brokers, topics, tmp_path, status=(2,))
+    with thread_cluster(brokers.kafka, unique) as cluster:
+        names = [f"c{number}" for number in range(4)]
+        for name in names:
+            cluster.verbs.create(name, source(tmp_path, name), None)
+        for name in names:
+            cluster.wait_for(name, State.RUNNING, State.RUNNING)
+        brokers.kill_second(topics.status)
+        for name in names:
+            cluster.verbs.stop(name)
+            running(cluster, name, runs=False)
+        wait_until(lambda: not cluster.connect.herder.view.status.tasks, what="no task's status")
+        for name in names:
+            cluster.verbs.resume(name)
+        for name in names:
+            running(cluster, name, runs=True)
+        brokers.start_second()
+        for name in names:
+            cluster.wait_for(name, State.RUNNING, State.RUNNING)
+
+        def written() -> bool:
+            reader = cluster.logs.reader(topics.status)
+            found = reduce_all(StatusSnapshot(), reader.read_to_end(20))
+            reader.close()
+            return {TaskId(name, 0): State.RUNNING for name in names} == {
+                task: each.state for task, each in found.tasks.items()
+            } and not found.outdated
+
+        wait_until(written, what="all statuses in the topic", timeout_s=40)
+        # what is written late, too
+        wait_until(lambda: cluster.verbs.degraded() is None, what="no problem", timeout_s=60)
+        wait_until(written, what="all statuses in the topic", timeout_s=40)
+
+
 @pytest.mark.parametrize("offline", ["config", "assignments"])
 def test_where_orders_cannot_be_written_tasks_go_on_and_requests_say_why(
     brokers: TwoBrokers, tmp_path: Path, unique: str, offline: str
