@@ -156,7 +156,8 @@ def test_statuses_of_what_changed_meanwhile_are_true_once_their_partition_is_bac
     """The leader and the tasks write the same keys, and each tries again at times of its own."""
     topics = ClusterTopics.of(unique)
     created(brokers, topics, tmp_path, status=(2,))
-    with thread_cluster(brokers.kafka, unique) as cluster:
+    without_fencing = {"exactly.once.source.support": "disabled"}
+    with thread_cluster(brokers.kafka, unique, without_fencing) as cluster:
         names = [f"c{number}" for number in range(4)]
         for name in names:
             cluster.verbs.create(name, source(tmp_path, name), None)
