@@ -8,6 +8,7 @@ partitions that are gone until they time out.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -42,6 +43,8 @@ class StickyPartitions:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._known: dict[str, _Known] = {}
+        # A silent Kafka holds up each question
+        self._ask_from = -math.inf
 
     def choose(self, topic: str, producer: Producer) -> int | None:
         """Returns a partition that has a leader; None if that is not known: the client chooses."""
@@ -81,15 +84,21 @@ class StickyPartitions:
     def _of(self, topic: str, producer: Producer) -> _Known:
         known = self._known.get(topic)
         if known is None or self._clock() >= known.until:
-            count, with_leader = _partitions(topic, producer)
+            count, with_leader = self._partitions(topic, producer)
             until = self._clock() + (_AGE_S if with_leader else _AGAIN_S)
+            if known is not None:
+                count = count or known.count  # it may be about to be made anew
             known = self._known[topic] = _Known(count, with_leader, until)
         return known
 
-
-def _partitions(topic: str, producer: Producer) -> tuple[int, Sequence[int]]:
-    """Returns how many partitions there are, and which have leaders."""
-    with suppress(*RAISED):
-        found = producer.list_topics(topic, timeout=_LOOK_S).topics[topic].partitions
+    def _partitions(self, topic: str, producer: Producer) -> tuple[int, Sequence[int]]:
+        """Returns how many partitions there are, and which have leaders; 0 and none if Kafka does
+        not answer, which is then asked for no topic for a while."""
+        if self._clock() < self._ask_from:
+            return 0, []
+        try:
+            found = producer.list_topics(topic, timeout=_LOOK_S).topics[topic].partitions
+        except RAISED:
+            self._ask_from = self._clock() + _AGAIN_S
+            return 0, []
         return len(found), [number for number, each in found.items() if each.leader >= 0]
-    return 0, []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from connect_runtime.tasks.sticky_partitions import StickyPartitions
@@ -19,7 +20,7 @@ class Telling:
     leaders: Mapping[int, int] | None
     asked: list[str] = field(default_factory=list)
 
-    def list_topics(self, topic: str, timeout: float) -> Any:
+    def list_topics(self, topic: str = "t", timeout: float = 0.0) -> Any:
         self.asked.append(topic)
         if self.leaders is None:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
@@ -59,3 +60,29 @@ def test_the_client_chooses_while_kafka_is_silent_or_the_topic_is_new() -> None:
     now, producer.leaders = 20.0, {3: 1}
     assert chosen(sticky, producer) == {3}
     assert len(producer.asked) == 3
+
+
+def test_a_silent_kafka_is_asked_for_one_topic_only() -> None:
+    """The trap: each of a hundred topics holds the task up for a second, again and again."""
+    now = 0.0
+    sticky, producer = StickyPartitions(lambda: now), Telling(None)
+    for _ in range(2):
+        for number in range(100):
+            sticky.choose(f"t{number}", producer)  # type: ignore[arg-type]
+    assert producer.asked == ["t0"]
+    now, producer.leaders = 10.0, {0: 1}
+    assert sticky.choose("t1", producer) == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("meanwhile", [None, {}])
+def test_a_topic_that_was_not_found_meanwhile_is_still_noticed_to_have_fewer(
+    meanwhile: Mapping[int, int] | None,
+) -> None:
+    """Such as one that is looked for between its deletion and its creation."""
+    now = 0.0
+    sticky, producer = StickyPartitions(lambda: now), Telling(dict.fromkeys(range(4), 1))
+    assert sticky.choose("t", producer) is not None  # type: ignore[arg-type]
+    now, producer.leaders = 300.0, meanwhile
+    assert sticky.choose("t", producer) is None  # type: ignore[arg-type]
+    producer.leaders = {0: 1}
+    assert "Topic t has 1 of the 4 partitions" in (sticky.fewer(producer) or "")  # type: ignore[arg-type]
