@@ -104,7 +104,7 @@ def _unassigned(view: View, task: TaskId, why: str) -> Iterator[Effect]:
     said = view.status.tasks.get(task)
     if said is None or said.state is not State.UNASSIGNED or not _same_but_numbers(said.trace, why):
         # what has reported its end stays named: nothing else may prove it
-        over = said is not None and (said.state is State.UNASSIGNED or _is_dead(view, task))
+        over = said is not None and (not said.busy or _is_dead(view, task))
         ended = said.attempt if said is not None and over else None
         status = Status(State.UNASSIGNED, view.worker_id, view.term, why, attempt=ended)
         yield TaskStatusIs(task, status)

@@ -130,13 +130,16 @@ def test_an_attempt_of_a_lost_term_that_was_seen_to_die_is_followed() -> None:
     assert runtime.verbs.status("c").connector.state is State.RUNNING
 
 
-def test_an_attempt_that_reported_its_end_before_the_next_leader_had_slots_is_followed() -> None:
+@pytest.mark.parametrize("end", [lambda orphan: orphan._finish("stop"), MemoryAttempt.fail])
+def test_an_attempt_that_reported_its_end_before_the_next_leader_had_slots_is_followed(
+    end: Callable[[MemoryAttempt], None],
+) -> None:
     """The trap: the reason why the task waits takes the place of the report."""
     cluster, first = running()
     (orphan,) = first.launcher.live
     cluster.runtimes.remove(first)
     orphan.ended = lambda outcome: None
-    orphan._finish("stop")
+    end(orphan)
     second = cluster.leader(slots=0)
     pass_time(cluster)
     found = second.verbs.status("c").tasks[0]
