@@ -166,7 +166,7 @@ def test_over_rest_alone_there_is_nobody_to_wait_for(rig: Rig) -> None:
 @pytest.mark.parametrize("wrong", ["soon", "-1", "5 m", "1d", ""])
 def test_a_duration_that_is_none(rig: Rig, wrong: str) -> None:
     refused = rig("apply", "--yes", f"--lock-timeout={wrong}", expect=2)
-    assert "is not a duration; write 90, 30s, 5m or 1h" in refused.stderr
+    assert f"--lock-timeout: {wrong!r} is not a duration; write 90, 30s, 5m or 1h" in refused.stderr
 
 
 def _user() -> str:

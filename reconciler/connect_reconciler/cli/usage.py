@@ -155,7 +155,7 @@ def _for_value(error: typer.TyperException) -> tuple[str, str, str]:
     param = getattr(error, "param", None)
     found = _first_of(error.__cause__)
     if param is None or found is None:
-        named = getattr(error, "param_hint", None) or ""
+        named = getattr(error, "param_hint", None) or ("" if param is None else _name(param))
         message = str(getattr(error, "message", error)).rstrip(".")
         return (f"{named}: {message}" if named else message), "", ""
     return f"{found[0]!r} is not a valid value for {_name(param)}", found[1], ""
