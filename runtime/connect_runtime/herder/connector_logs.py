@@ -61,10 +61,14 @@ class OffsetsReader:
             self._close()
 
     def _read(self) -> OffsetSnapshot:
-        if self._reader is None:
-            self._reader = self._logs.reader(self._topic)
-            self._snapshot = OffsetSnapshot()
-        records = self._reader.read_to_end(READ_TIMEOUT_S)
+        while True:
+            if self._reader is None:
+                self._reader = self._logs.reader(self._topic)
+                self._snapshot = OffsetSnapshot()
+            records = self._reader.read_to_end(READ_TIMEOUT_S)
+            if not self._reader.led_anew:
+                break
+            self._close()
         self._snapshot = offsets_topic.reduce_all(self._snapshot, records)
         return self._snapshot
 

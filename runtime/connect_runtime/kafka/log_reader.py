@@ -73,8 +73,7 @@ class KafkaLogReader:
         self._admin = admin
         # Everything before these offsets has been read, or has no records to read.
         self._next = dict.fromkeys(_each(partitions), 0)
-        # Whether a partition has another leader than at the first read to the end. It may lack
-        # records that were read, and this reader misses those in their place.
+        # At the last read to an end, compared with the first one
         self.led_anew = False
         self._epochs: Mapping[_At, int | None] | None = None
         # Read, but not returned yet: a failed read to the end must not lose records.
@@ -197,7 +196,8 @@ class KafkaLogReader:
         found = ends_now(self._admin, wanted, isolation)
         epochs = {at: end.leader_epoch for at, end in found.items()}
         self._epochs = self._epochs or epochs
-        self.led_anew = epochs != self._epochs
+        shorter = any(end.offset < self._next[at] for at, end in found.items())
+        self.led_anew = epochs != self._epochs or shorter
         return {at: end.offset for at, end in found.items()}
 
     def _obstacle(self, at: _At) -> ConnectError:

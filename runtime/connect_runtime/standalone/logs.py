@@ -132,6 +132,8 @@ class _Writer:
 class _FileReader:
     """Implements LogReader: each read returns what has changed since the last one."""
 
+    led_anew = False
+
     def __init__(self, topic: str, file: OffsetFile) -> None:
         self._topic = topic
         self._file = file

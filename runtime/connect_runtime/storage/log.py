@@ -77,6 +77,13 @@ class LogReader(Protocol):
         """
         ...
 
+    @property
+    def led_anew(self) -> bool:
+        """Returns whether a partition has another leader than at the first read to the end, or ends
+        before what was read. It may lack records that were read, or be that of a topic that was
+        made anew, and this reader misses others in their place."""
+        ...
+
     def read_available(self, timeout_s: float) -> Sequence[LogRecord]:
         """As read_to_end, but leaves out partitions that have no leader, whose end is hidden by an
         open transaction, or that send nothing for a few seconds. `left_out` then has them."""

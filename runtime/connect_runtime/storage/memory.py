@@ -283,6 +283,8 @@ class MemoryBackgroundWriter:
 class MemoryLogReader:
     """Implements LogReader."""
 
+    led_anew = False
+
     def __init__(self, topic: str, partitions: Sequence[list[_Entry]], changed: Condition) -> None:
         self._topic = topic
         self._partitions = partitions

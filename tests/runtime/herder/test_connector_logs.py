@@ -7,10 +7,14 @@ from collections.abc import Sequence
 import pytest
 
 from connect_runtime.herder.connector_logs import OffsetsReader
+from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import DENIED, UNREACHABLE
+from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.memory import MemoryLogs
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
+from support.broker import BrokerAddress, create_topic
+from support.wait import wait_until
 
 KEY = b'["c",{"p":1}]'
 
@@ -27,6 +31,8 @@ class Readers(MemoryLogs):
 
 
 class Reader:
+    led_anew = False
+
     def __init__(self, logs: Readers, topic: str) -> None:
         self._logs, self._reader = logs, MemoryLogs.reader(logs, topic)
 
@@ -88,3 +94,27 @@ def test_a_kafka_that_does_not_answer_is_waited_for_once(logs: Readers) -> None:
     with pytest.raises(Unreachable):
         reader.read()
     assert position(reader) == {"n": 1}
+
+
+def test_offsets_of_a_topic_that_was_made_anew_are_not_shown(
+    broker: BrokerAddress, unique: str
+) -> None:
+    """The trap: a reader that is further than the new topic's end reads nothing, or adds to what it
+    had."""
+    kafka = broker.bootstrap_servers
+    logs = KafkaLogs({"bootstrap.servers": kafka})
+    admin = clients.admin({"bootstrap.servers": kafka})
+    reader = OffsetsReader(logs, unique)
+    for name, count in ((b"old", 5), (b"new", 1)):
+        create_topic(kafka, unique, config={"cleanup.policy": "compact"})
+        writer = logs.writer(f"{unique}-writer")
+        for number in range(count):
+            key = b'["%s",{"p":%d}]' % (name, number)
+            writer.write([NewRecord(unique, key, b'{"n":1}')])
+        assert reader.read().connectors.keys() == {name.decode()}
+        admin.delete_topics([unique])[unique].result(timeout=30)
+        wait_until(
+            lambda: unique not in admin.list_topics(timeout=10).topics, what="the topic to be gone"
+        )
+    reader.close()
+    logs.close()
