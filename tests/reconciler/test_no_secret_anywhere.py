@@ -223,6 +223,38 @@ def test_no_value_whose_type_could_not_be_asked_for_leaves(
     assert MARK not in repr(world.events) + logged.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("silent", "key"), [("VaultSink", "vendor.pin"), (AVRO, "value.converter.pin")]
+)
+def test_what_could_not_be_typed_stays_hidden_while_nothing_knows_its_plugin(
+    silent: str, key: str
+) -> None:
+    """The trap: a cluster that answers again, and has no such plugin now."""
+    world = Applying(key=b"key", plugins=Silent(silent))
+    world.kafka.create_topics()
+    config = {**BASE, "value.converter": AVRO, key: f"a{MARK}", "name": "a"}
+
+    def desired(pin: str) -> Desired:
+        spec = DesiredConnector("a", {**config, key: pin}, Location("a.yaml", 1, 1))
+        return Desired("orders", {"a": spec})
+
+    world.apply(desired(f"a{MARK}"))
+    rest = tuple(each for each in PLUGINS.plugins if not each.has_name(silent))
+    world.plugins = PluginSet(rest)
+    live, plan = world.observe(desired(f"b{MARK}")), world.plan(desired(f"b{MARK}"))
+    assert plan.actions
+    drift = compare(desired(f"b{MARK}"), Seen(live))
+    shown = [drift_text(drift), *map(finding_json, drift.findings), *renderings(plan)]
+    failed = InstanceStatus(State.FAILED, "w", quoted(config))
+    status = ConnectorStatus("a", failed, {0: failed}, "sink")
+    specs = SpecSecrets().with_ledger(live.ledger.connectors)
+    shown.append(repr(without_secrets(status, (config,), world.plugins, specs)))
+    assert MARK not in "".join(shown)
+    world.plugins = PLUGINS
+    assert key in world.observe(desired("b")).password_keys["a"]
+    assert not live.untyped_keys
+
+
 def renderings(plan: Plan) -> Iterator[str]:
     yield render_plan(plan)
     yield render_markdown(plan)

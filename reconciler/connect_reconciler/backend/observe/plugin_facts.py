@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Kind, Live, kind_of
@@ -29,6 +29,7 @@ from connect_specs.plugin_definitions import (
     KeyDefinition,
     keys_of,
     keys_of_parts,
+    parts_of,
 )
 from connect_specs.printable import one_line
 from connect_specs.redaction import Redactor
@@ -108,7 +109,7 @@ def secret_keys(
             found |= {key for key, text in live[name].config.items() if holds_text(text, texts)}
         for each in names & ledger.connectors.keys():
             owned = ledger.connectors[each]
-            found |= recorded_secrets(owned) | _perhaps_secret(
+            found |= _recorded(owned, configs, plugins) | _perhaps_secret(
                 owned, spec, configs, plugins, ledger
             )
             # It may have been applied with another class
@@ -119,6 +120,18 @@ def secret_keys(
         if found or unknown:
             keys[name] = frozenset(found | unknown.keys())
     return SecretKeys(keys, untyped)
+
+
+def _recorded(
+    owned: Owned, configs: Collection[Mapping[str, str]], plugins: Definitions
+) -> frozenset[str]:
+    """Keys that the ledger holds as fingerprints. Those whose types could not be asked for then
+    are shown again once they are known, and not where the cluster has no such plugin by now."""
+    if all(plugins.find(each.get(CLASS_KEY, ""), CONNECTORS) is None for each in configs):
+        return recorded_secrets(owned) | owned.untyped
+    parts = (part for each in configs for part in parts_of(each))
+    unknown = tuple(each.prefix for each in parts if plugins.find(each.name, each.types) is None)
+    return recorded_secrets(owned).union(key for key in owned.untyped if key.startswith(unknown))
 
 
 def _perhaps_secret(
@@ -149,15 +162,15 @@ def passwords(keys: Iterable[KeyDefinition]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class SpecSecrets:
-    """What a project's specs say is secret: the sensitive keys of a connector, and texts."""
+    """What a project's specs say is secret: the sensitive keys of a connector, and texts. `owned`
+    is what the ledger holds, with fingerprints of secrets."""
 
     keys: Callable[[str], Collection[str]] = lambda name: ()
     texts: tuple[str, ...] = ()
+    owned: Mapping[str, Owned] = field(default_factory=dict)
 
     def with_ledger(self, owned: Mapping[str, Owned]) -> SpecSecrets:
-        """The same and the keys that the ledger holds as fingerprints."""
-        recorded = {name: recorded_secrets(each) for name, each in owned.items()}
-        return SpecSecrets(lambda name: (*self.keys(name), *recorded.get(name, ())), self.texts)
+        return replace(self, owned=owned)
 
 
 def without_secrets(
@@ -196,6 +209,8 @@ def redactor_of(
     untyped = frozenset(untyped_keys(own, plugins, of_tasks))
     passwords = (passwords_in(config, plugins) for config in configs)
     named = untyped.union(specs.keys(name), *passwords)
+    if name in specs.owned:
+        named |= _recorded(specs.owned[name], (own,), plugins)
     return ConfigRedactor(name, None, named, specs.texts, untyped)
 
 
