@@ -99,6 +99,7 @@ EffectCode: TypeAlias = Literal[
     "its-group", "topic-named", "worker-offsets-topic", "tasks-max-enforced",
     "tasks-max-not-enforced", "converted-otherwise", "read-otherwise", "transformed-otherwise",
     "failed-records-skipped", "failed-record-stops-its-task", "other-dead-letter-queue",
+    "failed-records-in-queue",
     "failed-records-lost", "failed-records-in-no-queue",
     "for-failed-records", "for-failures", "failed-records-in-log", "failed-records-not-in-log",
     "log-of-failed-records", "restarts-on-expiry", "keeps-expired-values", "reads-more-topics",

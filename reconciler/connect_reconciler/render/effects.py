@@ -227,6 +227,7 @@ SENTENCES: Mapping[EffectCode, str] = {
     "other-dead-letter-queue": (
         "failed records go elsewhere from now on; those in the old queue stay"
     ),
+    "failed-records-in-queue": "failed records go to this queue from now on",
     "failed-records-lost": (
         "failed records are lost from now on: errors.tolerance is all, and no queue takes them"
     ),

@@ -128,7 +128,8 @@ def _offsets_topic(setting: Setting) -> Effect:
 
 def _dead_letters(setting: Setting) -> Effect:
     if _shown(setting.new, _DEAD_LETTERS, ""):
-        return effect("other-dead-letter-queue")
+        had = _shown(setting.old, _DEAD_LETTERS, "")
+        return effect("other-dead-letter-queue" if had else "failed-records-in-queue")
     tolerant = _shown(setting.new, "errors.tolerance", "none").lower() == "all"
     return effect("failed-records-lost" if tolerant else "failed-records-in-no-queue")
 

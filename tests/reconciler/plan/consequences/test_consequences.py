@@ -83,7 +83,7 @@ def changed(
         (SINK, "predicates.p.pattern", None, "x", "restart", "transformed differently"),
         (SINK, "errors.tolerance", None, "all", "restart", "are skipped"),
         (SINK, "errors.tolerance", "all", None, "restart", "stops its task"),
-        (SINK, "errors.deadletterqueue.topic.name", None, "q", "restart", "go elsewhere"),
+        (SINK, "errors.deadletterqueue.topic.name", None, "q", "restart", "go to this queue"),
         (SINK, "errors.deadletterqueue.topic.name", "p", "q", "restart", "go elsewhere"),
         (SINK, "errors.deadletterqueue.topic.name", "q", None, "restart", "stops its task"),
         (TOLERANT, "errors.deadletterqueue.topic.name", "q", None, "restart", "lost from now on"),
