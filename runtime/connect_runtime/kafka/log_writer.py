@@ -6,6 +6,7 @@ aborted. A writer that was fenced, or whose transaction's result is unknown, nev
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
@@ -32,6 +33,8 @@ from connect_runtime.storage.log import (
 )
 from connect_specs.diagnostics import Diagnostic
 
+_log = logging.getLogger(__name__)
+
 _TRANSACTION_TIMEOUT_MS = 10_000
 _INIT_S = 30.0
 _WRITE_S = 30.0
@@ -56,10 +59,8 @@ class KafkaLogWriter:
         self._id = transactional_id
         self._usable = True
         self._fenced = False
-        # Why the first record that was not delivered was not. Kept as it is: its methods must not
-        # be called where the client calls back
-        self._undelivered: tuple[KafkaError, Message] | None = None
-        # No `error_cb`: with one, a fenced producer raises before it calls back for its records
+        # Why records of the last write were not delivered
+        self._undelivered: list[tuple[KafkaError, Message]] = []
         self._producer: Producer = producer(
             properties, {**_SETTINGS, "transactional.id": transactional_id}
         )
@@ -89,7 +90,7 @@ class KafkaLogWriter:
             return ()
         deadline = time.monotonic() + _WRITE_S
         delivered: dict[int, Message] = {}
-        self._undelivered = None
+        self._undelivered = []
         try:
             self._producer.begin_transaction()
             for number, record in enumerate(records):
@@ -97,6 +98,9 @@ class KafkaLogWriter:
             self._producer.flush(_remaining_s(deadline))
         except KafkaException as error:
             self._abort(error_of(error))
+        except SystemError:
+            # The client library lost a fatal error: the commit raises it again
+            _log.debug("An error of %s was lost", self._id)
         except BaseException:
             # interrupted: open records must not be committed with the next write
             self._usable = False
@@ -117,12 +121,15 @@ class KafkaLogWriter:
     def _produce(
         self, number: int, record: NewRecord, delivered: dict[int, Message], deadline: float
     ) -> None:
+        undelivered = self._undelivered
+
         def note(error: KafkaError | None, message: Message) -> None:
-            # an error is raised again when the transaction is committed
+            # An error is raised again when the transaction is committed. Its methods must not be
+            # called here: a fatal one may be set already
             if error is None:
                 delivered[number] = message
-            elif self._undelivered is None:
-                self._undelivered = error, message
+            else:
+                undelivered.append((error, message))
 
         while True:
             try:
@@ -140,6 +147,10 @@ class KafkaLogWriter:
             try:
                 self._producer.commit_transaction(_remaining_s(deadline))
                 return
+            except SystemError:
+                if time.monotonic() > deadline:
+                    self._usable = False
+                    raise
             except KafkaException as exception:
                 error = error_of(exception)
                 if error.retriable() and time.monotonic() < deadline:
@@ -181,9 +192,9 @@ class KafkaLogWriter:
 
     def _why(self, error: KafkaError) -> str:
         """Returns the reason; the transaction's own is often only that a record failed."""
-        if self._undelivered is None:
+        if not self._undelivered:
             return reason(error)
-        failed, message = self._undelivered
+        failed, message = self._undelivered[0]
         return f"{message.topic()}-{message.partition()}: {reason(failed)}"
 
     def _fenced_error(self) -> Fenced:
