@@ -12,7 +12,7 @@ STAMP := .venv/.installed
 LOCKS := requirements/build.lock requirements/dev.lock
 # Modules are compiled once, not by each of the hundreds of processes that tests start
 export PYTHONDONTWRITEBYTECODE =
-SCRIPTS := $(wildcard .ci/* .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
+SCRIPTS := $(filter-out %.py %.toml,$(wildcard .ci/*)) $(wildcard .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test chaos soak nightly check format bench lock clean java jars chromium prometheus
@@ -58,11 +58,12 @@ soak: jars ## half an hour of random faults under load; ARGS="--minutes 8 --clus
 nightly: jars ## try the property tests with random seeds and 40 times as many examples
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=nightly -n logical $(ARGS)
 
-check: install ## check format, lint, types, import rules and scripts
+check: install ## check format, lint, types, import rules, vocabulary and scripts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/vocabulary.py
 	@for script in $(SCRIPTS); do bash -n $$script || exit 1; done
 	@.ci/actionlint
 
