@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE =
 SCRIPTS := $(filter-out %.py %.toml,$(wildcard .ci/*)) $(wildcard .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test chaos soak nightly check format bench lock clean java jars chromium prometheus
+.PHONY: help install demo test chaos soak nightly mutants check format bench lock clean java jars chromium prometheus
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ soak: jars ## half an hour of random faults under load; ARGS="--minutes 8 --clus
 
 nightly: jars ## try the property tests with random seeds and 40 times as many examples
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=nightly -n logical $(ARGS)
+
+mutants: jars ## make known defects one by one, each of which a test must notice
+	PYTHONPATH=tests $(BIN)/python -m support.mutants $(ARGS)
 
 check: install ## check format, lint, types, import rules, vocabulary and scripts
 	$(BIN)/ruff format --check .
