@@ -14,14 +14,12 @@ from connect_reconciler.model.actions import (
     Adopt,
     AlterOffsets,
     CarryOffsets,
-    ConfigAction,
     Create,
     Delete,
     DeleteOld,
     FieldChange,
     Forget,
     OffsetMove,
-    OffsetsAction,
     Pause,
     Protect,
     ResetOffsets,
@@ -58,11 +56,10 @@ from connect_reconciler.model.preconditions import (
     RenameRecorded,
     TargetIs,
 )
-from connect_reconciler.model.reasons import Reason, as_effects, as_reason, effect
+from connect_reconciler.model.reasons import Reason, as_reason
 from connect_reconciler.model.secrets import reveal
 from connect_reconciler.plan.diff import base_config, written_config
 from connect_reconciler.plan.predict import ConnectorState, predict, state_before
-from connect_reconciler.render.effects import lines_of_effects, move_text
 from connect_reconciler.render.words import reason_text
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location
@@ -254,28 +251,12 @@ def _partition(label: str) -> tuple[str, int]:
 
 
 def in_sentences(plan: Plan) -> Plan:
-    """The plan as a plan file has it: sentences in place of reasons and effects."""
+    """The plan as a plan file has it: sentences in place of reasons."""
     return replace(plan, actions=tuple(map(_action_in_sentences, plan.actions)))
 
 
 def _action_in_sentences(action: Action) -> Action:
-    told = replace(
-        action,
-        reason=Reason(action.reason.code, text=reason_text(action)),
-        effects=as_effects(lines_of_effects(action.effects)),
-    )
-    if isinstance(told, OffsetsAction):
-        moves = (
-            replace(each, effect=effect("text", text=move_text(each)) if each.effect else None)
-            for each in told.moves
-        )
-        return replace(told, moves=tuple(moves))
-    if not isinstance(told, ConfigAction):
-        return told
-    changes = (
-        replace(each, effects=as_effects(lines_of_effects(each.effects))) for each in told.changes
-    )
-    return replace(told, changes=tuple(changes))
+    return replace(action, reason=Reason(action.reason.code, text=reason_text(action)))
 
 
 def plan_with_everything() -> Plan:
@@ -292,15 +273,12 @@ def plan_with_everything() -> Plan:
         FieldChange("password", Secret("cd" * 32), Secret("ab" * 32)),
         FieldChange("added", None, Plain("1")),
         FieldChange("removed", Plain("1"), None),
-        FieldChange(
-            "changed", Plain("1"), Plain("2"), "redelivery", as_effects("redelivers 5 offsets")
-        ),
+        FieldChange("changed", Plain("1"), Plain("2"), "redelivery", ("redelivers 5 offsets",)),
     )
-    back, start, forgotten = (effect("text", text=each) for each in ("back", "start", "forgotten"))
     moves = (
-        OffsetMove(sink, OffsetEntry(sink.partition, {"kafka_offset": 120430}), back, "back"),
-        OffsetMove(source, None, start, "start"),
-        OffsetMove(OffsetEntry(source.partition, None), source, forgotten, "forgotten"),
+        OffsetMove(sink, OffsetEntry(sink.partition, {"kafka_offset": 120430}), "back", "back"),
+        OffsetMove(source, None, "start", "start"),
+        OffsetMove(OffsetEntry(source.partition, None), source, "forgotten", "forgotten"),
     )
     requires: tuple[Precondition, ...] = (
         Exists("ef" * 32, ("password",)),
@@ -329,7 +307,7 @@ def plan_with_everything() -> Plan:
         cluster_id="kafka-1",
         observed_ms=1_700_000_000_000,
         actions=(
-            Delete(connector="z", reason=as_reason("r"), effects=as_effects("one\ntwo")),
+            Delete(connector="z", reason=as_reason("r"), effects=("one", "two")),
             Create(
                 connector="a",
                 reason=as_reason("r"),

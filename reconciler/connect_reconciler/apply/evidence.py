@@ -21,8 +21,7 @@ from connect_reconciler.backend.followed_topics import Position, Reported
 from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.port import Cluster, Found, ReadBack
 from connect_reconciler.model.offsets import sink_offset, sink_partition
-from connect_reconciler.plan.consequences.rule import sink_start
-from connect_reconciler.plan.offsets.sink_positions import sink_partitions
+from connect_reconciler.plan.offsets.sink_positions import sink_partitions, sink_start
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.diagnostics import Failed, Unreachable

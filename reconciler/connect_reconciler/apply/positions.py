@@ -14,9 +14,8 @@ from connect_reconciler.backend.observe.sink_logs import logs_of_sink
 from connect_reconciler.model.actions import AlterOffsets
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.plan.consequences.rule import sink_start
 from connect_reconciler.plan.offsets.moves import MoveContext, moves_to, totals
-from connect_reconciler.plan.offsets.sink_positions import entries_at, position_problem
+from connect_reconciler.plan.offsets.sink_positions import entries_at, position_problem, sink_start
 from connect_specs.counting import counted
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 from connect_reconciler.model.config_values import Value
 from connect_reconciler.model.ledger import AppliedPin
 from connect_reconciler.model.preconditions import Precondition
-from connect_reconciler.model.reasons import Effect, Effects, Reason
+from connect_reconciler.model.reasons import Reason
 from connect_specs.desired import Consequence, OffsetEntry, Position
 from connect_specs.states import TargetState
 
@@ -34,7 +34,7 @@ class FieldChange:
     old: Value | None
     new: Value | None
     consequence: Consequence = "none"
-    effects: Effects = ()
+    effects: tuple[str, ...] = ()
 
 
 Direction: TypeAlias = Literal["back", "ahead", "same", "start", "forgotten", "unclear"]
@@ -66,7 +66,7 @@ class OffsetMove:
 
     entry: OffsetEntry
     before: OffsetEntry | None
-    effect: Effect | None = None
+    effect: str = ""
     direction: Direction = "unclear"
     counts: Counts | None = None
 
@@ -116,7 +116,7 @@ class _Common:
 
     connector: str
     reason: Reason
-    effects: Effects = ()
+    effects: tuple[str, ...] = ()
     requires: tuple[Precondition, ...] = ()
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from connect_reconciler.model import actions as act
 from connect_reconciler.model.live import LiveConnector
 from connect_reconciler.model.offsets import Offsets, sink_offset, sink_partition
-from connect_reconciler.model.reasons import Effect, Effects, Reason, effect
+from connect_reconciler.model.reasons import Reason
 from connect_reconciler.plan.consequences.beginning import beginning
 from connect_reconciler.plan.consequences.explain import summary
-from connect_reconciler.plan.consequences.rule import Setting, sink_start
+from connect_reconciler.plan.consequences.rule import RuleContext
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, PinChange, Rename, managed_state
 from connect_reconciler.plan.offsets.moves import (
@@ -25,8 +25,10 @@ from connect_reconciler.plan.offsets.moves import (
     reading,
     totals,
 )
+from connect_reconciler.plan.offsets.sink_positions import sink_start
 from connect_reconciler.plan.outside import outside_state
 from connect_reconciler.plan.predict import changes_place
+from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import sink_group
 from connect_specs.partitions import partition_key
@@ -51,11 +53,11 @@ class ActionBuilder:
         reason = Reason("new")
         if owned is not None:
             reason = Reason("deleted-outside" if owned.applied_ms else "only-recorded")
-        effects: list[Effect] = []
+        effects: list[str] = []
         if restore_to is not None:
-            effects.append(effect("created-for-its-offsets"))
+            effects.append("created stopped, for its offsets")
         elif initial is not TargetState.RUNNING:
-            effects.append(effect("created-in-state", state=initial.value))
+            effects.append(f"created {initial.value}")
         if self.changes.pin is None:
             effects += self._beginning()
         return act.Create(
@@ -70,7 +72,8 @@ class ActionBuilder:
     def adopt(self) -> act.Adopt:
         """It is live and unowned, and has a spec."""
         reason = Reason("owner-unseen" if self.context.live.rest_alone else "unowned")
-        return act.Adopt(connector=self.name, reason=reason, effects=(effect("adopted"),))
+        managed = "managed by this project from now on: removing its spec will delete it"
+        return act.Adopt(connector=self.name, reason=reason, effects=(managed,))
 
     def update_config(self) -> act.UpdateConfig:
         """The whole config, with what changes in it."""
@@ -85,10 +88,11 @@ class ActionBuilder:
     def stop(self, restore_to: TargetState | None) -> act.Stop:
         """Until its spec changes, or only while its offsets move."""
         lasting = restore_to is None
+        end = "its tasks end; nothing is read or written"
         return act.Stop(
             connector=self.name,
             reason=self._state_reason() if lasting else Reason("for-offsets"),
-            effects=(*self._outside(), effect("tasks-end")) if lasting else (),
+            effects=(*self._outside(), end) if lasting else (),
             restore_to=restore_to,
         )
 
@@ -97,7 +101,7 @@ class ActionBuilder:
         return act.Stop(
             connector=self.name,
             reason=Reason("held-and-now-stopped"),
-            effects=(effect("stays-stopped"),),
+            effects=("it stays stopped",),
         )
 
     def alter_offsets(self, pin: PinChange) -> act.AlterOffsets | act.ResetOffsets:
@@ -110,7 +114,7 @@ class ActionBuilder:
             reason = Reason("pin-drifted")
         to = None if asked is None or pin.again else asked.to
         moving = replace(self._move_context(), to=to)
-        entries = moving.before.removed() if pin.entries is None else pin.entries
+        entries = moving.current.removed() if pin.entries is None else pin.entries
         moves = moves_to(entries, moving)
         effects = totals(moves, estimated=to is not None)
         if pin.entries is None:
@@ -136,34 +140,41 @@ class ActionBuilder:
 
     def pause(self) -> act.Pause:
         """As its spec says, or to the state before the apply."""
-        effects: Effects = (effect("tasks-idle"),)
+        effects = ["its tasks read and write nothing"]
         if self._stopped_before():
-            effects = () if self.changes.moves_offsets else (effect("no-tasks"),)
-        effects = (*self._outside(), *effects)
-        return act.Pause(connector=self.name, reason=self._state_reason(), effects=effects)
+            effects = [] if self.changes.moves_offsets else ["no tasks until it resumes"]
+        return act.Pause(
+            connector=self.name,
+            reason=self._state_reason(),
+            effects=(*self._outside(), *effects),
+        )
 
     def resume(self) -> act.Resume:
         """As its spec says, or to the state before the apply."""
-        effects: Effects = (effect("tasks-start" if self._stopped_before() else "goes-on"),)
+        effects = ["goes on where its offsets are"]
         if self.changes.moves_offsets:
-            effects = ()  # the moves say where
-        effects = (*self._outside(), *effects)
-        return act.Resume(connector=self.name, reason=self._state_reason(), effects=effects)
+            effects = []  # the moves say where
+        elif self._stopped_before():
+            effects = ["its tasks start where its offsets are"]
+        return act.Resume(
+            connector=self.name,
+            reason=self._state_reason(),
+            effects=(*self._outside(), *effects),
+        )
 
     def restart(self) -> act.Restart:
         """Its tasks failed, and neither a pause nor a resume changes that."""
-        return act.Restart(
-            connector=self.name, reason=Reason("failed"), effects=(effect("failed-tasks-start"),)
-        )
+        start = "its failed tasks start again where their offsets are"
+        return act.Restart(connector=self.name, reason=Reason("failed"), effects=(start,))
 
     def delete(self) -> act.Delete:
         """This project owns it, and its spec was removed."""
-        effects = [effect("offsets-stay")]
+        effects = ["its offsets stay: a new connector of its name goes on from there"]
         if self.changes.kind == "sink" and self.changes.live is not None:
             group = self._group(self.name, self.changes.live.config)
-            effects = [effect("group-keeps-offsets", group=group)]
+            effects = [f"its offsets stay in consumer group {group}"]
         if self.context.live.ledger.pins_of(self.name):
-            effects.append(effect("pins-forgotten"))
+            effects.append("its pins are forgotten: the same pin would be applied again")
         return act.Delete(connector=self.name, reason=Reason("spec-gone"), effects=tuple(effects))
 
     def forget(self) -> act.Forget:
@@ -171,31 +182,36 @@ class ActionBuilder:
         return act.Forget(
             connector=self.name,
             reason=Reason("spec-and-connector-gone"),
-            effects=(effect("only-the-ledger"),),
+            effects=("only the ledger changes",),
         )
 
     def protect(self, *, prevent_delete: bool) -> act.Protect:
         """Sets or lifts its protection against deletion."""
+        effect = "removing its spec will delete it"
+        if prevent_delete:
+            effect = "removing its spec will be refused, and will not delete it"
         return act.Protect(
             connector=self.name,
             reason=Reason("prevent-delete"),
-            effects=(effect("protected" if prevent_delete else "not-protected"),),
+            effects=(effect,),
             prevent_delete=prevent_delete,
         )
 
-    def _beginning(self) -> Effects:
+    def _beginning(self) -> tuple[str, ...]:
         """Where a connector that is created starts to read."""
-        setting = Setting.of(self.changes, self.context.live, self.context.worker)
-        return beginning(setting, self.changes.offsets)
+        context = RuleContext.of(self.changes, self.context.live, self.context.worker)
+        return beginning(context, self.changes.offsets)
 
     def _changes_place(self) -> bool:
         """Whether it is to look for its offsets in another place than now."""
         keys = (change.key for change in self.changes.config)
         return not self.changes.carries and changes_place(self.changes.kind, keys)
 
-    def _nothing_to_forget(self) -> Effects:
+    def _nothing_to_forget(self) -> tuple[str, ...]:
         unread = self._changes_place() and self.name not in self.context.live.offsets_after_change
-        return (effect("unread-offsets-forgotten" if unread else "no-offsets-to-forget"),)
+        if unread:
+            return ("whatever offsets are there are forgotten: they could not be read",)
+        return ("it has no offsets to forget",)
 
     def _move_context(self) -> MoveContext:
         changes = self.changes
@@ -223,7 +239,7 @@ class ActionBuilder:
         stopped = live is None or live.target is TargetState.STOPPED
         return stopped or self.changes.pin is not None
 
-    def _outside(self) -> Effects:
+    def _outside(self) -> tuple[str, ...]:
         return outside_state(self.changes, self.context.live)
 
     def _state_reason(self) -> Reason:
@@ -253,9 +269,9 @@ class RenameBuilder(ActionBuilder):
         restore_to = self._old_target()
         effects = []
         if connector is not None and connector.target is TargetState.STOPPED:
-            effects.append(effect("old-stays-stopped"))
+            effects.append("it is stopped already, and stays so")
         if self.rename.owned is None:
-            effects.append(effect("old-adopted"))
+            effects.append("no project owned it: it is this project's from now on")
         return act.StopOld(
             connector=self.name,
             reason=Reason("renamed"),
@@ -270,7 +286,7 @@ class RenameBuilder(ActionBuilder):
         return act.Create(
             connector=self.name,
             reason=Reason("renamed"),
-            effects=(effect("created-for-old", old=old), *self._config()),
+            effects=(f"created stopped, for the offsets of {old}", *self._config()),
             config=self.changes.values,
             initial_state=initial,
             restore_to=restore_to,
@@ -283,15 +299,17 @@ class RenameBuilder(ActionBuilder):
         name, old = self.name, self.rename.old
         moves = tuple(sorted(self._moves(), key=lambda move: partition_key(move.entry.partition)))
         count = sum(move.entry.offset is not None for move in moves)
-        effects: Effects = ()  # each move says where it goes on
+        partitions = counted(count, "partition")
+        effects: tuple[str, ...] = ()  # each move says where it goes on
         if not count:
-            effects = (effect("nothing-to-carry", old=old, name=name),)
+            effects = (f"{old} has no offsets: {name} begins as a new connector does",)
         elif self._same_group():
-            effects = (effect("carried-in-group", count=count),)
+            there = "the consumer group is the same, so its offsets are there already"
+            effects = (f"{partitions}: {there}",)
         elif not any(each.effects for each in self.changes.moved) and not any(
             self._beyond(move.entry) for move in moves
         ):
-            effects = (effect("carried-exactly", count=count),)
+            effects = (f"{partitions}: nothing is redelivered or jumped over",)
         return act.CarryOffsets(
             connector=name, reason=Reason("continues"), effects=effects, old=old, moves=moves
         )
@@ -300,26 +318,16 @@ class RenameBuilder(ActionBuilder):
         """The old name, once the new one has its offsets."""
         name, old, connector = self.name, self.rename.old, self.rename.live
         reset = connector is not None and not self._shared_group(connector)
+        group = "" if connector is None else self._group(connector.name, connector.config)
+        effects = [f"consumer group {group} stays: it is not {old}'s alone"]
         if connector is None:
-            effects = [effect("old-already-gone")]
+            effects = ["it is gone already: only the ledger changes"]
         elif reset and connector.kind == "sink":
-            effects = [
-                effect(
-                    "old-group-deleted",
-                    group=self._group(connector.name, connector.config),
-                    old=old,
-                )
-            ]
+            effects = [f"consumer group {group} goes too: a later {old} would begin anew"]
         elif reset:
-            effects = [effect("old-offsets-forgotten", old=old)]
-        else:
-            effects = [
-                effect(
-                    "old-group-stays", group=self._group(connector.name, connector.config), old=old
-                )
-            ]
+            effects = [f"its offsets are forgotten: a later {old} would begin anew"]
         if self.context.live.ledger.pins_of(old):
-            effects.append(effect("old-pins-count", name=name))
+            effects.append(f"its pins count for {name}: they are not applied again")
         return act.DeleteOld(
             connector=name, reason=Reason("carried"), effects=tuple(effects), old=old, reset=reset
         )
@@ -331,10 +339,10 @@ class RenameBuilder(ActionBuilder):
             return None if connector is None else connector.target
         return None if owned is None else owned.restore_to
 
-    def _config(self) -> Effects:
+    def _config(self) -> tuple[str, ...]:
         found = self.changes.moved
         if not found:
-            return (effect("config-of-old", old=self.rename.old),)
+            return (f"its config is that of {self.rename.old}",)
         return tuple(dict.fromkeys(each for change in found for each in change.effects))
 
     def _moves(self) -> list[act.OffsetMove]:
@@ -345,30 +353,26 @@ class RenameBuilder(ActionBuilder):
         found = []
         for entry in carried:
             was = left.entry(entry.partition)
-            goes_on = effect(
-                "goes-on-at",
-                partition=label_of(entry.partition),
-                offset=place_of(entry),
-                later=None if reading(self.rename.live) is None else effect("or-later"),
-                beyond=self._beyond(entry),
-            )
+            later = "" if reading(self.rename.live) is None else " or later"
+            place = f"{label_of(entry.partition)} goes on at {place_of(entry)}"
+            goes_on = f"{place}{later}{self._beyond(entry)}"
             found.append(act.OffsetMove(entry, was, goes_on, "same"))
         for was in left:
             if was.partition not in carried:
-                label, offset = label_of(was.partition), place_of(was)
-                left_over = effect("left-by-earlier", partition=label, offset=offset, name=name)
+                place = f"{label_of(was.partition)} {place_of(was)}"
+                left_over = f"{place} → none: left by an earlier {name}"
                 gone = OffsetEntry(was.partition, None)
                 found.append(act.OffsetMove(gone, was, left_over, "forgotten"))
         return found
 
-    def _beyond(self, entry: OffsetEntry) -> Effect | None:
+    def _beyond(self, entry: OffsetEntry) -> str:
         """A topic that was made anew is read from where the consumer's auto.offset.reset says."""
         at, number = sink_partition(entry.partition), sink_offset(entry.offset)
         log = None if at is None else self.context.live.logs_of(self.name).ranges.get(at)
         if log is None or number is None or number <= log.latest:
-            return None
+            return ""
         start = sink_start(self.changes.written or {}, self.context.worker)
-        return effect("goes-on-beyond-end", end=str(log.latest), start=start)
+        return f", beyond the log's end, {log.latest}: reads from {start} there"
 
     def _same_group(self) -> bool:
         old = self.rename.live

@@ -13,7 +13,6 @@ from connect_reconciler.model.actions import FieldChange
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.model.reasons import Effect, Effects, effect
 from connect_reconciler.model.secrets import ConfigRedactor, is_mask, same_as_recorded
 from connect_reconciler.plan.diff import ConnectorDiff
 
@@ -27,7 +26,7 @@ def outside_marked(changes: ConnectorDiff, live: Live, project: str) -> Connecto
     return replace(changes, config=found)
 
 
-def outside_state(changes: ConnectorDiff, live: Live) -> Effects:
+def outside_state(changes: ConnectorDiff, live: Live) -> tuple[str, ...]:
     """The same of the target state, for the action that sets another one."""
     owned, connector = changes.owned, changes.live
     if owned is None or connector is None or owned.state is None or owned.restore_to is not None:
@@ -65,9 +64,11 @@ def _marked(
     return replace(change, effects=(mark, *change.effects))
 
 
-def _mark(since_ms: int | None, *, reverts: bool) -> Effect:
+def _mark(since_ms: int | None, *, reverts: bool) -> str:
     since = ""
     if since_ms is not None:
         at = datetime.fromtimestamp(since_ms / 1000, UTC)
         since = f" since {at.strftime('%Y-%m-%dT%H:%M:%SZ')}"
-    return effect("outside-reverted" if reverts else "outside-overwritten", since=since)
+    if reverts:
+        return f"changed outside{since}, reverted by this plan"
+    return f"changed outside{since}, and in the specs: overwritten by this plan"

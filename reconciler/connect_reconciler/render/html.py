@@ -19,7 +19,6 @@ from connect_reconciler.model.config_values import Plain, Value
 from connect_reconciler.model.plan import Plan, summarize
 from connect_reconciler.render import words
 from connect_reconciler.render.blocks import about_unchanged, blocks, shown_warnings, titles
-from connect_reconciler.render.effects import effect_text, move_text
 from connect_reconciler.render.texts import VALUE_LENGTH_MAX, sides, sign
 from connect_reconciler.render.words import reason_beside
 from connect_specs.printable import lines_of, one_line
@@ -58,8 +57,6 @@ def _environment() -> Environment:
     environment.globals.update(
         consequences=words.CONSEQUENCES,
         details=words.details,
-        effect_text=effect_text,
-        move_text=move_text,
         effects=words.effects,
         harmless=words.harmless,
         kind_words=words.kind_words,

@@ -16,7 +16,6 @@ from connect_reconciler.render.blocks import (
     shown_warnings,
     warning_groups,
 )
-from connect_reconciler.render.effects import effect_text, move_text
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, sign
 from connect_reconciler.render.words import (
     CONSEQUENCES,
@@ -68,7 +67,7 @@ def _details(action: Action, style: Style) -> Iterator[str]:
     for change in found.fields:
         yield from _field(change, style)
     for move in found.moves:
-        text = one_line(move_text(move))
+        text = one_line(move.effect)
         yield text if harmless(move) else style.paint("risk", text)
 
 
@@ -78,7 +77,7 @@ def _field(change: FieldChange, style: Style) -> Iterator[str]:
     if label := CONSEQUENCES[change.consequence]:
         lines[-1] += style.paint("note", f"  [{label}]")
     yield from lines
-    yield from (f"    {line}" for line in _means(map(effect_text, change.effects), style))
+    yield from (f"    {line}" for line in _means(change.effects, style))
 
 
 def _means(lines: Iterable[str], style: Style) -> Iterator[str]:

@@ -25,7 +25,6 @@ from connect_reconciler.render.blocks import (
     titles,
     warning_groups,
 )
-from connect_reconciler.render.effects import effect_text, move_text
 from connect_reconciler.render.texts import long_text, sides, sign
 from connect_reconciler.render.words import (
     CONSEQUENCES,
@@ -140,7 +139,7 @@ def _actions(block: Block, most: int | None) -> Iterator[str]:
         if found.fields:
             yield _table(found.fields, most)
         lines = [
-            prose(move_text(move)) if harmless(move) else f"<b>{prose(move_text(move))}</b>"
+            prose(move.effect) if harmless(move) else f"<b>{prose(move.effect)}</b>"
             for move in found.moves[:most]
         ]
         lines += _rest(len(found.moves), most, "partitions")
@@ -172,7 +171,7 @@ def _table(fields: Sequence[FieldChange], most: int | None) -> str:
 def _means(change: FieldChange) -> str:
     lines = [
         CONSEQUENCES[change.consequence],
-        *(prose(effect_text(each)) for each in change.effects),
+        *(prose(each) for each in change.effects),
     ]
     return "<br>".join(line for line in lines if line)
 

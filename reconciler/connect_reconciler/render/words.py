@@ -11,7 +11,6 @@ from connect_reconciler.model import actions as act
 from connect_reconciler.model.plan import EMBEDDED, TARGETED, Plan, Target, summarize
 from connect_reconciler.model.reasons import Reason, ReasonCode
 from connect_reconciler.plan.offsets.sink_positions import position_text
-from connect_reconciler.render.effects import effect_text
 from connect_specs.counting import counted
 from connect_specs.desired import Consequence
 
@@ -125,8 +124,7 @@ def kind_words(kind: act.ChangeKind) -> str:
 def effects(action: act.Action) -> tuple[str, ...]:
     """What the action does to the data, without the effects that are shown beside its keys."""
     beside = {effect for each in details(action).fields for effect in each.effects}
-    found = (effect_text(each) for each in action.effects if each not in beside)
-    return tuple(filter(None, found))
+    return tuple(effect for effect in action.effects if effect and effect not in beside)
 
 
 def details(action: act.Action) -> Details:

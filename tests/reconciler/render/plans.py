@@ -13,7 +13,7 @@ from connect_reconciler.model.actions import (
 )
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reasons import as_effects, as_reason, effect
+from connect_reconciler.model.reasons import as_reason
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 
@@ -40,22 +40,22 @@ NASTY = st.sampled_from(
 )
 TEXT = st.lists(st.one_of(NASTY, st.text(max_size=5)), max_size=6).map("".join)
 VALUE = st.one_of(TEXT.map(Plain), st.just(Secret("ab" * 32)))
-SAYS = TEXT.map(lambda text: effect("text", text=text))
+EFFECTS = st.lists(TEXT, max_size=3).map(tuple)
 CHANGE = st.builds(
     FieldChange,
     TEXT,
     st.none() | VALUE,
     VALUE,
     st.sampled_from(["none", "restart", "reread"]),
-    TEXT.map(as_effects),
+    EFFECTS,
 )
 ACTION = st.one_of(
-    st.builds(Delete, connector=TEXT, reason=TEXT.map(as_reason), effects=TEXT.map(as_effects)),
+    st.builds(Delete, connector=TEXT, reason=TEXT.map(as_reason), effects=EFFECTS),
     st.builds(
         UpdateConfig,
         connector=TEXT,
         reason=TEXT.map(as_reason),
-        effects=TEXT.map(as_effects),
+        effects=EFFECTS,
         config=st.just({}),
         changes=st.lists(CHANGE, max_size=4).map(tuple),
     ),
@@ -69,7 +69,7 @@ ACTION = st.one_of(
             OffsetMove,
             st.just(OffsetEntry({}, None)),
             st.none(),
-            SAYS,
+            TEXT,
             st.just("back"),
         ).map(lambda move: (move,)),
     ),

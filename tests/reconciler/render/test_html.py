@@ -26,7 +26,7 @@ from connect_reconciler.model.actions import (
 )
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reasons import as_effects, as_reason
+from connect_reconciler.model.reasons import as_reason
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.words import NO_CHANGES, summary_line
 from connect_specs.desired import OffsetEntry
@@ -50,16 +50,14 @@ LONG = "select 1 " * 100
 
 def _rewind(name: str) -> AlterOffsets:
     entry = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 1})
-    move = OffsetMove(entry, None, *as_effects("t-0 9 → 1: redelivers 8 offsets"), "back")
+    move = OffsetMove(entry, None, "t-0 9 → 1: redelivers 8 offsets", "back")
     return AlterOffsets(connector=name, reason=as_reason("r"), pin="p", pin_hash="h", moves=(move,))
 
 
 def _update(name: str) -> UpdateConfig:
     changes = (
         FieldChange("batch.size", Plain("1"), Plain("2"), "restart"),
-        FieldChange(
-            "query", Plain(LONG), Plain(f"{LONG}!"), "reread", as_effects("reads it all again")
-        ),
+        FieldChange("query", Plain(LONG), Plain(f"{LONG}!"), "reread", ("reads it all again",)),
         FieldChange("password", Secret("ab" * 32), Secret("cd" * 32)),
         FieldChange("evil", None, Plain(EVIL)),
     )

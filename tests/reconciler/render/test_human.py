@@ -22,11 +22,11 @@ from connect_reconciler.model.plan import KINDS, Plan, grouped, kinds, summarize
 from connect_reconciler.model.preconditions import (
     Precondition,
 )
-from connect_reconciler.model.reasons import as_effects, as_reason
+from connect_reconciler.model.reasons import ReasonCode, as_reason
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file.file import load_plan, render_plan_json
 from connect_reconciler.render.texts import COLOUR, PLAIN, change_text, style, value_text
-from connect_reconciler.render.words import NO_CHANGES, summary_line
+from connect_reconciler.render.words import NO_CHANGES, REASONS, summary_line
 from connect_specs.printable import one_line
 from support.plans import plan_with_everything
 
@@ -39,6 +39,10 @@ def test_the_plan_with_everything_has_everything() -> None:
     assert {type(action) for action in plan.actions} == set(get_args(Action))
     requires = {type(each) for action in plan.actions for each in action.requires}
     assert requires == set(get_args(Precondition))
+
+
+def test_every_reason_has_a_sentence() -> None:
+    assert REASONS.keys() == set(get_args(ReasonCode))
 
 
 def test_every_action_is_shown() -> None:
@@ -146,13 +150,13 @@ def test_value(value: Plain | Secret, text: str) -> None:
 def test_consequences_stand_beside_their_keys_once() -> None:
     changes = (
         FieldChange("batch.size", Plain("1"), Plain("2"), "restart"),
-        FieldChange("topics", Plain("a"), Plain("a,b"), "redelivery", as_effects("also reads b")),
-        FieldChange("x" * 30, Plain("o" * 40), Plain("n" * 40), "reread", as_effects("one\ntwo")),
+        FieldChange("topics", Plain("a"), Plain("a,b"), "redelivery", ("also reads b",)),
+        FieldChange("x" * 30, Plain("o" * 40), Plain("n" * 40), "reread", ("one", "two")),
         FieldChange("z", Plain("1"), None),
     )
-    effect = "tasks restart\nalso reads b"
+    effects = ("tasks restart", "also reads b")
     update = UpdateConfig(
-        connector="a", reason=as_reason("r"), config={}, changes=changes, effects=as_effects(effect)
+        connector="a", reason=as_reason("r"), config={}, changes=changes, effects=effects
     )
     text = render_plan(replace(EMPTY, actions=(update,)))
     assert text == CONSEQUENCES

@@ -26,7 +26,7 @@ from connect_reconciler.model.actions import (
 )
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.plan import Plan, Target
-from connect_reconciler.model.reasons import as_effects, as_reason
+from connect_reconciler.model.reasons import as_reason
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown
@@ -80,13 +80,13 @@ class Page(HTMLParser):
         self.comments.append(data)
 
 
-def _update(name: str, *changes: FieldChange, effect: str = "") -> UpdateConfig:
+def _update(name: str, *changes: FieldChange, effects: tuple[str, ...] = ()) -> UpdateConfig:
     return UpdateConfig(
         connector=name,
         reason=as_reason("r"),
         config={},
         changes=changes,
-        effects=as_effects(effect),
+        effects=effects,
     )
 
 
@@ -95,7 +95,7 @@ def _rewind(name: str, partitions: int = 1) -> AlterOffsets:
         OffsetMove(
             OffsetEntry({"kafka_topic": "t", "kafka_partition": number}, {"kafka_offset": 1}),
             None,
-            *as_effects(f"t-{number} 9 → 1: redelivers 8 offsets"),
+            f"t-{number} 9 → 1: redelivers 8 offsets",
             "back",
         )
         for number in range(partitions)
@@ -120,13 +120,13 @@ def _blocks(text: str) -> list[str]:
 def test_a_small_plan_word_for_word() -> None:
     """The diff for people as Markdown: a summary line, deletes and rewinds, errors, the rest."""
     batch = FieldChange("batch.size", Plain("1"), Plain("2"), "restart")
-    topics = FieldChange("topics", Plain("a"), Plain("a|b"), "restart", as_effects("also reads b"))
+    topics = FieldChange("topics", Plain("a"), Plain("a|b"), "restart", ("also reads b",))
     secret = FieldChange("password", Secret("ab"), Secret("cd"))
-    update = _update("orders", batch, topics, secret, effect="tasks restart\nalso reads b")
+    update = _update("orders", batch, topics, secret, effects=("tasks restart", "also reads b"))
     gone = Delete(
         connector="old",
         reason=as_reason("no spec names it"),
-        effects=as_effects("its offsets stay"),
+        effects=("its offsets stay",),
     )
     error = Diagnostic("policy.deny", "no deletes on Fridays", "old", hint="wait")
     plan = replace(
@@ -308,7 +308,7 @@ def test_huge_values_names_and_texts_fit() -> None:
         project=huge,
         env=huge,
         group_id=huge,
-        actions=tuple(_update(f"{huge}{each}", *changes, effect=huge) for each in range(20)),
+        actions=tuple(_update(f"{huge}{each}", *changes, effects=(huge,)) for each in range(20)),
         warnings=tuple(Diagnostic(huge, huge, huge, huge, huge) for _ in range(20)),
     )
     text = render_markdown(plan, huge)

@@ -1,6 +1,5 @@
-"""What does changing a config key mean for the data? Tables of rules: a key pattern, what it does.
+"""Effects of changed config keys on the data: tables of rules, each a key pattern and its effects.
 
-To teach it a key, add a rule to connect_keys or connector_keys, and the sentence of a new
-effect to render/effects; projects bring their own in consequences.yaml. A rule only explains:
-nothing is decided by it.
+To add a key, add a rule to connect_keys or connector_keys; projects bring their own in
+consequences.yaml. A rule only explains: nothing is decided by it.
 """

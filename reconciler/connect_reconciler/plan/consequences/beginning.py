@@ -1,67 +1,99 @@
-"""Where does a connector begin that is created, whether new, again or in place of another one?
+"""Positions at which connectors begin to read: new ones, recreated ones, and sinks of a new group.
 
 Offsets outlive a connector: those of an earlier one of its name count, as far as its config still
-reads what they are about.
+reads the same partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from connect_reconciler.model.offsets import Offsets, sink_partition
-from connect_reconciler.model.reasons import Effect, EffectCode, Effects, effect
-from connect_reconciler.plan.consequences.rule import Setting, first_start
+from connect_reconciler.model.live import TopicLogs
+from connect_reconciler.model.offsets import Offsets, sink_offset, sink_partition
+from connect_reconciler.plan.consequences.rule import RuleContext
 from connect_reconciler.plan.offsets.moves import label_of, place_of
-from connect_reconciler.plan.offsets.sink_positions import may_read
+from connect_reconciler.plan.offsets.sink_positions import may_read, sink_start, sink_topics
+from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry
 
 _SHOWN = 3
 
 
-def beginning(setting: Setting, offsets: Offsets) -> Effects:
-    """What the creation does; `offsets` are those that are there under its name."""
-    if setting.live.rest_alone or setting.name in setting.live.unread_offsets:
-        start = _without_offsets(setting)
-        return (
-            effect("earlier-offsets-unknown" if start is None else "unless-earlier", start=start),
-        )
+def beginning(context: RuleContext, offsets: Offsets) -> tuple[str, ...]:
+    """Returns the effects of a creation; `offsets` are those that exist under its name."""
+    start = _without_offsets(context)
+    if context.live.rest_alone or context.name in context.live.unread_offsets:
+        unknown = "unknown: offsets of an earlier connector of this name may exist"
+        return (f"{unknown}; without them it {start}" if start else unknown,)
     if not offsets:
-        start = _without_offsets(setting)
-        return () if start is None else (start,)
-    read = [each for each in offsets if _reads(each, setting) is not False]
-    if not read:
-        found = effect("earlier-offsets-unused", places=places_of(tuple(offsets)))
-        start = _without_offsets(setting)
-        return (found,) if start is None else (start, found)
-    sure = all(_reads(each, setting) for each in read)
-    code: EffectCode = "goes-on-from-earlier" if sure else "may-go-on-from-earlier"
-    return (effect(code, places=places_of(read)),)
+        return (start,) if start else ()
+    earlier = "the offsets that an earlier connector of its name left"
+    used = [entry for entry in offsets if _reads(entry, context) is not False]
+    if not used:
+        unused = f"{earlier} do not count: {places_of(tuple(offsets))}"
+        return (start, unused) if start else (unused,)
+    if all(_reads(entry, context) for entry in used):
+        return (f"goes on from {earlier}, {places_of(used)}",)
+    return (f"goes on from {earlier}, as far as it reads the same: {places_of(used)}",)
 
 
-def places_of(offsets: Sequence[OffsetEntry]) -> Effects | Effect:
-    """The first few of these offsets, and how many more there are."""
-    shown = tuple(
-        effect("offset-at", partition=label_of(each.partition), offset=place_of(each))
-        for each in offsets[:_SHOWN]
-    )
+def places_of(offsets: Sequence[OffsetEntry]) -> str:
+    """Returns the first few of these offsets, and the number of further ones."""
+    places = [f"{label_of(entry.partition)} at {place_of(entry)}" for entry in offsets[:_SHOWN]]
     more = len(offsets) - _SHOWN
-    return effect("and-more", places=shown, count=more) if more > 0 else shown
+    return ", ".join(places) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _without_offsets(setting: Setting) -> Effect | None:
-    if setting.kind == "sink":
-        return first_start(setting)
-    return effect("source-start") if setting.kind == "source" else None
+def first_start(context: RuleContext) -> str:
+    """Returns the start of a sink whose group has no offsets yet."""
+    start = sink_start(context.config, context.worker)
+    if start == "latest":
+        return "starts at the end of its topics: what is in them now is not delivered"
+    if start != "earliest":
+        return f"starts where auto.offset.reset={start} says"
+    topics = sink_topics(context.config, context.logs.topics)
+    amount = to_deliver(topics, context.logs)
+    if amount and (delivered := _delivered(topics, context)):
+        amount += f", at least {delivered:,} of them redelivered"
+    return f"starts at the beginning of its topics{amount}"
 
 
-def _reads(entry: OffsetEntry, setting: Setting) -> bool | None:
-    """Whether the config reads what the offset is about; None where only the connector knows."""
-    if setting.kind == "sink":
+def to_deliver(topics: Collection[str], logs: TopicLogs) -> str:
+    """Returns the size of those topics; empty unless the logs of all partitions were observed."""
+    partitions = [(topic, n) for topic in topics for n in range(logs.topics.get(topic, 0))]
+    known = topics and all(topic in logs.topics for topic in topics)
+    if not known or any(at not in logs.ranges for at in partitions):
+        return ""
+    ranges = [logs.ranges[at] for at in partitions]
+    return f", {counted(sum(log.latest - log.earliest for log in ranges), 'offset')} to deliver"
+
+
+def _delivered(topics: Collection[str], context: RuleContext) -> int:
+    """Returns the number of offsets in those topics that the sink has delivered."""
+    connector = context.live.connectors.get(context.name)
+    delivered = 0
+    for entry in () if connector is None else connector.offsets:
+        partition, at = sink_partition(entry.partition), sink_offset(entry.offset)
+        log = None if partition is None else context.logs.ranges.get(partition)
+        if partition is not None and partition[0] in topics and at is not None and log is not None:
+            delivered += max(0, min(at, log.latest) - log.earliest)
+    return delivered
+
+
+def _without_offsets(context: RuleContext) -> str:
+    if context.kind == "sink":
+        return first_start(context)
+    return "reads from the start of its source" if context.kind == "source" else ""
+
+
+def _reads(entry: OffsetEntry, context: RuleContext) -> bool | None:
+    """Returns whether the config reads the offset's partition; None if only the connector knows."""
+    if context.kind == "sink":
         at = sink_partition(entry.partition)
-        return at is not None and may_read(setting.new, at[0])
-    file = setting.new.get("file", "")
-    known = "FileStreamSource" in setting.new.get("connector.class", "") and "file" not in (
-        setting.hidden
+        return at is not None and may_read(context.config, at[0])
+    file = context.config.get("file", "")
+    known = "FileStreamSource" in context.config.get("connector.class", "") and "file" not in (
+        context.hidden
     )
     if not known or "${" in file:
         return None

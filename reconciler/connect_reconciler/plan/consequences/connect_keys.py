@@ -5,195 +5,270 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.reasons import Effect, Effects, effect
-from connect_reconciler.plan.consequences.beginning import places_of
-from connect_reconciler.plan.consequences.rule import (
-    Rule,
-    Setting,
-    first_start,
-    sink_start,
-    to_deliver,
-)
-from connect_reconciler.plan.offsets.sink_positions import sink_topics
+from connect_reconciler.plan.consequences.beginning import first_start, places_of, to_deliver
+from connect_reconciler.plan.consequences.rule import Rule, RuleContext
+from connect_reconciler.plan.offsets.sink_positions import sink_start, sink_topics
 from connect_reconciler.plan.predict import SINK_SERVERS
 from connect_specs.names import GROUP_KEY, sink_group
 
 
-def _becomes_sink(setting: Setting) -> Effect | None:
-    if (setting.old_kind, setting.kind) != ("source", "sink"):
+def _becomes_sink(context: RuleContext) -> str | None:
+    if (context.previous_kind, context.kind) != ("source", "sink"):
         return None
-    return effect("becomes-sink", group=_group_name(setting), start=_group_start(setting))
+    start = f"{_group_name(context)} {_group_start(context)}"
+    return f"the source becomes a sink: its offsets stay unused; {start}"
 
 
-def _becomes_source(setting: Setting) -> Effect | None:
-    if (setting.old_kind, setting.kind) != ("sink", "source"):
+def _becomes_source(context: RuleContext) -> str | None:
+    if context.live.offsets_after_change.get(context.name):
         return None
-    return None if setting.live.offsets_after_change.get(setting.name) else effect("becomes-source")
+    start = "reads from its start"
+    return f"{_SOURCE}; {start}" if _sink_to_source(context) else None
 
 
-def _source_again(setting: Setting) -> Effect | None:
-    sink_to_source = (setting.old_kind, setting.kind) == ("sink", "source")
-    return effect("becomes-source-again") if sink_to_source else None
+def _source_again(context: RuleContext) -> str | None:
+    start = "goes on from the offsets that it left as a source before"
+    return f"{_SOURCE}; {start}" if _sink_to_source(context) else None
 
 
-def _same_group(setting: Setting) -> Effect | None:
-    old = sink_group(setting.old_name, setting.old, setting.worker)
-    new = sink_group(setting.name, setting.new, setting.worker)
-    return effect("same-group", group=new) if old == new else None
+_SOURCE = "the sink becomes a source: its consumer group stays unused"
 
 
-def _carried_group(setting: Setting) -> Effect | None:
-    if not setting.renamed:
+def _sink_to_source(context: RuleContext) -> bool:
+    return (context.previous_kind, context.kind) == ("sink", "source")
+
+
+def _groups(context: RuleContext) -> tuple[str, str]:
+    """Returns the consumer group before the change, and after it."""
+    previous = sink_group(context.previous_name, context.previous, context.worker)
+    return previous, sink_group(context.name, context.config, context.worker)
+
+
+def _same_group(context: RuleContext) -> str | None:
+    previous, group = _groups(context)
+    return f"stays in consumer group {group}" if previous == group else None
+
+
+def _carried_group(context: RuleContext) -> str | None:
+    if not context.renamed:
         return None
-    return effect("carried-group", group=_group_name(setting), old=setting.old_name)
+    return f"reads with {_group_name(context)}, which gets the offsets of {context.previous_name}"
 
 
-def _carried_offsets(setting: Setting) -> Effect | None:
-    return effect("carried-offsets", old=setting.old_name) if setting.renamed else None
+def _carried_offsets(context: RuleContext) -> str | None:
+    if not context.renamed:
+        return None
+    return f"keeps its offsets elsewhere, and gets those of {context.previous_name} there"
 
 
-def _group(setting: Setting) -> Effect:
-    old = sink_group(setting.old_name, setting.old, setting.worker)
-    new = sink_group(setting.name, setting.new, setting.worker)
-    return effect("new-group", group=new, start=_group_start(setting), old=old)
+def _new_group(context: RuleContext) -> str:
+    previous, group = _groups(context)
+    start = _group_start(context)
+    return f"new consumer group {group}: {start}; group {previous} keeps its offsets"
 
 
-def _group_start(setting: Setting) -> Effect:
-    """Where it goes on, or starts; what is in a group is not known of every cluster."""
-    offsets = setting.live.offsets_after_change.get(setting.name)
+def _group_start(context: RuleContext) -> str:
+    """Returns the position in the new group; not every cluster lets connect read it."""
+    offsets = context.live.offsets_after_change.get(context.name)
     if offsets:
-        return effect("start-from-group", places=places_of(tuple(offsets)))
-    start = first_start(setting)
-    return start if offsets is not None else effect("start-unless-offsets", start=start)
+        return f"goes on from the offsets that the group has, {places_of(tuple(offsets))}"
+    start = first_start(context)
+    return start if offsets is not None else f"{start}, unless the group has offsets already"
+
+
+def _group_name(context: RuleContext) -> str:
+    return "its group" if GROUP_KEY in context.hidden else f"group {_groups(context)[1]}"
+
+
+def _other_cluster(context: RuleContext) -> str:
+    return f"reads another Kafka cluster, from where {_group_name(context)} is there"
+
+
+def _topics(context: RuleContext) -> tuple[str, ...] | None:
+    if "topics.regex" in (context.previous.keys() | context.config.keys()):
+        return ("reads other topics: those no longer matched keep their offsets in the group",)
+    previous = set(sink_topics(context.previous, ()))
+    topics = set(sink_topics(context.config, ()))
+    added, removed = sorted(topics - previous), ", ".join(sorted(previous - topics))
+    committed = _committed(context)
+    fresh = [topic for topic in added if topic not in committed]
+    effects = []
+    if fresh:
+        start = sink_start(context.config, context.worker)
+        amount = to_deliver(fresh, context.logs) if start == "earliest" else ""
+        effects.append(f"also reads {', '.join(fresh)}, from {start}{amount}")
+    if known := ", ".join(topic for topic in added if topic in committed):
+        effects.append(f"also reads {known}, from the offsets that its group has there")
+    if removed:
+        effects.append(f"no longer reads {removed}: the group keeps its offsets there")
+    return tuple(effects) or None
+
+
+def _committed(context: RuleContext) -> set[str]:
+    """Returns the topics in which the sink's group has offsets."""
+    connector = context.live.connectors.get(context.previous_name)
+    is_sink = connector is not None and connector.kind == "sink"
+    offsets = context.live.offsets_of(context.previous_name) if is_sink else Offsets()
+    entries = context.live.offsets_after_change.get(context.name, offsets)
+    return {str(entry.partition.get("kafka_topic")) for entry in entries}
+
+
+def _no_idempotence(context: RuleContext) -> str | None:
+    value = context.config.get("producer.override.enable.idempotence", "true")
+    twice = "a record whose write is tried again can be in its topic twice"
+    return twice if value.strip().lower() == "false" else None
+
+
+def _other_offsets_cluster(context: RuleContext) -> str:
+    if context.live.ours:
+        return (
+            "writes to another Kafka cluster, and keeps its offsets there; what is not there is "
+            "looked for in the cluster's offsets topic"
+        )
+    return (
+        "writes to another Kafka cluster; with exactly-once its offsets are there too, and what "
+        "is not there is read from its start"
+    )
+
+
+def _offsets_topic(context: RuleContext) -> str:
+    named = context.config.get("offsets.storage.topic")
+    topic = f"topic {named}" if named else "the cluster's offsets topic"
+    if not context.live.ours:
+        return f"looks for its offsets in {topic}: what is not there is read from its start"
+    if not named:
+        return f"keeps its offsets in {topic}, from the copies there: the newest may be missing"
+    return (
+        f"keeps its offsets in {topic}; what is not there is looked for in the cluster's offsets "
+        "topic"
+    )
 
 
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 
 
-def _other_cluster(setting: Setting) -> Effect:
-    return effect("reads-other-kafka", group=_group_name(setting))
+def _dead_letters(context: RuleContext) -> str:
+    if _value(context.config, _DEAD_LETTERS, ""):
+        if _value(context.previous, _DEAD_LETTERS, ""):
+            return "failed records go elsewhere from now on; those in the old queue stay"
+        return "failed records go to this queue from now on"
+    if _value(context.config, "errors.tolerance", "none").lower() == "all":
+        return (
+            "failed records are lost from now on: errors.tolerance is all, and no queue takes them"
+        )
+    return "no queue takes failed records any more; the first one stops its task"
 
 
-def _group_name(setting: Setting) -> Effect:
-    if GROUP_KEY in setting.hidden:
-        return effect("its-group")
-    return effect("group-named", group=sink_group(setting.name, setting.new, setting.worker))
+def _tasks_max(context: RuleContext) -> str | None:
+    previous, tasks = (
+        _value(config, "tasks.max", "1") for config in (context.previous, context.config)
+    )
+    most = "1 task" if tasks == "1" else f"{tasks} tasks"
+    return None if previous == tasks else f"work is split anew: at most {most}, before {previous}"
 
 
-def _topics(setting: Setting) -> Effects | None:
-    if "topics.regex" in (setting.old.keys() | setting.new.keys()):
-        return (effect("other-topic-pattern"),)
-    old, new = (set(sink_topics(config, ())) for config in (setting.old, setting.new))
-    found = []
-    added, removed = sorted(new - old), sorted(old - new)
-    known = [topic for topic in added if topic in _committed(setting)]
-    fresh = [topic for topic in added if topic not in known]
-    if fresh:
-        start = sink_start(setting.new, setting.worker)
-        amount = to_deliver(fresh, setting.logs) if start == "earliest" else None
-        topics = ", ".join(fresh)
-        found.append(effect("reads-more-topics", topics=topics, start=start, amount=amount))
-    if known:
-        found.append(effect("reads-known-topics", topics=", ".join(known)))
-    if removed:
-        found.append(effect("reads-fewer-topics", topics=", ".join(removed)))
-    return tuple(found) or None
-
-
-def _no_idempotence(setting: Setting) -> Effect | None:
-    value = setting.new.get("producer.override.enable.idempotence", "true")
-    return effect("no-idempotence") if value.strip().lower() == "false" else None
-
-
-def _committed(setting: Setting) -> set[str]:
-    """The topics in which the sink's group has offsets."""
-    connector = setting.live.connectors.get(setting.old_name)
-    is_sink = connector is not None and connector.kind == "sink"
-    offsets = setting.live.offsets_of(setting.old_name) if is_sink else Offsets()
-    entries = setting.live.offsets_after_change.get(setting.name, offsets)
-    return {str(each.partition.get("kafka_topic")) for each in entries}
-
-
-def _producing_elsewhere(setting: Setting) -> Effect:
-    return effect("writes-other-kafka" if setting.live.ours else "writes-other-kafka-by-rest")
-
-
-def _offsets_topic(setting: Setting) -> Effect:
-    new = setting.new.get("offsets.storage.topic")
-    topic = effect("topic-named", topic=new) if new else effect("worker-offsets-topic")
-    if setting.live.ours:
-        return effect("keeps-offsets-in" if new else "keeps-copied-offsets-in", topic=topic)
-    return effect("looks-for-offsets-in", topic=topic)
-
-
-def _dead_letters(setting: Setting) -> Effect:
-    if _shown(setting.new, _DEAD_LETTERS, ""):
-        had = _shown(setting.old, _DEAD_LETTERS, "")
-        return effect("other-dead-letter-queue" if had else "failed-records-in-queue")
-    tolerant = _shown(setting.new, "errors.tolerance", "none").lower() == "all"
-    return effect("failed-records-lost" if tolerant else "failed-records-in-no-queue")
-
-
-def _tasks_max(setting: Setting) -> Effect | None:
-    old, new = (_shown(config, "tasks.max", "1") for config in (setting.old, setting.new))
-    tasks = effect("one-task") if new == "1" else effect("several-tasks", tasks=new)
-    return None if old == new else effect("other-tasks-max", tasks=tasks, old=old)
-
-
-def _shown(config: Mapping[str, str], key: str, default: str) -> str:
+def _value(config: Mapping[str, str], key: str, default: str) -> str:
     return config.get(key, default).strip() or default
 
+
+_CONVERTERS = "key.converter* value.converter* header.converter*"
 
 CONNECT_RULES: tuple[Rule, ...] = (
     Rule("connector.class", "new-group", _becomes_sink),
     Rule("connector.class", "reread", _becomes_source),
     Rule("connector.class", "restart", _source_again),
-    Rule("connector.class", "restart", "other-class"),
-    Rule("connector.plugin.version", "restart", "other-class-version"),
+    Rule(
+        "connector.class",
+        "restart",
+        "another class reads this config: whether it knows the offsets, only it can tell",
+    ),
+    Rule("connector.plugin.version", "restart", "another version of the connector's class runs"),
     Rule("tasks.max", "restart", _tasks_max),
     Rule(
         "tasks.max.enforce",
         "restart",
-        {"true": "tasks-max-enforced", "false": "tasks-max-not-enforced"},
+        {
+            "true": "more tasks than tasks.max fail the connector from now on",
+            "false": "more tasks than tasks.max are allowed from now on",
+        },
         default="true",
     ),
-    Rule("key.converter* value.converter* header.converter*", "restart", "read-otherwise", "sink"),
-    Rule("key.converter* value.converter* header.converter*", "restart", "converted-otherwise"),
-    Rule("transforms transforms.* predicates predicates.*", "restart", "transformed-otherwise"),
+    Rule(
+        _CONVERTERS,
+        "restart",
+        "records are read differently from now on: those that were written for the old way may"
+        " fail",
+        "sink",
+    ),
+    Rule(
+        _CONVERTERS,
+        "restart",
+        "new records are converted differently; those written before stay as they are",
+    ),
+    Rule(
+        "transforms transforms.* predicates predicates.*",
+        "restart",
+        "new records are transformed differently; earlier ones stay as they are",
+    ),
     Rule(
         "errors.tolerance",
         "restart",
-        {"all": "failed-records-skipped", "none": "failed-record-stops-its-task"},
+        {
+            "all": (
+                "records that fail are skipped from now on, and lost if there is no dead letter "
+                "queue"
+            ),
+            "none": "a record that fails stops its task from now on",
+        },
         default="none",
     ),
     Rule(_DEAD_LETTERS, "restart", _dead_letters, "sink"),
-    Rule("errors.deadletterqueue.*", "restart", "for-failed-records", "sink"),
-    Rule("errors.retry.*", "restart", "for-failures"),
+    Rule(
+        "errors.deadletterqueue.*",
+        "restart",
+        "counts for records that fail from now on",
+        "sink",
+    ),
+    Rule("errors.retry.*", "restart", "counts for what fails from now on"),
     Rule(
         "errors.log.include.messages",
         "restart",
-        {"true": "failed-records-in-log", "false": "failed-records-not-in-log"},
+        {
+            "true": "the log holds the contents of failed records from now on",
+            "false": "the log no longer holds the contents of failed records",
+        },
         default="false",
     ),
-    Rule("errors.log.*", "restart", "log-of-failed-records"),
+    Rule("errors.log.*", "restart", "only what the log tells of failed records changes"),
     Rule(
         "config.action.reload",
         "restart",
-        {"restart": "restarts-on-expiry", "none": "keeps-expired-values"},
+        {
+            "restart": "restarts from now on when a value from a config provider expires",
+            "none": "keeps values from config providers after they expire",
+        },
         default="restart",
     ),
     # sinks
     Rule("topics topics.regex", "restart", _topics, "sink"),
     Rule(GROUP_KEY, "restart", _same_group, "sink"),
     Rule(GROUP_KEY, "restart", _carried_group, "sink"),
-    Rule(GROUP_KEY, "new-group", _group, "sink"),
-    Rule(GROUP_KEY, "new-group", "hidden-group", "sink"),
+    Rule(GROUP_KEY, "new-group", _new_group, "sink"),
+    Rule(GROUP_KEY, "new-group", "reads in another consumer group, from where that is", "sink"),
     Rule(SINK_SERVERS, "new-group", _other_cluster, "sink"),
-    Rule("consumer.override.auto.offset.reset", "restart", "without-an-offset", "sink"),
+    Rule(
+        "consumer.override.auto.offset.reset",
+        "restart",
+        "counts only in partitions without an offset",
+        "sink",
+    ),
     Rule(
         "consumer.override.isolation.level",
         "restart",
-        {"read_committed": "committed-records-only", "read_uncommitted": "aborted-records-too"},
+        {
+            "read_committed": "records of aborted transactions are no longer delivered",
+            "read_uncommitted": "records of aborted transactions are delivered too",
+        },
         "sink",
         default="read_uncommitted",
     ),
@@ -201,22 +276,30 @@ CONNECT_RULES: tuple[Rule, ...] = (
     Rule("offsets.storage.topic", "restart", _carried_offsets, "source"),
     Rule("offsets.storage.topic", "new-offsets-topic", _offsets_topic, "source"),
     Rule(
-        "producer.override.bootstrap.servers", "new-offsets-topic", _producing_elsewhere, "source"
+        "producer.override.bootstrap.servers", "new-offsets-topic", _other_offsets_cluster, "source"
     ),
     Rule("producer.override.enable.idempotence", "redelivery", _no_idempotence, "source"),
     Rule(
         "exactly.once.support",
         "restart",
-        {"required": "exactly-once-required", "requested": "exactly-once-requested"},
+        {
+            "required": "refused unless the connector says that it delivers exactly once",
+            "requested": "no longer refused where the connector may not deliver exactly once",
+        },
         "source",
         default="requested",
     ),
     Rule(
         "transaction.boundary transaction.boundary.*",
         "restart",
-        "other-transaction-boundary",
+        "transactions end elsewhere: when records can be read changes, not which",
         "source",
     ),
-    Rule("topic.creation.*", "restart", "topics-created-later", "source"),
-    Rule("admin.override.*", "restart", "where-it-creates-topics"),
+    Rule(
+        "topic.creation.*",
+        "restart",
+        "counts for topics that it creates from now on; those that are there stay as they are",
+        "source",
+    ),
+    Rule("admin.override.*", "restart", "counts where it creates topics"),
 )

@@ -9,10 +9,9 @@ from itertools import chain
 from connect_reconciler.model.actions import FieldChange
 from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.reasons import Effects, effect
 from connect_reconciler.plan.consequences.connect_keys import CONNECT_RULES
 from connect_reconciler.plan.consequences.connector_keys import CONNECTOR_RULES
-from connect_reconciler.plan.consequences.rule import Rule, Setting
+from connect_reconciler.plan.consequences.rule import Rule, RuleContext
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.desired import ConsequenceRule
 from connect_specs.states import TargetState
@@ -24,36 +23,37 @@ _ANY_KEY = Rule("*", "restart")
 
 
 def explained(
-    changes: ConnectorDiff,
+    diff: ConnectorDiff,
     live: Live,
     worker: Mapping[str, str],
-    own: Iterable[ConsequenceRule],
+    project_rules: Iterable[ConsequenceRule],
 ) -> ConnectorDiff:
-    """The changed keys with what each does. The first rule that holds decides; `own` come first."""
-    setting = Setting.of(changes, live, worker)
-    rules = (*map(_rule, own), *RULES, _ANY_KEY)
-    idle = _idle(changes)
-    config = tuple(_explained(change, setting, rules, idle=idle) for change in changes.config)
-    if changes.rename is None:
-        return replace(changes, config=config)
-    of_old = Setting.of(changes, live, worker, changes.rename.live)
-    moved = tuple(_explained(change, of_old, rules, idle=idle) for change in changes.moved)
-    return replace(changes, config=config, moved=moved)
+    """Returns the diff with the consequence and the effects of each changed key. The first rule
+    that holds decides; `project_rules` come first."""
+    context = RuleContext.of(diff, live, worker)
+    rules = (*map(_rule, project_rules), *RULES, _ANY_KEY)
+    idle = _idle(diff)
+    config = tuple(_explained(change, context, rules, idle=idle) for change in diff.config)
+    if diff.rename is None:
+        return replace(diff, config=config)
+    of_rename = RuleContext.of(diff, live, worker, diff.rename.live)
+    moved = tuple(_explained(change, of_rename, rules, idle=idle) for change in diff.moved)
+    return replace(diff, config=config, moved=moved)
 
 
-def summary(changes: ConnectorDiff) -> Effects:
-    """What the change of the config does as a whole: its tasks first, then each effect once."""
-    return tuple(dict.fromkeys(chain(_tasks(changes), *(each.effects for each in changes.config))))
+def summary(diff: ConnectorDiff) -> tuple[str, ...]:
+    """Returns the effects of the config as a whole: its tasks first, then each effect once."""
+    return tuple(dict.fromkeys(chain(_tasks(diff), *(change.effects for change in diff.config))))
 
 
 def _explained(
-    change: FieldChange, setting: Setting, rules: Iterable[Rule], *, idle: bool
+    change: FieldChange, context: RuleContext, rules: Iterable[Rule], *, idle: bool
 ) -> FieldChange:
     hidden = isinstance(change.old, Secret) or isinstance(change.new, Secret)
     for rule in rules:
-        # A rule that looks at values would take a hidden one for none
-        applies = rule.covers(change.key, setting) and not (hidden and rule.looks_at_values)
-        effects = rule.effects(setting) if applies else None
+        # A rule that reads values would take a masked one for the value
+        applies = rule.covers(change.key, context) and not (hidden and rule.reads_values)
+        effects = rule.effects(context) if applies else None
         if effects is not None:
             nothing = idle and rule.consequence == "restart"
             return replace(
@@ -62,22 +62,22 @@ def _explained(
     return change
 
 
-def _rule(own: ConsequenceRule) -> Rule:
-    says = tuple(effect("text", text=line) for line in own.says.splitlines() if line)
-    return Rule(own.key, own.consequence, says, own.kind, own.connector_class)
+def _rule(rule: ConsequenceRule) -> Rule:
+    effects = tuple(filter(None, rule.says.splitlines()))
+    return Rule(rule.key, rule.consequence, effects, rule.kind, rule.connector_class)
 
 
-def _idle(changes: ConnectorDiff) -> bool:
-    """Whether no task runs when the config is written, so that none restarts."""
-    stopped = changes.live is None or changes.live.target is TargetState.STOPPED
-    return stopped or changes.goal is not TargetState.RUNNING
+def _idle(diff: ConnectorDiff) -> bool:
+    """Returns whether no task runs when the config is written, so that none restarts."""
+    stopped = diff.live is None or diff.live.target is TargetState.STOPPED
+    return stopped or diff.goal is not TargetState.RUNNING
 
 
-def _tasks(changes: ConnectorDiff) -> Effects:
-    if changes.live is None or changes.live.target is TargetState.STOPPED:
-        return (effect("counts-later-stopped"),)
-    if changes.pin is not None or changes.goal is TargetState.STOPPED:
+def _tasks(diff: ConnectorDiff) -> tuple[str, ...]:
+    if diff.live is None or diff.live.target is TargetState.STOPPED:
+        return ("counts when it resumes: no tasks run now",)
+    if diff.pin is not None or diff.goal is TargetState.STOPPED:
         return ()
-    if changes.goal is TargetState.PAUSED:
-        return (effect("counts-later-paused"),)
-    return (effect("tasks-restart"),)
+    if diff.goal is TargetState.PAUSED:
+        return ("counts when it resumes: its tasks are paused",)
+    return ("tasks restart",)

@@ -1,183 +1,177 @@
-"""How far two offsets of a source partition are apart: one function for each notation.
+"""Distances between two offsets of a source partition: a measure for each notation.
 
-Each reads its fields from both offsets and answers with a `Step`, or None where it cannot tell:
-saying nothing is better than a wrong claim.
+A measure reads its fields from both offsets. It returns None if it cannot compare them: no claim is
+better than a wrong one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
+from itertools import pairwise
+from typing import Literal, TypeAlias, TypeVar
 
 from connect_reconciler.model.actions import Unit
-from connect_reconciler.model.reasons import Effect, EffectCode, effect
+from connect_specs.counting import counted
 from connect_specs.desired import JsonScalar, Offset
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """From old to new. `size` says how much lies between, and `of` of what; `place` where the new
-    one is, and `file` in which of the source's. Each is empty where nobody can tell.
+class Distance:
+    """The way from one offset to another.
 
-    `count` is the size as a number, in `unit`s.
+    `amount` is its length, as in `22,430 bytes`; a sentence has it between `prefix` and `suffix`.
+    `place` is the position that it leads to. Both are empty if unknown. `count` is the amount as a
+    number of `unit`s.
     """
 
     direction: Literal["back", "ahead", "same"]
-    size: Effect | None = None
+    amount: str = ""
     place: str = ""
-    of: EffectCode | None = None
-    file: str = ""
+    prefix: str = ""
+    suffix: str = ""
     count: int = 0
     unit: Unit | None = None
 
 
-Measure: TypeAlias = Callable[[Offset, Offset], Step | None]
+Measure: TypeAlias = Callable[[Offset, Offset], Distance | None]
+T = TypeVar("T")
 
 
-def sized(of: EffectCode, measure: Measure) -> Measure:
-    """The measure, which tells of what its size is."""
+def count(field: str, unit: Unit, prefix: str = "") -> Measure:
+    """Measures a whole number of units, such as bytes."""
 
-    def measured(old: Offset, new: Offset) -> Step | None:
-        step = measure(old, new)
-        return step and replace(step, of=of)
+    def distance(start: int, end: int) -> Distance:
+        return _counted(start, end, unit, prefix=prefix)
 
-    return measured
-
-
-def count(field: str, unit: Unit) -> Measure:
-    """A whole number of units, such as bytes."""
-
-    def measure(old: Offset, new: Offset) -> Step | None:
-        before, after = whole(old.get(field)), whole(new.get(field))
-        return None if before is None or after is None else _counted(before, after, unit)
-
-    return measure
+    return _measure(lambda offset: whole(offset.get(field)), distance)
 
 
 def number(field: str) -> Measure:
-    """A whole number of which only the order is known."""
+    """Measures a whole number of which only the order is known."""
 
-    def measure(old: Offset, new: Offset) -> Step | None:
-        before, after = _digits(old.get(field)), _digits(new.get(field))
-        if before is None or after is None:
-            return None
-        apart = abs(after - before)
-        return Step(_direction(before, after), effect("amount", count=apart, unit=""), count=apart)
+    def distance(start: int, end: int) -> Distance:
+        apart = abs(end - start)
+        return Distance(_direction(start, end), f"{apart:,}", count=apart)
 
-    return measure
+    return _measure(lambda offset: _digits(offset.get(field)), distance)
 
 
-def jdbc_time(old: Offset, new: Offset) -> Step | None:
-    """`timestamp` in ms; `timestamp_nanos`, where it is, replaces the fraction of its second."""
-    moments = []
-    for offset in (old, new):
-        ms, nanos = whole(offset.get("timestamp")), whole(offset.get("timestamp_nanos", 0))
-        if ms is None or nanos is None or not 0 <= nanos < 10**9:
-            return None
-        if ms != 0 and not _FIRST_S <= ms // 1000 < _LAST_S:
-            return None
-        fraction = nanos if "timestamp_nanos" in offset else ms % 1000 * 10**6
-        moments.append(ms // 1000 * 10**9 + fraction)
-    return _time_step(moments[0], moments[1])
+def jdbc_time() -> Measure:
+    """Measures `timestamp` in ms; `timestamp_nanos`, if present, replaces the fraction of its
+    second."""
+
+    def distance(start_ns: int, end_ns: int) -> Distance | None:
+        return _time_between(start_ns, end_ns, prefix="the rows of ")
+
+    return _measure(_jdbc_nanos, distance)
 
 
 def moment(field: str) -> Measure:
-    """A time: seconds, ms, µs or ns since 1970, told by the field's name or size; or ISO 8601."""
+    """Measures a time: ISO 8601, or s, ms, µs or ns since 1970 by the field's name or size."""
 
-    def measure(old: Offset, new: Offset) -> Step | None:
-        before, after = _moment(field, old.get(field)), _moment(field, new.get(field))
-        if before is None or after is None or before[0] != after[0]:
-            return None
-        return _time_step(before[1], after[1])
+    def distance(start: tuple[str, int], end: tuple[str, int]) -> Distance | None:
+        return _time_between(start[1], end[1]) if start[0] == end[0] else None
 
-    return measure
+    return _measure(lambda offset: _moment(field, offset.get(field)), distance)
 
 
 def postgres_lsn(*fields: str) -> Measure:
-    """A byte position in the write-ahead log, as `16/B374D848` or as the number that it stands for.
+    """Measures a byte position in the write-ahead log: `16/B374D848`, or that as a number.
 
-    Of `fields`, all that are there must go the same way: each can be where reading begins.
+    All of `fields` that are present must go the same way: each can be where reading begins.
     """
 
-    def measure(old: Offset, new: Offset) -> Step | None:
-        present = [field for field in fields if field in old or field in new]
-        steps = []
-        for field in present:
-            before, after = _lsn(old.get(field)), _lsn(new.get(field))
-            if before is None or after is None:
-                return None
-            steps.append(replace(_counted(before, after, "byte"), of="of-wal"))
-        if not steps or len({step.direction for step in steps}) != 1:
-            return None
-        return steps[0]
+    def measure(start: Offset, end: Offset) -> Distance | None:
+        present = [field for field in fields if field in start or field in end]
+        distances = [_wal(field)(start, end) for field in present]
+        directions = {distance and distance.direction for distance in distances}
+        return distances[0] if len(directions) == 1 else None
 
     return measure
 
 
 def lsn_text(field: str) -> Measure:
-    """`16/B374D848`, a notation that only LSNs have."""
+    """Measures `16/B374D848`, a notation that only LSNs have."""
 
-    def measure(old: Offset, new: Offset) -> Step | None:
-        texts = isinstance(old.get(field), str) and isinstance(new.get(field), str)
-        return postgres_lsn(field)(old, new) if texts else None
+    def measure(start: Offset, end: Offset) -> Distance | None:
+        texts = isinstance(start.get(field), str) and isinstance(end.get(field), str)
+        return _wal(field)(start, end) if texts else None
 
     return measure
 
 
-_BINLOG = re.compile(r"(?P<base>.*)\.(?P<number>[0-9]{6,10})")
+def mysql_binlog() -> Measure:
+    """Measures `file` and `pos`: files are numbered, positions are bytes."""
+
+    def distance(start: _BinlogPosition, end: _BinlogPosition) -> Distance | None:
+        (start_file, start_byte), (end_file, end_byte) = start, end
+        if start_file["base"] != end_file["base"]:
+            return None
+        if start_file["number"] == end_file["number"]:
+            return _counted(start_byte, end_byte, "byte", suffix=f" of {start_file[0]}")
+        direction = _direction(int(start_file["number"]), int(end_file["number"]))
+        return Distance(direction, place=end_file[0])
+
+    return _measure(_binlog_position, distance)
 
 
-def mysql_binlog(old: Offset, new: Offset) -> Step | None:
-    """`file` and `pos`: files are numbered, positions are bytes."""
-    files = [_BINLOG.fullmatch(str(offset.get("file"))) for offset in (old, new)]
-    before, after = whole(old.get("pos")), whole(new.get("pos"))
-    first, second = files
-    if first is None or second is None or before is None or after is None:
-        return None
-    if first["base"] != second["base"]:
-        return None
-    if first["number"] == second["number"]:
-        return replace(_counted(before, after, "byte"), of="of-file", file=first[0])
-    return Step(_direction(int(first["number"]), int(second["number"])), place=second[0])
+def mysql_gtids() -> Measure:
+    """Measures sets of transactions if one contains the other. Tags and MariaDB's form are not
+    read."""
 
+    def distance(start: _Transactions, end: _Transactions) -> Distance | None:
+        if start == end:
+            return Distance("same")
+        if not _contains(start, end) and not _contains(end, start):
+            return None
+        return _counted(_size(start), _size(end), "transaction")
 
-_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_GTIDS = re.compile(rf"{_UUID}(?::[0-9]+(?:-[0-9]+)?)+")
-
-
-def mysql_gtids(old: Offset, new: Offset) -> Step | None:
-    """Sets of transactions, where one holds the other. Tags and MariaDB's form are not read."""
-    before, after = _gtid_set(old.get("gtids")), _gtid_set(new.get("gtids"))
-    if before is None or after is None:
-        return None
-    if before == after:
-        return Step("same")
-    step = _counted(_transactions(before), _transactions(after), "transaction")
-    return step if _holds(before, after) or _holds(after, before) else None
+    return _measure(lambda offset: _gtid_set(offset.get("gtids")), distance)
 
 
 _SQL_SERVER_LSN = re.compile(r"[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}")
 
 
 def sql_server_lsn(field: str) -> Measure:
-    """`00000025:00000d98:00a2`: an order, and no distance."""
+    """Measures `00000025:00000d98:00a2`: an order, and no amount."""
 
-    def measure(old: Offset, new: Offset) -> Step | None:
-        texts = [str(offset.get(field)) for offset in (old, new)]
-        if not all(_SQL_SERVER_LSN.fullmatch(text) for text in texts):
-            return None
-        before, after = (int(text.replace(":", ""), 16) for text in texts)
-        return Step(_direction(before, after))
+    def position(offset: Offset) -> int | None:
+        text = str(offset.get(field))
+        return int(text.replace(":", ""), 16) if _SQL_SERVER_LSN.fullmatch(text) else None
 
-    return measure
+    return _measure(position, lambda start, end: Distance(_direction(start, end)))
+
+
+def span(seconds: int) -> str:
+    """Returns the two largest units: `2 h 13 min`."""
+    for (unit, size), (smaller, smaller_size) in pairwise(_SPANS):
+        if seconds >= size:
+            remainder = seconds % size // smaller_size
+            return f"{seconds // size:,} {unit}" + (f" {remainder} {smaller}" if remainder else "")
+    return f"{seconds} s"
+
+
+_SPANS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def whole(value: JsonScalar) -> int | None:
-    """A JSON integer; a text of digits is none."""
+    """Returns a JSON integer; None for a text of digits."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _measure(
+    read: Callable[[Offset], T | None], distance: Callable[[T, T], Distance | None]
+) -> Measure:
+    """Measures the distance of two values, each read from one offset."""
+
+    def measure(start: Offset, end: Offset) -> Distance | None:
+        first, second = read(start), read(end)
+        return None if first is None or second is None else distance(first, second)
+
+    return measure
 
 
 def _digits(value: JsonScalar) -> int | None:
@@ -186,28 +180,29 @@ def _digits(value: JsonScalar) -> int | None:
     return whole(value)
 
 
-def _direction(before: int, after: int) -> Literal["back", "ahead", "same"]:
-    if before == after:
+def _direction(start: int, end: int) -> Literal["back", "ahead", "same"]:
+    if start == end:
         return "same"
-    return "back" if after < before else "ahead"
+    return "back" if end < start else "ahead"
 
 
-def _counted(before: int, after: int, unit: Unit) -> Step:
-    count = abs(after - before)
-    size = effect("amount", count=count, unit=unit)
-    return Step(_direction(before, after), size, count=count, unit=unit)
+def _counted(start: int, end: int, unit: Unit, *, prefix: str = "", suffix: str = "") -> Distance:
+    apart = abs(end - start)
+    amount = counted(apart, unit)
+    return Distance(_direction(start, end), amount, "", prefix, suffix, apart, unit)
 
 
-def _time_step(before_ns: int, after_ns: int) -> Step | None:
-    place = _iso(after_ns)
+# --- times ---
+
+
+def _time_between(start_ns: int, end_ns: int, *, prefix: str = "") -> Distance | None:
+    place = _iso(end_ns)
     if place is None:
         return None
-    seconds = abs(after_ns - before_ns) // 10**9
-    size = effect("amount", count=seconds, unit="span")
-    if not seconds:
-        size = effect("less-than-a-second")
-    direction = _direction(before_ns, after_ns)
-    return Step(direction, size, place, count=seconds, unit="second")
+    seconds = abs(end_ns - start_ns) // 10**9
+    amount = span(seconds) if seconds else "less than 1 s"
+    direction = _direction(start_ns, end_ns)
+    return Distance(direction, amount, place, prefix, count=seconds, unit="second")
 
 
 def _iso(nanos: int) -> str | None:
@@ -226,12 +221,22 @@ _UNITS: Mapping[str, int] = {
     **dict.fromkeys(("us", "usec", "micros", "microseconds"), 10**3),
     **dict.fromkeys(("ns", "nanos", "nanoseconds"), 1),
 }
-# 2000 to 2100: what lies outside is hardly a time, and the units do not overlap
+# 2000 to 2100: values outside are hardly times, and the units do not overlap
 _FIRST_S, _LAST_S = 946_684_800, 4_102_444_800
 
 
+def _jdbc_nanos(offset: Offset) -> int | None:
+    ms, nanos = whole(offset.get("timestamp")), whole(offset.get("timestamp_nanos", 0))
+    if ms is None or nanos is None or not 0 <= nanos < 10**9:
+        return None
+    if ms != 0 and not _FIRST_S <= ms // 1000 < _LAST_S:
+        return None
+    fraction = nanos if "timestamp_nanos" in offset else ms % 1000 * 10**6
+    return ms // 1000 * 10**9 + fraction
+
+
 def _moment(field: str, value: JsonScalar) -> tuple[str, int] | None:
-    """The unit of the value, and the time in ns since 1970."""
+    """Returns the unit of the value, and the time in ns since 1970."""
     words = {word.lower() for word in _WORDS.findall(field)}
     if isinstance(value, str):
         return _iso_moment(value)
@@ -262,33 +267,55 @@ def _iso_moment(text: str) -> tuple[str, int] | None:
     return zone, (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
 
 
+# --- logs of databases ---
+
+
+def _wal(field: str) -> Measure:
+    def distance(start: int, end: int) -> Distance:
+        return _counted(start, end, "byte", suffix=" of WAL")
+
+    return _measure(lambda offset: _lsn(offset.get(field)), distance)
+
+
 def _lsn(value: JsonScalar) -> int | None:
     if isinstance(value, str):
-        found = re.fullmatch(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})", value)
-        return None if found is None else (int(found[1], 16) << 32) + int(found[2], 16)
+        lsn = re.fullmatch(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})", value)
+        return None if lsn is None else (int(lsn[1], 16) << 32) + int(lsn[2], 16)
     return whole(value)
 
 
-_Transactions: TypeAlias = Mapping[str, tuple[tuple[int, int], ...]]
+_BINLOG = re.compile(r"(?P<base>.*)\.(?P<number>[0-9]{6,10})")
+_BinlogPosition: TypeAlias = tuple[re.Match[str], int]
+
+
+def _binlog_position(offset: Offset) -> _BinlogPosition | None:
+    file, byte = _BINLOG.fullmatch(str(offset.get("file"))), whole(offset.get("pos"))
+    return None if file is None or byte is None else (file, byte)
+
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_GTIDS = re.compile(rf"{_UUID}(?::[0-9]+(?:-[0-9]+)?)+")
+_Intervals: TypeAlias = tuple[tuple[int, int], ...]
+# The intervals of each server's transactions, merged and sorted
+_Transactions: TypeAlias = Mapping[str, _Intervals]
 
 
 def _gtid_set(value: JsonScalar) -> _Transactions | None:
-    """The intervals of each server's transactions, merged and sorted."""
     if not isinstance(value, str) or not value:
         return None
-    found: dict[str, list[tuple[int, int]]] = {}
-    for part in value.lower().replace("\n", "").split(","):
-        text = part.strip()
+    servers: dict[str, list[tuple[int, int]]] = {}
+    for item in value.lower().replace("\n", "").split(","):
+        text = item.strip()
         if not _GTIDS.fullmatch(text):
             return None
         server, *intervals = text.split(":")
         for interval in intervals:
             first, _, last = interval.partition("-")
-            found.setdefault(server, []).append((int(first), int(last or first)))
-    return {server: _merged(intervals) for server, intervals in found.items()}
+            servers.setdefault(server, []).append((int(first), int(last or first)))
+    return {server: _merged(intervals) for server, intervals in servers.items()}
 
 
-def _merged(intervals: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _merged(intervals: Iterable[tuple[int, int]]) -> _Intervals:
     merged: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
         if merged and first <= merged[-1][1] + 1:
@@ -298,11 +325,11 @@ def _merged(intervals: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(merged)
 
 
-def _transactions(gtids: _Transactions) -> int:
-    return sum(last - first + 1 for each in gtids.values() for first, last in each)
+def _size(gtids: _Transactions) -> int:
+    return sum(last - first + 1 for intervals in gtids.values() for first, last in intervals)
 
 
-def _holds(outer: _Transactions, inner: _Transactions) -> bool:
+def _contains(outer: _Transactions, inner: _Transactions) -> bool:
     return all(
         any(start <= first and last <= end for start, end in outer.get(server, ()))
         for server, intervals in inner.items()

@@ -49,6 +49,15 @@ def sink_partitions(config: Mapping[str, str], topics: Mapping[str, int]) -> set
     }
 
 
+def sink_start(config: Mapping[str, str], worker: Mapping[str, str]) -> str:
+    """Returns the auto.offset.reset of a sink. Connect's default is `earliest`."""
+    return (
+        config.get("consumer.override.auto.offset.reset")
+        or worker.get("consumer.auto.offset.reset")
+        or "earliest"
+    )
+
+
 def entries_at(to: Position, config: Mapping[str, str], logs: TopicLogs) -> tuple[OffsetEntry, ...]:
     """An entry for every partition whose offset at `to` is known."""
     found = ((at, _offset(to, at, logs)) for at in sorted(sink_partitions(config, logs.topics)))

@@ -1,8 +1,7 @@
-"""What moving a source's offset does, in units of its shape where that is known.
+"""Effects of moving a source's offset, in units of its shape if that is known.
 
-The shapes are a table: to teach one, add a row. A row counts only where partition and offsets have
-exactly the keys that it names. Whatever no row knows is opaque: only the connector can tell what
-comes before what.
+The shapes are a table: to add one, add a row. A row counts only if partition and offsets have
+exactly the keys that it names. Offsets of no row are opaque: only the connector knows their order.
 """
 
 from __future__ import annotations
@@ -14,10 +13,9 @@ from typing import TypeAlias
 
 from connect_reconciler.model.actions import Counts, Direction, Unit
 from connect_reconciler.model.offsets import same_offset
-from connect_reconciler.model.reasons import Effect, EffectCode, effect
 from connect_reconciler.plan.offsets.measures import (
+    Distance,
     Measure,
-    Step,
     count,
     jdbc_time,
     lsn_text,
@@ -26,46 +24,56 @@ from connect_reconciler.plan.offsets.measures import (
     mysql_gtids,
     number,
     postgres_lsn,
-    sized,
     sql_server_lsn,
 )
 from connect_specs.desired import Offset, Partition
 
-# Counts are None where nobody can tell
-Moved: TypeAlias = tuple[Effect, Direction, Counts | None]
+# Counts are None if they are unknown
+MoveEffect: TypeAlias = tuple[str, Direction, Counts | None]
 
-_OPAQUE = effect("only-the-connector-knows")
+_OPAQUE = "only the connector knows what that re-reads or jumps over"
+
+# Ways of going back
+_GOES_BACK = "goes back by {size}{place}"
+_REREADS = "re-reads {size}{place}"
+_GOES_BACK_IN_SLOT = (
+    "goes back by {size}{place}, which is not re-read: PostgreSQL skips what its slot has"
+    " confirmed, or the task fails (no longer available); to read again, reset: true takes a"
+    " new snapshot, and an incremental snapshot reads tables"
+)
+_GOES_BACK_IN_BINLOG = "goes back by {size}, re-read if the server still keeps it{place}"
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Offsets that have all of `fields`, and beside them only what matches `beside`.
+    """Offsets that have all of `fields`; their other keys match `optional`.
 
-    `measures` are asked in order, and the first that sees a difference decides. Where a field of
-    `unless` is set, the position does not mean what it says. `partitions` are sets of keys; `label`
-    names the key that a reader knows a partition by. `back` and `start` are its effects. Unless it
-    `rereads`, nobody can tell how much of the way back is read again.
+    `measures` are tried in order, and the first that finds a difference decides. If a field of
+    `unless` is set, the position is not the one that it states. `partitions` are sets of keys;
+    `label` is the key by which users know a partition. `back` and `start` are sentences: of going
+    back by a `size` to a `place`, and of having no offset. Unless the source `rereads`, the amount
+    that is read again on going back is unknown.
     """
 
     partitions: tuple[frozenset[str], ...]
     fields: frozenset[str]
     measures: tuple[Measure, ...]
-    beside: str = ""
+    optional: str = ""
     unless: frozenset[str] = frozenset()
     label: str = ""
-    back: EffectCode = "source-goes-back"
-    start: EffectCode = "source-begins-anew"
+    back: str = _GOES_BACK
+    start: str = "begins as if it had never read it"
     rereads: bool = True
 
     def fits(self, partition: Partition, offset: Offset) -> bool:
-        """Whether this is such an offset of such a partition."""
+        """Returns whether this is such an offset of such a partition."""
         if partition.keys() not in self.partitions or not self.fields <= offset.keys():
             return False
-        rest = offset.keys() - self.fields - self.unless
-        return all(re.fullmatch(self.beside, key) for key in rest)
+        optional = offset.keys() - self.fields - self.unless
+        return all(re.fullmatch(self.optional, key) for key in optional)
 
     def counts(self, offset: Offset) -> bool:
-        """Whether its position can be compared with another."""
+        """Returns whether its position can be compared with another."""
         return not any(_is_set(offset.get(key)) for key in self.unless)
 
 
@@ -74,40 +82,41 @@ def _keys(text: str) -> frozenset[str]:
 
 
 def _copies(partition: str, field: str, unit: Unit, label: str) -> Shape:
-    """A source that copies a file or a topic, and counts how far it is."""
+    """Returns the shape of a source that copies a file or a topic, and counts its position."""
     return Shape(
         (_keys(partition),),
         _keys(field),
         (count(field, unit),),
         label=label,
-        back="source-reads-again",
-        start="source-reads-from-start",
+        back=_REREADS,
+        start="reads from its start",
     )
 
 
-def _jdbc(fields: str, *measures: Measure, beside: str = "") -> Shape:
-    """A JDBC source of Confluent or Aiven."""
+def _jdbc(fields: str, *measures: Measure, optional: str = "") -> Shape:
+    """Returns the shape of a JDBC source of Confluent or Aiven."""
     tables = (_keys("table"), _keys("protocol table"), _keys("query"))
-    return Shape(tables, _keys(fields), measures, beside, back="source-reads-again")
+    return Shape(tables, _keys(fields), measures, optional, back=_REREADS)
 
 
 def _debezium(
     fields: str,
     *measures: Measure,
-    beside: str,
+    optional: str,
     partition: str = "server",
-    back: EffectCode = "source-goes-back",
+    back: str = _GOES_BACK,
     rereads: bool = True,
 ) -> Shape:
-    """A source of Debezium. `partition` holds the keys of its partitions; their last names them."""
-    of_any = (
+    """Returns the shape of a Debezium source. `partition` holds the keys of its partitions, the
+    label last."""
+    common = (
         "ts_usec|ts_sec|transaction_id|transaction_data_collection_order_.*|incremental_snapshot_.*"
     )
     return Shape(
         (_keys(partition),),
         _keys(fields),
         measures,
-        beside=f"{beside}|{of_any}",
+        optional=f"{optional}|{common}",
         unless=_keys("snapshot last_snapshot_record snapshot_completed"),
         label=partition.split()[-1],
         back=back,
@@ -115,8 +124,8 @@ def _debezium(
     )
 
 
-_BY_NUMBER = sized("rows-of", count("incrementing", "id"))
-_BY_TIME = sized("rows-of", jdbc_time)
+_BY_NUMBER = count("incrementing", "id", prefix="the rows of ")
+_BY_TIME = jdbc_time()
 
 SHAPES: Sequence[Shape] = (
     # FileStreamSource
@@ -125,32 +134,32 @@ SHAPES: Sequence[Shape] = (
     _copies("cluster topic partition", "offset", "offset", "topic"),
     # JDBC: by a number, by a time, by both
     _jdbc("incrementing", _BY_NUMBER),
-    _jdbc("timestamp", _BY_TIME, beside="timestamp_nanos"),
-    _jdbc("timestamp incrementing", _BY_TIME, _BY_NUMBER, beside="timestamp_nanos"),
+    _jdbc("timestamp", _BY_TIME, optional="timestamp_nanos"),
+    _jdbc("timestamp incrementing", _BY_TIME, _BY_NUMBER, optional="timestamp_nanos"),
     # PostgreSQL; reading begins at one of its three positions
     _debezium(
         "lsn",
         postgres_lsn("lsn", "lsn_proc", "lsn_commit"),
-        beside="lsn_proc|lsn_commit|txId|xmin|messageType",
-        back="source-goes-back-in-slot",
+        optional="lsn_proc|lsn_commit|txId|xmin|messageType",
+        back=_GOES_BACK_IN_SLOT,
         rereads=False,
     ),
     # MySQL and MariaDB: by GTIDs where the server has them, else by file and position
     _debezium(
         "file pos gtids",
-        mysql_gtids,
-        beside="row|event|server_id",
-        back="source-goes-back-in-binlog",
+        mysql_gtids(),
+        optional="row|event|server_id",
+        back=_GOES_BACK_IN_BINLOG,
     ),
     _debezium(
-        "file pos", mysql_binlog, beside="row|event|server_id", back="source-goes-back-in-binlog"
+        "file pos", mysql_binlog(), optional="row|event|server_id", back=_GOES_BACK_IN_BINLOG
     ),
     # SQL Server
     _debezium(
         "commit_lsn",
         sql_server_lsn("commit_lsn"),
         sql_server_lsn("change_lsn"),
-        beside="change_lsn|event_serial_no",
+        optional="change_lsn|event_serial_no",
         partition="server database",
     ),
 )
@@ -159,129 +168,127 @@ _UNKNOWN = Shape((), frozenset(), ())
 
 
 def partition_label(partition: Partition) -> str:
-    """A short name of a source partition: its file or table, or all of its fields."""
+    """Returns a short name of a source partition: its file or table, or all of its fields."""
     for shape in SHAPES:
         if partition.keys() in shape.partitions and shape.label in partition:
-            label, part = str(partition[shape.label]), partition.get("partition")
-            if named := label if part is None else f"{label}-{part}":
-                return named
+            label, numbered = str(partition[shape.label]), partition.get("partition")
+            if name := label if numbered is None else f"{label}-{numbered}":
+                return name
     return ", ".join(f"{key}={_text(partition[key])}" for key in sorted(partition))
 
 
 def source_move(
-    partition: Partition, old: Offset | None, new: Offset | None, *, reads_on: bool
-) -> Moved:
-    """What happens between two offsets of one source partition. If it `reads_on`, the old one is
-    further by the time that it is stopped."""
+    partition: Partition, current: Offset | None, target: Offset | None, *, reads_on: bool
+) -> MoveEffect:
+    """Returns the effect of a move between two offsets of a source partition. If the source
+    `reads_on`, the current offset is further by the time that it is stopped."""
     label = partition_label(partition)
-    if new is None:
-        if old is None:
-            return effect("no-offset", partition=label), "same", Counts(exact=not reads_on)
-        start = effect((shape_of(partition, old) or _UNKNOWN).start)
-        return _told(label, old, None, start), "forgotten", None
-    if old is None:
-        return _told(label, None, new, effect("starts-there")), "start", None
-    if same_offset(old, new):
-        same = stays(label, offset_text(new), reads_on=reads_on)
-        return same, "same", Counts(exact=not reads_on)
-    shape = shape_of(partition, old, new)
+    if target is None:
+        if current is None:
+            return no_offset(label), "same", Counts(exact=not reads_on)
+        start = (shape_of(partition, current) or _UNKNOWN).start
+        return _sentence(label, current, None, start), "forgotten", None
+    if current is None:
+        return _sentence(label, None, target, "starts there"), "start", None
+    if same_offset(current, target):
+        unchanged = stays(label, offset_text(target), reads_on=reads_on)
+        return unchanged, "same", Counts(exact=not reads_on)
+    shape = shape_of(partition, current, target)
     if shape is not None:
-        step = _first(shape, old, new)
-        what = None if step is None else _in_shape(shape, step, reads_on=reads_on)
+        distance = _first(shape, current, target)
+        effect = None if distance is None else _in_shape(shape, distance, reads_on=reads_on)
     else:
-        step, what = _in_one_field(old, new, reads_on=reads_on)
-    if step is None or what is None:
-        return _told(label, old, new, _OPAQUE), "unclear", None
-    if step.direction == "back" and shape is not None and not shape.rereads:
-        return _told(label, old, new, what), step.direction, None
-    return _told(label, old, new, what), step.direction, _counts(step, reads_on=reads_on)
+        distance, effect = _in_one_field(current, target, reads_on=reads_on)
+    if distance is None or effect is None:
+        return _sentence(label, current, target, _OPAQUE), "unclear", None
+    unread = distance.direction == "back" and shape is not None and not shape.rereads
+    counts = None if unread else _counts(distance, reads_on=reads_on)
+    return _sentence(label, current, target, effect), distance.direction, counts
 
 
-def stays(label: str, offset: str, *, reads_on: bool) -> Effect:
-    """A move to the offset that the connector has."""
-    until = effect("and-until-stopped") if reads_on else None
-    return effect("stays", partition=label, offset=offset, until=until)
+def no_offset(label: str) -> str:
+    """Returns the effect of a reset on a partition without an offset."""
+    return f"{label} has no offset: nothing to forget"
 
 
-def _told(label: str, old: Offset | None, new: Offset | None, what: Effect) -> Effect:
-    none = effect("none")
-    return effect(
-        "moved",
-        partition=label,
-        old=none if old is None else offset_text(old),
-        new=none if new is None else offset_text(new),
-        what=what,
-        gone=None,
-        unread=None,
-    )
+def stays(label: str, offset: str, *, reads_on: bool) -> str:
+    """Returns the effect of a move to the offset that the connector has."""
+    until = ": what it reads until it is stopped is re-read" if reads_on else ""
+    return f"{label} stays at {offset}{until}"
 
 
-def offset_text(offset: Offset) -> str:
-    """`position 6`, or several of them."""
+def offset_text(offset: Offset | None) -> str:
+    """Returns `position 6`, several of them, or `none`."""
+    if offset is None:
+        return "none"
     return ", ".join(f"{key} {_text(offset[key])}" for key in sorted(offset)) or "{}"
 
 
-def _first(shape: Shape, old: Offset, new: Offset) -> Step | None:
-    """The first difference; None where a measure cannot tell before one was found."""
-    if not (shape.counts(old) and shape.counts(new)):
+def _sentence(label: str, current: Offset | None, target: Offset | None, effect: str) -> str:
+    return f"{label} {offset_text(current)} → {offset_text(target)}: {effect}"
+
+
+def _first(shape: Shape, current: Offset, target: Offset) -> Distance | None:
+    """Returns the first difference; None if a measure before it cannot compare the offsets."""
+    if not (shape.counts(current) and shape.counts(target)):
         return None
     for measure in shape.measures:
-        step = measure(old, new)
-        if step is None or step.direction != "same":
-            return step
+        distance = measure(current, target)
+        if distance is None or distance.direction != "same":
+            return distance
     return None
 
 
-def _in_shape(shape: Shape, step: Step, *, reads_on: bool) -> Effect:
-    size = _size(step, reads_on=reads_on)
+def _in_shape(shape: Shape, distance: Distance, *, reads_on: bool) -> str:
+    size = _size(distance, reads_on=reads_on)
     if size is None:
-        return _goes(step, reads_on=reads_on)
-    back = step.direction == "back"
-    place = effect("from-place" if back else "up-to-place", place=step.place)
-    code = shape.back if back else "source-skips"
-    return effect(code, size=size, place=place if step.place else None)
+        return _goes(distance, reads_on=reads_on)
+    if distance.direction == "back":
+        place = f", from {distance.place}" if distance.place else ""
+        return shape.back.format(size=size, place=place)
+    return f"jumps over {size}" + (f", up to {distance.place}" if distance.place else "")
 
 
-def _in_one_field(old: Offset, new: Offset, *, reads_on: bool) -> tuple[Step | None, Effect | None]:
-    """Of offsets of which nothing is known, but that they differ in one field."""
-    changed = [key for key in new if old.get(key) != new[key]]
-    if old.keys() != new.keys() or len(changed) != 1:
+def _in_one_field(
+    current: Offset, target: Offset, *, reads_on: bool
+) -> tuple[Distance | None, str | None]:
+    """Compares opaque offsets that differ in one field."""
+    changed = [key for key in target if current.get(key) != target[key]]
+    if current.keys() != target.keys() or len(changed) != 1:
         return None, None
     field = changed[0]
     for measure in (lsn_text(field), moment(field), number(field)):
-        step = measure(old, new)
-        if step is not None and step.direction != "same":
-            goes = _goes(step, reads_on=reads_on)
-            return step, effect("field-goes", field=field, goes=goes)
+        distance = measure(current, target)
+        if distance is not None and distance.direction != "same":
+            return distance, f"{field} {_goes(distance, reads_on=reads_on)}"
     return None, None
 
 
-def _goes(step: Step, *, reads_on: bool) -> Effect:
-    """Of a position of which no more is known."""
-    size = _size(step, reads_on=reads_on)
-    return effect(
-        "goes-back" if step.direction == "back" else "goes-ahead",
-        by=None if size is None else effect("by", size=size),
-        to=effect("to-place", place=step.place) if step.place else None,
-    )
+def _goes(distance: Distance, *, reads_on: bool) -> str:
+    """Returns the effect on a position of which no more is known."""
+    size = _size(distance, reads_on=reads_on)
+    by = "" if size is None else f" by {size}"
+    to = f" to {distance.place}" if distance.place else ""
+    return f"goes {distance.direction}{by}{to}"
 
 
-def _size(step: Step, *, reads_on: bool) -> Effect | None:
-    """How much lies between, a bound where it reads on; None where that cannot be told."""
-    size = step.size
+def _size(distance: Distance, *, reads_on: bool) -> str | None:
+    """Returns the amount, a bound if the source reads on; None if it is unknown."""
     # A part of a second has no number that could bound it
-    if size is None or (reads_on and not step.count):
+    if not distance.amount or (reads_on and not distance.count):
         return None
+    bound = ""
     if reads_on:
-        size = effect("at-least" if step.direction == "back" else "at-most", size=size)
-    return size if step.of is None else effect(step.of, size=size, file=step.file)
+        bound = "at least " if distance.direction == "back" else "at most "
+    return f"{distance.prefix}{bound}{distance.amount}{distance.suffix}"
 
 
-def _counts(step: Step, *, reads_on: bool) -> Counts | None:
-    if step.unit is None:
+def _counts(distance: Distance, *, reads_on: bool) -> Counts | None:
+    if distance.unit is None:
         return None
-    again, skipped = (step.count, 0) if step.direction == "back" else (0, step.count)
-    return Counts(again, skipped, unit=step.unit, exact=not reads_on)
+    back = distance.direction == "back"
+    redelivered, skipped = (distance.count, 0) if back else (0, distance.count)
+    return Counts(redelivered, skipped, unit=distance.unit, exact=not reads_on)
 
 
 def _text(value: object) -> str:
@@ -291,7 +298,7 @@ def _text(value: object) -> str:
 
 
 def shape_of(partition: Partition, *offsets: Offset) -> Shape | None:
-    """The first shape that all of these offsets of the partition fit, if there is one."""
+    """Returns the first shape that all of these offsets of the partition fit."""
     for shape in SHAPES:
         if all(shape.fits(partition, offset) for offset in offsets):
             return shape

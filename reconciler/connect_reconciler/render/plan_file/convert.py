@@ -15,8 +15,7 @@ from connect_reconciler.model import preconditions as pre
 from connect_reconciler.model.config_values import Plain, Secret, Value
 from connect_reconciler.model.ledger import AppliedPin, pin_of_rename, rename_of_pin
 from connect_reconciler.model.plan import Target
-from connect_reconciler.model.reasons import Reason, as_effects, effect
-from connect_reconciler.render.effects import lines_of_effects, move_text
+from connect_reconciler.model.reasons import Reason
 from connect_reconciler.render.plan_file import models
 from connect_reconciler.render.words import reason_text
 from connect_specs.desired import OffsetEntry
@@ -173,7 +172,7 @@ def _changes_to(changes: tuple[act.FieldChange, ...]) -> tuple[models.ChangeMode
             old=None if each.old is None else value_to(each.old),
             new=None if each.new is None else value_to(each.new),
             consequence=each.consequence,
-            effect=lines_of_effects(each.effects),
+            effect="\n".join(each.effects),
         )
         for each in changes
     )
@@ -186,7 +185,7 @@ def _changes_from(changes: tuple[models.ChangeModel, ...] | None) -> tuple[act.F
             None if each.old is None else _value_from(each.old),
             None if each.new is None else _value_from(each.new),
             each.consequence,
-            as_effects(each.effect),
+            _effects_from(each.effect),
         )
         for each in changes or ()
     )
@@ -197,7 +196,7 @@ def _moves_to(moves: tuple[act.OffsetMove, ...]) -> tuple[models.MoveModel, ...]
         models.MoveModel(
             entry=_mirrored(models.EntryModel, each.entry),
             before=None if each.before is None else _mirrored(models.EntryModel, each.before),
-            effect=move_text(each),
+            effect=each.effect,
             direction=each.direction,
             counts=None if each.counts is None else _mirrored(models.CountsModel, each.counts),
         )
@@ -210,12 +209,16 @@ def _moves_from(moves: tuple[models.MoveModel, ...]) -> tuple[act.OffsetMove, ..
         act.OffsetMove(
             _entry_from(each.entry),
             None if each.before is None else _entry_from(each.before),
-            effect("text", text=each.effect) if each.effect else None,
+            each.effect,
             each.direction,
             None if each.counts is None else act.Counts(**dict(each.counts)),
         )
         for each in moves
     )
+
+
+def _effects_from(text: str) -> tuple[str, ...]:
+    return tuple(text.split("\n")) if text else ()
 
 
 def _entry_from(model: models.EntryModel) -> OffsetEntry:
@@ -240,7 +243,7 @@ class _Field(NamedTuple):
 
 # By its name in the plan
 _FIELDS: Final[Mapping[str, _Field]] = {
-    "effects": _Field("effect", lines_of_effects, as_effects),
+    "effects": _Field("effect", "\n".join, _effects_from),
     "requires": _Field("requires", _each(_precondition_to), _each(_precondition_from)),
     "restore_to": _Field("held_from"),
     "config": _Field("config", _config_to, _config_from),

@@ -12,7 +12,6 @@ from connect_reconciler.model.live import Kind, Live, LiveConnector, LogRange, T
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.render.effects import lines_of_effects, move_text
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
@@ -93,7 +92,7 @@ def test_a_rewind_says_that_the_log_was_not_read() -> None:
     assert names(plan) == ["Stop a", "AlterOffsets a", "Resume a"]
     assert codes(plan) == []
     (move,) = plan.actions[1].moves  # type: ignore[union-attr]
-    assert move_text(move) == (
+    assert move.effect == (
         "t-0 10 → 3: redelivers at least 7 offsets, as far as they are still there:"
         " the log cannot be read here"
     )
@@ -155,7 +154,7 @@ def test_over_rest_alone_nobody_knows_what_an_earlier_connector_left() -> None:
         ):
             spec = DesiredConnector("a", dict(config), Location("a.yaml"))
             (create,) = plan_of(spec, world).actions
-            assert lines_of_effects(create.effects) == f"{unknown}; without them it {start}"
+            assert create.effects == (f"{unknown}; without them it {start}",)
     renamed = DesiredConnector("a", source, Location("a.yaml"), renamed_from="gone")
     (create,) = plan_of(renamed, live).actions
-    assert lines_of_effects(create.effects).startswith(unknown)
+    assert "\n".join(create.effects).startswith(unknown)

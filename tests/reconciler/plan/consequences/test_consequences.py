@@ -11,7 +11,6 @@ import pytest
 from connect_reconciler.model.actions import UpdateConfig
 from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.render.effects import lines_of_effects
 from connect_specs.desired import Consequence, ConsequenceRule, Desired
 from support.plans import desired_of, live_of
 
@@ -61,7 +60,7 @@ def changed(
     said = {effect for each in update.changes for effect in each.effects}
     assert said <= set(update.effects)
     assert len(set(update.effects)) == len(update.effects)
-    return {each.key: (each.consequence, lines_of_effects(each.effects)) for each in update.changes}
+    return {each.key: (each.consequence, "\n".join(each.effects)) for each in update.changes}
 
 
 @pytest.mark.parametrize(
@@ -255,7 +254,7 @@ def test_a_topic_of_which_a_partition_was_not_observed_is_not_counted(tmp_path: 
     )
     live = live_of({"logs": LOGS, "topics": {"orders": 2}}, desired)
     (create,) = make_plan(desired, live, group_id="connect").actions
-    assert lines_of_effects(create.effects) == "starts at the beginning of its topics"
+    assert create.effects == ("starts at the beginning of its topics",)
 
 
 # --- rules ---

@@ -22,7 +22,6 @@ from connect_reconciler.model.preconditions import (
 from connect_reconciler.plan.offsets.sink_positions import position_text, sink_topics
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.predict import check_plan
-from connect_reconciler.render.effects import move_text
 from connect_reconciler.render.plan_file.file import dump_plan, load_plan
 from connect_reconciler.render.words import reason_text
 from connect_specs.desired import Desired, OffsetEntry, Pin, Position
@@ -114,7 +113,7 @@ def test_every_partition_moves(
     assert moved(plan) == offsets
     alter = plan.actions[1]
     assert isinstance(alter, AlterOffsets)
-    assert [move_text(move) for move in alter.moves] == effects
+    assert [move.effect for move in alter.moves] == effects
     assert alter.to == to
     assert not [each for each in alter.requires if isinstance(each, InsideLog)]
     assert not any(move.counts.exact for move in alter.moves if move.counts)
