@@ -19,7 +19,6 @@ from benchmarks.topics import delete_topic, make_topic
 from benchmarks.workloads import Workload
 from connect_runtime.connectors.file_sink import FileStreamSinkTask
 from connect_runtime.connectors.file_source import FileStreamSourceTask
-from connect_runtime.data.converters import converters_of
 from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
@@ -31,8 +30,8 @@ from connect_runtime.tasks.sink_consumer import SinkConsumer
 from connect_runtime.tasks.sink_decoder import Decoder
 from connect_runtime.tasks.source import SourceContext
 from connect_runtime.tasks.source_batches import Outbound
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.transactions import Transactions
-from connect_runtime.transforms.chain import chain_of
 from connect_specs.names import ClusterTopics
 
 PROFILED: Final = ("source", "source-json", "sink", "sink-json", "sink-schemas")
@@ -106,16 +105,16 @@ def _source(workload: Workload, made: Inputs, folder: Path, bootstrap: str) -> P
     topic = f"profile-{workload.name}"
     make_topic(bootstrap, topic)
     file = str(made.file(workload.records))
-    launch = _launch(bootstrap, workload, {"file": file, "topic": topic})
+    setup = _setup(bootstrap, workload, {"file": file, "topic": topic})
     watch = _Stopwatch()
-    converters = converters_of(launch.connector_config, launch.worker)
+    converters = setup.converters
     value = converters.value
     value.writer = _timed_maker(watch, value.writer)
-    outbound = Outbound(converters, chain_of(launch.connector_config), ErrorHandler())
-    writer, boundary = Transactions(launch, TaskMetrics()), PollBoundary(shared=True)
+    outbound = Outbound(converters, setup.chain, ErrorHandler())
+    writer, boundary = Transactions(setup, TaskMetrics()), PollBoundary(shared=True)
     task = FileStreamSourceTask()
-    task.initialize(SourceContext(launch.config, _NoOffsets(), None))
-    task.start(launch.config)
+    task.initialize(SourceContext(setup.config, _NoOffsets(), None))
+    task.start(setup.config)
     offset = NewRecord(f"{topic}-offsets", b"key", b"value")
     seen, run = 0, _Run(watch)
     while seen < workload.records.count:
@@ -141,14 +140,14 @@ def _source(workload: Workload, made: Inputs, folder: Path, bootstrap: str) -> P
 def _sink(workload: Workload, made: Inputs, folder: Path, bootstrap: str) -> Profile:
     file = folder / "profile.txt"
     topic = made.topic(workload.records)
-    launch = _launch(bootstrap, workload, {"file": str(file), "topics": topic})
+    setup = _setup(bootstrap, workload, {"file": str(file), "topics": topic})
     watch = _Stopwatch()
-    converters = converters_of(launch.connector_config, launch.worker)
+    converters = setup.converters
     value = converters.value
     value.reader = _timed_maker(watch, value.reader)
-    decoder = Decoder(converters, chain_of(launch.connector_config), ErrorHandler())
+    decoder = Decoder(converters, setup.chain, ErrorHandler())
     task = FileStreamSinkTask()
-    task.start(launch.config)
+    task.start(setup.config)
 
     def gained(partitions: Sequence[Any]) -> Any:
         return consumer.starts(partitions)
@@ -157,7 +156,7 @@ def _sink(workload: Workload, made: Inputs, folder: Path, bootstrap: str) -> Pro
         pass
 
     consumer = SinkConsumer(
-        launch, gained=gained, settled=ignored, revoked=ignored, lost=ignored, answered=ignored
+        setup, gained=gained, settled=ignored, revoked=ignored, lost=ignored, answered=ignored
     )
     first = consumer.read(30.0)
     seen, run = 0, _Run(watch)
@@ -205,10 +204,10 @@ def _timed_maker(watch: _Stopwatch, make: Callable[[], Any]) -> Callable[[], Any
     return lambda: watch.timed(_CONVERTER, make())
 
 
-def _launch(bootstrap: str, workload: Workload, own: dict[str, str]) -> TaskLaunch:
+def _setup(bootstrap: str, workload: Workload, own: dict[str, str]) -> TaskSetup:
     group = f"profile-{time.time_ns()}"
     config = own | dict(workload.config)
-    return TaskLaunch(
+    launch = TaskLaunch(
         id=TaskId(workload.name, 0),
         attempt=1,
         generation=1,
@@ -225,3 +224,4 @@ def _launch(bootstrap: str, workload: Workload, own: dict[str, str]) -> TaskLaun
             "value.converter": _STRING,
         },
     )
+    return TaskSetup(launch)

@@ -13,8 +13,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from connect_runtime.api import ConnectorError, SourceRecord
-from connect_runtime.tasks import client_properties
-from connect_runtime.tasks.launch import TaskLaunch, exactly_once
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.source_writer import SourceWriter
 
 _SHARED_S: Final = 0.1
@@ -152,7 +151,7 @@ class ConnectorBoundary:
 
 
 def boundary_of(
-    launch: TaskLaunch, *, asked: bool
+    setup: TaskSetup, *, asked: bool
 ) -> PollBoundary | IntervalBoundary | ConnectorBoundary:
     """Returns the boundary that the connector's config requests; without transactions, the flush
     interval.
@@ -160,15 +159,12 @@ def boundary_of(
     `asked`: the task wants to be asked before each commit (KIP-910), so no commit may happen during
     a poll, and no poll may start while records wait for a commit.
     """
-    if not exactly_once(launch.worker):
-        return IntervalBoundary(
-            client_properties.flush_interval_ms(launch) / 1000, during_polls=False
-        )
-    match launch.connector_config.get("transaction.boundary", "poll").strip().lower():
+    if not setup.exactly_once:
+        return IntervalBoundary(setup.flush_interval_s, during_polls=False)
+    match setup.transaction_boundary:
         case "connector":
             return ConnectorBoundary()
         case "interval":
-            interval_s = client_properties.boundary_interval_ms(launch) / 1000
-            return IntervalBoundary(interval_s, during_polls=not asked)
+            return IntervalBoundary(setup.boundary_interval_s, during_polls=not asked)
         case _:
             return PollBoundary(shared=not asked)

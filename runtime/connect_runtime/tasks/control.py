@@ -17,8 +17,7 @@ from connect_runtime.kafka.log_reader import record_of
 from connect_runtime.storage.assignments_topic import reduce
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import AssignmentSnapshot
-from connect_runtime.tasks import client_properties
-from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_specs.states import TargetState
 
 
@@ -35,14 +34,14 @@ class Orders:
     """Reduces assignment records to what one attempt must do: `wanted`, by the newest of them.
     `repeated` is called for each further record that names the attempt."""
 
-    def __init__(self, launch: TaskLaunch, repeated: Callable[[], None] = lambda: None) -> None:
-        self._id = launch.id
-        self._attempt = launch.attempt
-        self._key = str(launch.id).encode()
+    def __init__(self, setup: TaskSetup, repeated: Callable[[], None] = lambda: None) -> None:
+        self._id = setup.id
+        self._attempt = setup.attempt
+        self._key = str(setup.id).encode()
         self._snapshot = AssignmentSnapshot()
         self._told = False
         self._repeated = repeated
-        self.offset = launch.assignments_offset
+        self.offset = setup.assignments_offset
         self.wanted = Wanted.NOTHING
 
     def take(self, record: LogRecord) -> None:
@@ -91,11 +90,11 @@ SMALL: Final = {
 class Control:
     """Tails the assignments topic from the position of `orders`."""
 
-    def __init__(self, launch: TaskLaunch, orders: Orders) -> None:
+    def __init__(self, setup: TaskSetup, orders: Orders) -> None:
         self._orders = orders
-        properties = client_properties.control(launch, f"assignments-{launch.id}")
+        properties = setup.worker_client(f"assignments-{setup.id}")
         self._consumer = clients.consumer(properties, SMALL)
-        self._consumer.assign([TopicPartition(launch.topics.assignments, 0, orders.offset)])
+        self._consumer.assign([TopicPartition(setup.topics.assignments, 0, orders.offset)])
 
     def wanted(self, wait_s: float = 0.0) -> Wanted:
         """Returns what to do now; waits up to `wait_s` for records if there are none."""

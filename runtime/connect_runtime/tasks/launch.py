@@ -6,7 +6,7 @@ Both cross process borders as JSON, so a Spark executor needs only this package.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from connect_runtime.storage.snapshots import TaskId
@@ -22,9 +22,7 @@ class TaskLaunch:
     task's config, `connector_config` the connector's (converters and client overrides come from
     it), both with references unresolved. `worker` holds worker properties in Apache's names;
     `worker_id` is the runtime's advertised host:port for status records. `socket` is the path of
-    the socket at which a standalone worker serves the topics; None: they are in Kafka. `given`
-    holds the values that config providers returned for references: empty until `resolve_launch`,
-    in the process that runs the task.
+    the socket at which a standalone worker serves the topics; None: they are in Kafka.
     """
 
     id: TaskId
@@ -39,7 +37,6 @@ class TaskLaunch:
     connector_config: Mapping[str, str]
     worker: Mapping[str, str]
     socket: str | None = None
-    given: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 def exactly_once(worker: Mapping[str, str]) -> bool:

@@ -19,9 +19,8 @@ from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.offsets_topic import reduce_all
 from connect_runtime.storage.served_messages import records_of
 from connect_runtime.storage.snapshots import OffsetSnapshot
-from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.control import Control, Orders, Wanted
-from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.start_reader import StartReader
 from connect_specs.diagnostics import ConnectError
 
@@ -33,14 +32,14 @@ _SILENT_S: Final = 3 * ALIVE_EVERY_S
 class NodeControl:
     """Implements OrdersFollower."""
 
-    def __init__(self, launch: TaskLaunch, orders: Orders) -> None:
-        self._launch = launch
+    def __init__(self, setup: TaskSetup, orders: Orders) -> None:
+        self._setup = setup
         self._orders = orders
-        follow = Follow(launch.topics.assignments, str(launch.id), orders.offset)
-        connected = door.begin(follow, client_properties.control(launch, "assignments"))
+        follow = Follow(setup.topics.assignments, str(setup.id), orders.offset)
+        connected = door.begin(follow, setup.worker_client("assignments"))
         self._node = None if connected is None else LineSocket(connected)
         self._heard_at = time.monotonic()
-        self._own = Control(launch, orders) if self._node is None else None
+        self._own = Control(setup, orders) if self._node is None else None
 
     def wanted(self, wait_s: float = 0.0) -> Wanted:
         """Returns what to do now; waits up to `wait_s` for records if there are none."""
@@ -58,9 +57,9 @@ class NodeControl:
         except (OSError, EOFError):
             lost = True
         if lost:
-            _log.info("Task %s follows its assignments by itself from now on", self._launch.id)
+            _log.info("Task %s follows its assignments by itself from now on", self._setup.id)
             self._node.close()
-            self._own = Control(self._launch, self._orders)
+            self._own = Control(self._setup, self._orders)
             return self._own.wanted(wait_s)
         return self._orders.wanted
 
@@ -73,14 +72,14 @@ class NodeControl:
 class NodeReader:
     """Implements TopicsReader."""
 
-    def __init__(self, launch: TaskLaunch) -> None:
-        self._launch = launch
+    def __init__(self, setup: TaskSetup) -> None:
+        self._setup = setup
         self._own: StartReader | None = None
 
     def orders(self, orders: Orders) -> Wanted:
         """Reads the newest assignment before the current end."""
-        topic = self._launch.topics.assignments
-        answer = self._ask(ReadAssignment(topic, str(self._launch.id)))
+        topic = self._setup.topics.assignments
+        answer = self._ask(ReadAssignment(topic, str(self._setup.id)))
         if answer is None:
             return self._reader().orders(orders)
         for record in records_of(answer):
@@ -90,7 +89,7 @@ class NodeReader:
 
     def source_offsets(self) -> OffsetSnapshot:
         """Returns the offsets of this task's connector, up to the current end."""
-        answer = self._ask(ReadOffsets(self._launch.topics.offsets, self._launch.id.connector))
+        answer = self._ask(ReadOffsets(self._setup.topics.offsets, self._setup.id.connector))
         if answer is None:
             return self._reader().source_offsets()
         return reduce_all(OffsetSnapshot(), records_of(answer))
@@ -98,11 +97,11 @@ class NodeReader:
     def _ask(self, request: ReadAssignment | ReadOffsets) -> bytes | None:
         if self._own is not None:
             return None
-        return door.ask(request, client_properties.control(self._launch, "start"))
+        return door.ask(request, self._setup.worker_client("start"))
 
     def _reader(self) -> StartReader:
         if self._own is None:
-            self._own = StartReader(self._launch)
+            self._own = StartReader(self._setup)
         return self._own
 
     def close(self) -> None:
@@ -113,8 +112,8 @@ class NodeReader:
 class NodeStatuses:
     """Implements StatusWriter."""
 
-    def __init__(self, launch: TaskLaunch) -> None:
-        self._properties = client_properties.control(launch, "statuses")
+    def __init__(self, setup: TaskSetup) -> None:
+        self._properties = setup.worker_client("statuses")
         self._own: KafkaStatuses | None = None
 
     def write(self, record: NewRecord) -> Unwritten | None:

@@ -10,8 +10,7 @@ from confluent_kafka import KafkaException, Producer
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import error_of, reason
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.tasks import client_properties
-from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.send_failures import SendFailures
 
 _log = logging.getLogger(__name__)
@@ -20,16 +19,16 @@ _log = logging.getLogger(__name__)
 class KafkaOffsets:
     """Implements OffsetsWriter."""
 
-    def __init__(self, launch: TaskLaunch) -> None:
-        self._id = launch.id
+    def __init__(self, setup: TaskSetup) -> None:
+        self._id = setup.id
         self._failures = SendFailures()
         self._producer: Producer = clients.producer(
-            client_properties.offsets_producer(launch),
+            setup.offsets_producer(),
             {
                 "acks": "all",
                 "linger.ms": 0,
                 "max.in.flight": 1,
-                "message.timeout.ms": max(client_properties.flush_timeout_ms(launch), 1),
+                "message.timeout.ms": max(round(setup.flush_timeout_s * 1000), 1),
                 "on_delivery": self._failures.delivered,
             },
         )

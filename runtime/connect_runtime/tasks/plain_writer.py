@@ -23,9 +23,8 @@ from connect_runtime.kafka.errors import RECORD_REFUSED, reason
 from connect_runtime.metrics.client_stats import STATISTICS_MS
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import Interrupted
-from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.refused_records import RefusedRecords
 from connect_runtime.tasks.send_failures import RAISED, SendFailures, error_in
 from connect_runtime.tasks.source_writer import Messages, queue
@@ -51,13 +50,13 @@ class PlainWriter:
     atomic = False
     expires_s = None
 
-    def __init__(self, launch: TaskLaunch, errors: ErrorHandler, metrics: TaskMetrics) -> None:
+    def __init__(self, setup: TaskSetup, errors: ErrorHandler, metrics: TaskMetrics) -> None:
         self._errors = errors
-        self._id = launch.id
-        self._flush_limit_s = client_properties.flush_timeout_ms(launch) / 1000
+        self._id = setup.id
+        self._flush_limit_s = setup.flush_timeout_s
         self._partitions = StickyPartitions()
         self._failures = SendFailures(self._partitions.fewer)
-        properties = client_properties.plain_source_producer(launch)
+        properties = setup.plain_producer()
         singly = QUEUE | _SINGLY | {"error_cb": self._failures.erred}
         self._refused = RefusedRecords(self._failures, lambda: clients.producer(properties, singly))
         delivered = self._refused.delivered if errors.tolerates_all else None
@@ -72,7 +71,7 @@ class PlainWriter:
                 "stats_cb": partial(metrics.client, "producer"),
             },
         )
-        self._offsets = open_offsets(launch)
+        self._offsets = open_offsets(setup)
         self.open = False
         self.bytes = 0
         self.opened_at = 0.0

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from connect_runtime.metrics.task_metrics import TaskMetrics
-from connect_runtime.tasks.traces import ErrorTexts
+from connect_runtime.tasks.task_setup import TaskSetup
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +27,13 @@ class RepeatedErrors:
     def __init__(
         self,
         what: str,
-        text: ErrorTexts,
+        setup: TaskSetup,
         metrics: TaskMetrics,
         report: Callable[[str | None], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._what = what
-        self._text = text
+        self._setup = setup
         self._metrics = metrics
         self._report = report
         self._clock = clock
@@ -58,8 +58,8 @@ class RepeatedErrors:
         self._next = now + self._pause_s
         self._pause_s = min(2 * self._pause_s, _PAUSE_MAX_S)
         times = f", {self._count} times in {now - self._since:.0f} s" if self._count > 1 else ""
-        _log.warning("%s%s: %s", self._what, times, self._text(error))
-        trace = self._text.trace(error)
+        _log.warning("%s%s: %s", self._what, times, self._setup.text(error))
+        trace = self._setup.trace(error)
         # what passes within a second is no reason for a status
         if now - self._since >= _PAUSE_S and trace != self._reported:
             self._reported = trace

@@ -6,16 +6,12 @@ import gc
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from confluent_kafka import KafkaException
 
 from connect_runtime.api import SourceTask
-from connect_runtime.config_providers.launches import resolve_launch
 from connect_runtime.metrics.task_metrics import TaskMetrics
-from connect_runtime.plugins import registry
-from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.interrupted import Interrupted
@@ -24,7 +20,7 @@ from connect_runtime.tasks.send_failures import BatchTooLarge
 from connect_runtime.tasks.sink import run_sink
 from connect_runtime.tasks.source import run_source
 from connect_runtime.tasks.status import Reporter
-from connect_runtime.tasks.traces import trace_of
+from connect_runtime.tasks.task_setup import TaskSetup, resolve_launch
 from connect_runtime.tasks.worker_topics import TopicsReader, open_reader
 from connect_specs.diagnostics import ConnectError
 
@@ -34,9 +30,6 @@ _log = logging.getLogger(__name__)
 RECURSION: Final = 5_000
 # New objects before Python looks for cycles among them: a batch makes tens of thousands.
 COLLECT_AFTER: Final = 20_000
-_BATCH_SIZE: Final = "batch.size"
-_LARGEST_BATCH: Final = 1_000_000  # librdkafka's default
-_SMALLER_BATCHES: Final = (16_384, 1)  # Java's default, then one record each
 
 
 def run_task(
@@ -53,65 +46,53 @@ def run_task(
     sys.setrecursionlimit(max(RECURSION, sys.getrecursionlimit()))
     gc.set_threshold(COLLECT_AFTER)
     try:
-        launch = resolve_launch(launch)
+        setup = resolve_launch(launch)
     except Exception as error:  # a config provider may be third-party code
         # the leader writes the status: Kafka's address may be what cannot be resolved
-        trace = trace_of(error, launch)
+        trace = TaskSetup(launch).trace(error)
         _log.error("Task %s failed: %s", launch.id, trace)
         return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
-    reporter = Reporter(launch)
+    reporter = Reporter(setup)
     try:
         try:
-            ended = _run_in_fitting_batches(launch, reporter, orphaned, metrics or TaskMetrics())
+            ended = _run_in_fitting_batches(setup, reporter, orphaned, metrics or TaskMetrics())
         finally:
             reporter.close()
         return Outcome(launch.id, launch.attempt, ended)
     except Fenced as error:
         return Outcome(launch.id, launch.attempt, Ended.FENCED, str(error))
     except Interrupted as error:
-        trace = trace_of(error, launch)
+        trace = setup.trace(error)
         _log.warning("Task %s was interrupted: %s", launch.id, error)
         return Outcome(launch.id, launch.attempt, Ended.INTERRUPTED, trace)
     except BaseException as error:  # a connector's exception is its outcome, also sys.exit's
-        trace = reporter.trace or trace_of(error, launch)
+        trace = reporter.trace or setup.trace(error)
         _log.error("Task %s failed: %s", launch.id, trace)
         return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
 
 
 def _run_in_fitting_batches(
-    launch: TaskLaunch, reporter: Reporter, orphaned: Callable[[], bool], metrics: TaskMetrics
+    setup: TaskSetup, reporter: Reporter, orphaned: Callable[[], bool], metrics: TaskMetrics
 ) -> Ended:
-    """Begins anew with smaller batches where Kafka refuses them. Java's producer splits a batch
+    """Starts again with smaller batches if Kafka refuses them. Java's producer splits a batch
     that is too large, which librdkafka cannot; this task has not kept what it sent."""
     while True:
         try:
-            return _run(launch, reporter, orphaned, metrics)
+            return _run(setup, reporter, orphaned, metrics)
         except BatchTooLarge:
-            smaller = _with_smaller_batches(launch)
+            smaller = setup.with_smaller_batches()
             if smaller is None:
                 raise
-            launch = smaller
-            _log.warning("Task %s begins anew, with smaller batches", launch.id)
-
-
-def _with_smaller_batches(launch: TaskLaunch) -> TaskLaunch | None:
-    """Returns None if its batches are the smallest, or of a size that the connector's config
-    wants."""
-    if f"producer.override.{_BATCH_SIZE}" in launch.connector_config:
-        return None
-    size = int(launch.worker.get(f"producer.{_BATCH_SIZE}") or _LARGEST_BATCH)
-    smaller = next((each for each in _SMALLER_BATCHES if each < size), None)
-    if smaller is None:
-        return None
-    return replace(launch, worker={**launch.worker, f"producer.{_BATCH_SIZE}": str(smaller)})
+            setup = smaller
+            _log.warning("Task %s begins anew, with smaller batches", setup.id)
 
 
 def _run(
-    launch: TaskLaunch, reporter: Reporter, orphaned: Callable[[], bool], metrics: TaskMetrics
+    setup: TaskSetup, reporter: Reporter, orphaned: Callable[[], bool], metrics: TaskMetrics
 ) -> Ended:
     # the leader repeats an assignment after it has forgotten the connector's topics
-    orders = Orders(launch, repeated=reporter.forget_topics)
-    reader = open_reader(launch)
+    orders = Orders(setup, repeated=reporter.forget_topics)
+    reader = open_reader(setup)
     try:
         match reader.orders(orders):
             case Wanted.STOP:
@@ -119,13 +100,13 @@ def _run(
             case Wanted.NOTHING:
                 return Ended.SUPERSEDED
             case Wanted.RUN | Wanted.PAUSE:
-                return _run_newest(launch, reader, orders, reporter, orphaned, metrics)
+                return _run_newest(setup, reader, orders, reporter, orphaned, metrics)
     finally:
         reader.close()
 
 
 def _run_newest(
-    launch: TaskLaunch,
+    setup: TaskSetup,
     reader: TopicsReader,
     orders: Orders,
     reporter: Reporter,
@@ -133,28 +114,27 @@ def _run_newest(
     metrics: TaskMetrics,
 ) -> Ended:
     try:
-        allow_modules(launch.worker)
-        task = registry.task(launch.config["task.class"])()
+        task = setup.new_task()
         reporter.version = task.version()
         if isinstance(task, SourceTask):
-            return run_source(launch, task, reader, orders, reporter, orphaned, metrics)
+            return run_source(setup, task, reader, orders, reporter, orphaned, metrics)
         reader.close()
-        return run_sink(launch, task, orders, reporter, orphaned, metrics)
+        return run_sink(setup, task, orders, reporter, orphaned, metrics)
     except (Fenced, Interrupted):
         raise
     except Exception as error:
-        if not isinstance(error, BatchTooLarge) or _with_smaller_batches(launch) is None:
-            _say_failed(launch, orders, reporter, error)
+        if not isinstance(error, BatchTooLarge) or setup.with_smaller_batches() is None:
+            _say_failed(setup, orders, reporter, error)
         raise
 
 
-def _say_failed(launch: TaskLaunch, orders: Orders, reporter: Reporter, error: Exception) -> None:
+def _say_failed(setup: TaskSetup, orders: Orders, reporter: Reporter, error: Exception) -> None:
     """Writes FAILED, unless another attempt has the task by now."""
-    reader = open_reader(launch)
+    reader = open_reader(setup)
     try:
         if reader.orders(orders) is not Wanted.NOTHING:
             reporter.write(reporter.failure(error))
     except (ConnectError, KafkaException, Interrupted) as failed:
-        _log.error("Task %s failed, and its status cannot be written: %s", launch.id, failed)
+        _log.error("Task %s failed, and its status cannot be written: %s", setup.id, failed)
     finally:
         reader.close()

@@ -25,7 +25,7 @@ from connect_runtime.storage.served_messages import (
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.interrupted import Interrupted
-from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.task_setup import TaskSetup
 
 _log = logging.getLogger(__name__)
 
@@ -39,9 +39,9 @@ _STATUS_S: Final = 5.0
 class _Connection:
     """One connection to the worker, opened by the first request."""
 
-    def __init__(self, launch: TaskLaunch) -> None:
-        assert launch.socket is not None, "only in standalone mode"
-        self._path = launch.socket
+    def __init__(self, setup: TaskSetup) -> None:
+        assert setup.socket is not None, "only in standalone mode"
+        self._path = setup.socket
         self._open: LineSocket | None = None
 
     def ask(self, request: Request, limit_s: float) -> bytes:
@@ -83,9 +83,9 @@ class _Connection:
 class ServedReader:
     """Implements TopicsReader."""
 
-    def __init__(self, launch: TaskLaunch) -> None:
-        self._topics = launch.topics
-        self._worker = _Connection(launch)
+    def __init__(self, setup: TaskSetup) -> None:
+        self._topics = setup.topics
+        self._worker = _Connection(setup)
 
     def orders(self, orders: Orders) -> Wanted:
         """Reads the assignments up to the current end."""
@@ -107,10 +107,10 @@ class ServedReader:
 class ServedControl:
     """Implements OrdersFollower."""
 
-    def __init__(self, launch: TaskLaunch, orders: Orders) -> None:
+    def __init__(self, setup: TaskSetup, orders: Orders) -> None:
         self._orders = orders
-        self._worker = _Connection(launch)
-        self._worker.send(Follow(launch.topics.assignments, orders.offset))
+        self._worker = _Connection(setup)
+        self._worker.send(Follow(setup.topics.assignments, orders.offset))
 
     def wanted(self, wait_s: float = 0.0) -> Wanted:
         """Returns what to do now; waits up to `wait_s` for records if there are none."""
@@ -128,9 +128,9 @@ class ServedControl:
 class ServedOffsets:
     """Implements OffsetsWriter: when a write returns, the offsets are on the worker's disk."""
 
-    def __init__(self, launch: TaskLaunch) -> None:
-        self._id = launch.id
-        self._worker = _Connection(launch)
+    def __init__(self, setup: TaskSetup) -> None:
+        self._id = setup.id
+        self._worker = _Connection(setup)
 
     def write(self, offsets: Sequence[NewRecord], limit_s: float) -> bool:
         """Whether all are written; the log says why not."""
@@ -153,8 +153,8 @@ class ServedOffsets:
 class ServedStatuses:
     """Implements StatusWriter."""
 
-    def __init__(self, launch: TaskLaunch) -> None:
-        self._worker = _Connection(launch)
+    def __init__(self, setup: TaskSetup) -> None:
+        self._worker = _Connection(setup)
 
     def write(self, record: NewRecord) -> Unwritten | None:
         try:

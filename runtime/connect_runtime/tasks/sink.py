@@ -22,14 +22,13 @@ from connect_runtime.api import (
     SinkTask,
     TopicPartition,
 )
-from connect_runtime.data.converters import converters_of
 from connect_runtime.errors.handler import RetriesEnded
 from connect_runtime.kafka.errors import reason
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.delivery import Delivery, PutBatch
-from connect_runtime.tasks.launch import Ended, TaskLaunch
+from connect_runtime.tasks.launch import Ended
 from connect_runtime.tasks.memory_reserve import memory_reserve
 from connect_runtime.tasks.repeated_errors import RepeatedErrors
 from connect_runtime.tasks.retry_wait import RetryWait
@@ -38,9 +37,8 @@ from connect_runtime.tasks.sink_decoder import Decoder
 from connect_runtime.tasks.sink_errors import SinkErrors
 from connect_runtime.tasks.sink_offsets import SinkOffsets
 from connect_runtime.tasks.status import Reporter
-from connect_runtime.tasks.traces import ErrorTexts
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.worker_topics import OrdersFollower, follow_orders
-from connect_runtime.transforms.chain import chain_of
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +49,7 @@ _REPORTS_WAIT: Final = "Kafka has not taken all reports of failed records yet"
 
 
 def run_sink(
-    launch: TaskLaunch,
+    setup: TaskSetup,
     task: SinkTask,
     orders: Orders,
     reporter: Reporter,
@@ -60,9 +58,9 @@ def run_sink(
 ) -> Ended:
     """Runs until told to end. Raises what failed the task."""
     metrics.begin("sink")
-    control = follow_orders(launch, orders)
+    control = follow_orders(setup, orders)
     try:
-        return _Loop(launch, task, reporter, metrics).run(control, orphaned)
+        return _Loop(setup, task, reporter, metrics).run(control, orphaned)
     finally:
         control.close()
 
@@ -71,17 +69,16 @@ class _Loop:
     """One task between its start and its end; also its `SinkTaskContext`."""
 
     def __init__(
-        self, launch: TaskLaunch, task: SinkTask, reporter: Reporter, metrics: TaskMetrics
+        self, setup: TaskSetup, task: SinkTask, reporter: Reporter, metrics: TaskMetrics
     ) -> None:
-        self._launch = launch
+        self._setup = setup
         self._task = task
         self._reporter = reporter
         self._metrics = metrics
-        self._text = ErrorTexts(launch)
         self._wait = RetryWait()
-        converters = converters_of(launch.connector_config, launch.worker)
-        self._errors = SinkErrors(launch, converters, self._wait, self._text, metrics)
-        self._chain = chain_of(launch.connector_config)
+        converters = setup.converters
+        self._errors = SinkErrors(setup, self._wait, metrics)
+        self._chain = setup.chain
         self._decoder = Decoder(converters, self._chain, self._errors.handler)
         self._offsets = SinkOffsets()
         self._consumer: SinkConsumer | None = None
@@ -90,11 +87,11 @@ class _Loop:
         self._said_polled = False
         self._idle_since: float | None = None
         self._repeated = RepeatedErrors(
-            f"Task {launch.id} puts the same records again", self._text, metrics, self._report_error
+            f"Task {setup.id} puts the same records again", setup, metrics, self._report_error
         )
         self._unflushed = RepeatedErrors(
-            f"Task {launch.id} could not flush, and reads again",
-            self._text,
+            f"Task {setup.id} could not flush, and reads again",
+            setup,
             metrics,
             self._report_error,
         )
@@ -102,15 +99,15 @@ class _Loop:
         self._put_again = 0.0  # when to retry the pending batch
         self._held: set[TopicPartition] = set()  # paused by the task itself
         self._timeout_s: float | None = None
-        self._interval_s = int(launch.worker.get("offset.flush.interval.ms") or 60_000) / 1000
-        self._patience_s = int(launch.worker.get("offset.flush.timeout.ms") or 5_000) / 1000
+        self._interval_s = setup.flush_interval_s
+        self._patience_s = setup.flush_timeout_s
         self._next_commit = time.monotonic() + self._interval_s
 
     # calls from the task
 
     @property
     def configs(self) -> Mapping[str, str]:
-        return self._launch.config
+        return self._setup.config
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -190,9 +187,9 @@ class _Loop:
 
     def _start(self) -> None:
         self._task.initialize(self)
-        self._task.start(dict(self._launch.config))
+        self._task.start(dict(self._setup.config))
         self._consumer = SinkConsumer(
-            self._launch,
+            self._setup,
             gained=self._on_gained,
             settled=self._on_settled,
             revoked=self._on_revoked,
@@ -250,7 +247,7 @@ class _Loop:
             self._offsets.forget_rewinds()
         now = time.monotonic()
         if self._offsets.is_overdue(now, self._patience_s):
-            _log.warning("Task %s waits no longer for its offset commit", self._launch.id)
+            _log.warning("Task %s waits no longer for its offset commit", self._setup.id)
             self._metrics.commit_skipped()
         if now >= self._next_commit and not self._offsets.in_flight:
             self._next_commit = now + self._interval_s
@@ -371,7 +368,7 @@ class _Loop:
         ConnectorError if Kafka refused one."""
         kept = self._errors.all_kept(self._patience_s)
         if not kept:
-            _log.warning("Task %s commits no offsets: %s", self._launch.id, _REPORTS_WAIT)
+            _log.warning("Task %s commits no offsets: %s", self._setup.id, _REPORTS_WAIT)
         return kept
 
     def _send(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -392,7 +389,7 @@ class _Loop:
         self._note_offsets()
         if error is not None:
             why = reason(error)
-            _log.warning("Task %s could not commit its offsets: %s", self._launch.id, why)
+            _log.warning("Task %s could not commit its offsets: %s", self._setup.id, why)
 
     # rebalances, called from within read
 
@@ -456,10 +453,10 @@ class _Loop:
         try:
             self._give_up(partitions, commit=commit)
         except Exception as error:
-            why = self._text(error)
-            _log.warning("Task %s could not close cleanly: %s", self._launch.id, why)
+            why = self._setup.text(error)
+            _log.warning("Task %s could not close cleanly: %s", self._setup.id, why)
         if not self._kafka.wait(lambda: not self._offsets.in_flight, self._patience_s):
-            _log.warning("Task %s waits no longer for its last offset commit", self._launch.id)
+            _log.warning("Task %s waits no longer for its last offset commit", self._setup.id)
 
     def _close(self, started: bool) -> None:
         try:
@@ -475,5 +472,5 @@ class _Loop:
         try:
             close()
         except Exception as error:
-            why = self._text(error)
-            _log.warning("Task %s could not %s: %s", self._launch.id, what, why)
+            why = self._setup.text(error)
+            _log.warning("Task %s could not %s: %s", self._setup.id, what, why)

@@ -26,11 +26,10 @@ from connect_runtime.kafka.errors import (
     reason,
 )
 from connect_runtime.metrics.client_stats import STATISTICS_MS
-from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.delivery import Delivery
 from connect_runtime.tasks.interrupted import Interrupted, kafka_may_interrupt
-from connect_runtime.tasks.launch import TaskLaunch
-from connect_runtime.tasks.sink_topics import MatchingTopics, named_topics, topic_pattern
+from connect_runtime.tasks.task_setup import TaskSetup
+from connect_runtime.tasks.sink_topics import MatchingTopics
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +75,7 @@ class SinkConsumer:
 
     def __init__(
         self,
-        launch: TaskLaunch,
+        setup: TaskSetup,
         *,
         gained: Gained,
         settled: Told,
@@ -90,13 +89,13 @@ class SinkConsumer:
         self._answered = answered
         self.assigned: set[TopicPartition] = set()
         self._subscribed: frozenset[str] = frozenset()
-        self._task = launch.id
+        self._task = setup.id
         self._missing: set[str] = set()
         self._closing = False
         self._rebalanced = False
-        pattern = topic_pattern(launch.connector_config)
-        named = frozenset() if pattern else named_topics(launch.connector_config)
-        properties = client_properties.sink_consumer(launch)
+        pattern = setup.topic_pattern
+        named = frozenset() if pattern else setup.topic_names
+        properties = setup.sink_consumer()
         self._most = min(int(properties.get("max.poll.records") or _BATCH), _LARGEST_BATCH)
         self._reset = properties["auto.offset.reset"].strip().lower()
         # Java's `none` is librdkafka's `error`

@@ -6,22 +6,18 @@ from functools import partial
 from typing import Final
 
 from connect_runtime.api import ConnectorError
-from connect_runtime.data.converters import Converters
 from connect_runtime.errors.dead_letters import Context, DeadLetterQueue
 from connect_runtime.errors.handler import ErrorHandler, Reporter
-from connect_runtime.errors.log_reporter import LogReporter
-from connect_runtime.errors.policy import DeadLetters, ErrorPolicy
+from connect_runtime.errors.policy import DeadLetters
 from connect_runtime.errors.task_reporter import TaskReporter
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.new_topics import NewTopics
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.settings.topic_creation import NewTopicSettings, TopicCreation
-from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import kafka_may_interrupt
-from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.made_message import made_message
 from connect_runtime.tasks.retry_wait import RetryWait
-from connect_runtime.tasks.traces import ErrorTexts
 
 _CLOSE_S: Final = 5.0
 _QUEUE: Final = {"linger.ms": 5}
@@ -33,24 +29,19 @@ class SinkErrors:
 
     def __init__(
         self,
-        launch: TaskLaunch,
-        converters: Converters,
+        setup: TaskSetup,
         wait: RetryWait,
-        text: ErrorTexts,
         metrics: TaskMetrics,
     ) -> None:
-        policy = ErrorPolicy.of(launch.connector_config)
+        policy = setup.error_policy
         reporters: list[Reporter] = []
         self._queue: DeadLetterQueue | None = None
         if policy.dead_letters is not None:
-            self._queue = _queue(launch, policy.dead_letters, text, wait, metrics)
+            self._queue = _queue(setup, policy.dead_letters, wait, metrics)
             reporters.append(self._queue)
-        if policy.logs:
-            shown = policy.logs_messages
-            log = LogReporter(str(launch.id), text.trace, metrics, with_records=shown)
-            reporters.append(log)
+        reporters += setup.log_reporters(metrics)
         self.handler = ErrorHandler(policy, reporters, wait, metrics)
-        made = partial(made_message, converters)
+        made = partial(made_message, setup.converters)
         self.reporter = TaskReporter(self.handler, made) if reporters else None
 
     def check_put(self) -> None:
@@ -77,15 +68,14 @@ class SinkErrors:
 
 
 def _queue(
-    launch: TaskLaunch,
+    setup: TaskSetup,
     letters: DeadLetters,
-    text: ErrorTexts,
     wait: RetryWait,
     metrics: TaskMetrics,
 ) -> DeadLetterQueue:
-    properties = client_properties.dead_letter_producer(launch)
+    properties = setup.dead_letter_producer()
     settings = NewTopicSettings(1, letters.replication_factor, {})
-    admin = client_properties.clients_of(launch, "sink").dead_letters_admin()
+    admin = setup.sink_clients.dead_letters_admin()
     try:
         with kafka_may_interrupt():
             NewTopics(admin, TopicCreation((), settings)).ensure(letters.topic)
@@ -93,7 +83,7 @@ def _queue(
         raise ConnectorError(
             f"Could not initialize dead letter queue with topic={letters.topic}"
         ) from error
-    context = Context(launch.id.connector, launch.id.task, text, text.trace)
+    context = Context(setup.id.connector, setup.id.task, setup.text, setup.trace)
     producer = clients.producer(properties, _QUEUE)
     shown = context if letters.with_context else None
     return DeadLetterQueue(letters.topic, producer, shown, wait, metrics)

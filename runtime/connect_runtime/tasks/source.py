@@ -23,20 +23,16 @@ from connect_runtime.api import (
     SourceTask,
     TransactionContext,
 )
-from connect_runtime.data.converters import converters_of
 from connect_runtime.errors.handler import ErrorHandler, RetriesEnded
-from connect_runtime.errors.log_reporter import LogReporter
-from connect_runtime.errors.policy import ErrorPolicy
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced
 from connect_runtime.storage.snapshots import State
-from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.boundaries import ConnectorBoundary, Ending, boundary_of
 from connect_runtime.tasks.commit_timer import CommitTimer
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.idle_wait import IdleWait
 from connect_runtime.tasks.interrupted import Interrupted, kafka_may_interrupt
-from connect_runtime.tasks.launch import Ended, TaskLaunch, exactly_once
+from connect_runtime.tasks.launch import Ended
 from connect_runtime.tasks.memory_reserve import memory_reserve
 from connect_runtime.tasks.offset_layers import read_layers
 from connect_runtime.tasks.plain_writer import PlainWriter
@@ -48,7 +44,7 @@ from connect_runtime.tasks.source_topics import SourceTopics
 from connect_runtime.tasks.source_writer import SourceWriter
 from connect_runtime.tasks.status import Reporter
 from connect_runtime.tasks.task_offsets import TaskOffsets
-from connect_runtime.tasks.traces import ErrorTexts
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.transactions import Transactions
 from connect_runtime.tasks.uncommitted import Uncommitted
 from connect_runtime.tasks.worker_topics import (
@@ -57,7 +53,7 @@ from connect_runtime.tasks.worker_topics import (
     follow_orders,
     open_reader,
 )
-from connect_runtime.transforms.chain import Chain, chain_of
+from connect_runtime.transforms.chain import Chain
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +75,7 @@ class SourceContext:
 
 
 def run_source(
-    launch: TaskLaunch,
+    setup: TaskSetup,
     task: SourceTask,
     reader: TopicsReader,
     orders: Orders,
@@ -93,13 +89,13 @@ def run_source(
     """
     metrics.begin("source")
     wait = RetryWait()
-    errors = _error_handler(launch, wait, metrics)
-    converters = converters_of(launch.connector_config, launch.worker)
-    chain = chain_of(launch.connector_config)
-    _name_dropped_overrides(launch)
+    policy, reporters = setup.error_policy, setup.log_reporters(metrics)
+    errors = ErrorHandler(policy, reporters, wait, metrics)
+    converters, chain = setup.converters, setup.chain
+    _name_dropped_overrides(setup)
     writer = RestingWriter(
-        lambda: _writer(launch, errors, metrics),
-        lambda: _newest(launch),
+        lambda: _writer(setup, errors, metrics),
+        lambda: _newest(setup),
         metrics,
         rests=not _moves_offsets(task),
     )
@@ -108,17 +104,16 @@ def run_source(
         wanted = reader.orders(orders)
         if wanted in (Wanted.STOP, Wanted.NOTHING):
             return Ended.STOPPED if wanted is Wanted.STOP else Ended.SUPERSEDED
-        clients = client_properties.clients_of(launch, "source")
         with kafka_may_interrupt():
-            layers = read_layers(clients, reader.source_offsets)
+            layers = read_layers(setup.source_clients, reader.source_offsets)
         reader.close()
-        offsets = TaskOffsets(launch.id.connector, layers.topic, layers.merged)
-        topics = SourceTopics(launch, clients, layers)
-        control = follow_orders(launch, orders)
+        offsets = TaskOffsets(setup.id.connector, layers.topic, layers.merged)
+        topics = SourceTopics(setup, layers)
+        control = follow_orders(setup, orders)
         wait.follow(control, orphaned)
         try:
             outbound = Outbound(converters, chain, errors)
-            loop = _Loop(launch, task, writer, offsets, topics, outbound, reporter, metrics)
+            loop = _Loop(setup, task, writer, offsets, topics, outbound, reporter, metrics)
             return loop.run(control, orphaned)
         finally:
             control.close()
@@ -128,17 +123,10 @@ def run_source(
         _close_chain(chain)
 
 
-def _error_handler(launch: TaskLaunch, wait: RetryWait, metrics: TaskMetrics) -> ErrorHandler:
-    policy = ErrorPolicy.of(launch.connector_config)
-    trace = ErrorTexts(launch).trace
-    log = LogReporter(str(launch.id), trace, metrics, with_records=policy.logs_messages)
-    return ErrorHandler(policy, [log] if policy.logs else [], wait, metrics)
-
-
-def _writer(launch: TaskLaunch, errors: ErrorHandler, metrics: TaskMetrics) -> SourceWriter:
-    if not exactly_once(launch.worker):
-        return PlainWriter(launch, errors, metrics)
-    return Transactions(launch, metrics)
+def _writer(setup: TaskSetup, errors: ErrorHandler, metrics: TaskMetrics) -> SourceWriter:
+    if not setup.exactly_once:
+        return PlainWriter(setup, errors, metrics)
+    return Transactions(setup, metrics)
 
 
 def _moves_offsets(task: SourceTask) -> bool:
@@ -146,21 +134,21 @@ def _moves_offsets(task: SourceTask) -> bool:
     return type(task).update_offsets is not SourceTask.update_offsets
 
 
-def _name_dropped_overrides(launch: TaskLaunch) -> None:
-    dropped = client_properties.dropped_overrides(launch)
-    if dropped and exactly_once(launch.worker):
+def _name_dropped_overrides(setup: TaskSetup) -> None:
+    dropped = setup.dropped_overrides()
+    if dropped and setup.exactly_once:
         _log.warning(
             "Task %s: these settings have no effect with exactly-once support: %s",
-            launch.id,
+            setup.id,
             ", ".join(dropped),
         )
 
 
-def _newest(launch: TaskLaunch) -> Wanted:
+def _newest(setup: TaskSetup) -> Wanted:
     """Reads what the leader wants to the end, whatever has been read before."""
-    reader = open_reader(launch)
+    reader = open_reader(setup)
     try:
-        return reader.orders(Orders(launch))
+        return reader.orders(Orders(setup))
     finally:
         reader.close()
 
@@ -184,7 +172,7 @@ class _Loop:
 
     def __init__(
         self,
-        launch: TaskLaunch,
+        setup: TaskSetup,
         task: SourceTask,
         writer: SourceWriter,
         offsets: TaskOffsets,
@@ -193,7 +181,7 @@ class _Loop:
         reporter: Reporter,
         metrics: TaskMetrics,
     ) -> None:
-        self._launch = launch
+        self._setup = setup
         self._task = task
         self._writer = writer
         self._offsets = offsets
@@ -201,12 +189,11 @@ class _Loop:
         self._outbound = outbound
         self._reporter = reporter
         self._metrics = metrics
-        self._text = ErrorTexts(launch)
-        self._uncommitted = Uncommitted(str(launch.id), task, offsets, self._text)
+        self._uncommitted = Uncommitted(str(setup.id), task, offsets, setup.text)
         self._asks = _moves_offsets(task)
-        self._ask_every_s = client_properties.flush_interval_ms(launch) / 1000
+        self._ask_every_s = setup.flush_interval_s
         self._next_asking = time.monotonic() + self._ask_every_s
-        self._boundary = boundary_of(launch, asked=self._asks)
+        self._boundary = boundary_of(setup, asked=self._asks)
         self._timer = CommitTimer(writer, self._boundary, self._commit_meanwhile)
         self._state: State | None = None
         # Whether the newest poll is to be repeated, and whether a successful one was reported
@@ -214,7 +201,7 @@ class _Loop:
         self._said_polled = False
         self._started = False
         self._repeated = RepeatedErrors(
-            f"Task {launch.id} polls again later", self._text, metrics, self._report_error
+            f"Task {setup.id} polls again later", setup, metrics, self._report_error
         )
         self._idle = IdleWait(poll_waits=task.poll_waits)
         self._poll_s = 0.0
@@ -270,8 +257,8 @@ class _Loop:
         try:
             self._write(asked=False, limit_s=_DRAIN_S)
         except Exception as error:
-            why = self._text(error)
-            _log.warning("Task %s: no offsets after its failure: %s", self._launch.id, why)
+            why = self._setup.text(error)
+            _log.warning("Task %s: no offsets after its failure: %s", self._setup.id, why)
 
     def _stop_task(self) -> None:
         if not self._started:
@@ -280,8 +267,8 @@ class _Loop:
         try:
             self._task.stop()
         except Exception as error:  # committed records stay, whatever stop raises
-            why = self._text(error)
-            _log.warning("Task %s could not stop cleanly: %s", self._launch.id, why)
+            why = self._setup.text(error)
+            _log.warning("Task %s could not stop cleanly: %s", self._setup.id, why)
 
     def _wait_s(self) -> float:
         if self._state is State.PAUSED:
@@ -347,13 +334,13 @@ class _Loop:
     def _start(self) -> None:
         boundary = self._boundary
         context = SourceContext(
-            configs=self._launch.config,
+            configs=self._setup.config,
             offset_storage_reader=self._offsets,
             transaction_context=boundary if isinstance(boundary, ConnectorBoundary) else None,
         )
         self._started = True
         self._task.initialize(context)
-        self._task.start(dict(self._launch.config))
+        self._task.start(dict(self._setup.config))
 
     def _send(self, polled: Polled) -> None:
         """Sends what the chain leaves. What it drops counts like the rest: its offsets are

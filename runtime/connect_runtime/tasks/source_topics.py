@@ -10,12 +10,10 @@ from collections.abc import Sequence
 
 from connect_runtime.api import ConnectorError
 from connect_runtime.kafka.new_topics import NewTopics
-from connect_runtime.settings.connector_clients import ConnectorClients
-from connect_runtime.settings.topic_creation import TopicCreation
 from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks.interrupted import kafka_may_interrupt
-from connect_runtime.tasks.launch import TaskLaunch, exactly_once
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.worker_copies import WorkerCopies
 
 
@@ -23,13 +21,13 @@ class SourceTopics:
     """Belongs to one task. All methods raise Interrupted if Kafka is silent for too long."""
 
     def __init__(
-        self, launch: TaskLaunch, clients: ConnectorClients, layers: LayeredOffsets
+        self, setup: TaskSetup, layers: LayeredOffsets
     ) -> None:
-        creation = TopicCreation.of(launch.connector_config, launch.worker)
+        clients, creation = setup.source_clients, setup.topic_creation
         self._new = None if creation is None else NewTopics(clients.admin(), creation)
         below = layers.underneath
         self._copies = None if below is None else WorkerCopies(clients, layers, below)
-        self._offsets = layers.topic if exactly_once(launch.worker) else None
+        self._offsets = layers.topic if setup.exactly_once else None
 
     def prepare(self, topic: str) -> None:
         """Call before sending records. Raises ConnectorError for a topic that records must not go

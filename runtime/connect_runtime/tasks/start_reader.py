@@ -19,10 +19,9 @@ from connect_runtime.kafka.log_reader import record_of
 from connect_runtime.storage.log import LogBlocked
 from connect_runtime.storage.offsets_topic import reduce_all
 from connect_runtime.storage.snapshots import OffsetSnapshot
-from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.control import UNUSED_GROUP, Orders, Wanted
 from connect_runtime.tasks.interrupted import kafka_may_interrupt
-from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_specs.diagnostics import Diagnostic
 
 # Longer than the default transaction timeout, plus the time that Kafka takes to notice.
@@ -50,16 +49,16 @@ class StartReader:
     Raises Interrupted if Kafka is silent or an open transaction hides the end.
     """
 
-    def __init__(self, launch: TaskLaunch) -> None:
-        self._launch = launch
-        properties = client_properties.control(launch, "start")
+    def __init__(self, setup: TaskSetup) -> None:
+        self._setup = setup
+        properties = setup.worker_client("start")
         self._consumer = clients.consumer(properties, _FAST)
         self._admin = clients.admin(properties)
         self._closed = False
 
     def orders(self, orders: Orders) -> Wanted:
         """Reads the assignments up to the current end."""
-        topic = self._launch.topics.assignments
+        topic = self._setup.topics.assignments
         with kafka_may_interrupt():
             for message in self._to_end([TopicPartition(topic, 0, orders.offset)]):
                 orders.take(record_of(message))
@@ -71,11 +70,11 @@ class StartReader:
             return self._source_offsets()
 
     def _source_offsets(self) -> OffsetSnapshot:
-        topic = self._launch.topics.offsets
+        topic = self._setup.topics.offsets
         found = self._consumer.list_topics(topic, timeout=_SILENCE_S).topics[topic]
         if found.error is not None:
             raise KafkaException(found.error)
-        mine = f'["{self._launch.id.connector}",'.encode()
+        mine = f'["{self._setup.id.connector}",'.encode()
         starts = [TopicPartition(topic, number, 0) for number in found.partitions]
         # A record of another connector costs one look at its key. The codec decides keys with
         # spaces or escapes.

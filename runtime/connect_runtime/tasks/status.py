@@ -14,12 +14,10 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from connect_runtime.settings.topic_tracking import TopicTracking
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State, Status
 from connect_runtime.storage.status_topic import task_record, topic_in_use_record
-from connect_runtime.tasks.launch import TaskLaunch
-from connect_runtime.tasks.traces import trace_of
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.worker_topics import StatusWriter, open_statuses
 from connect_specs.diagnostics import ConnectError
 
@@ -35,10 +33,9 @@ class Reporter:
     thread that lives only for this retries records in order until Kafka has them.
     """
 
-    def __init__(self, launch: TaskLaunch) -> None:
-        self._launch = launch
+    def __init__(self, setup: TaskSetup) -> None:
+        self._setup = setup
         self._topics: set[str] = set()
-        self._tracking = TopicTracking.of(launch.worker).enabled
         self.version: str | None = None
         self.trace: str | None = None
         self._lock = threading.Lock()
@@ -48,37 +45,37 @@ class Reporter:
 
     def record(self, state: State, trace: str | None = None, *, polled: bool = False) -> NewRecord:
         """Returns a record that says that the task is in `state`, and `polled` since it runs."""
-        launch = self._launch
+        setup = self._setup
         status = Status(
             state=state,
-            worker_id=launch.worker_id,
-            generation=launch.leader_term,
+            worker_id=setup.worker_id,
+            generation=setup.leader_term,
             trace=trace,
             version=self.version,
-            attempt=launch.attempt,
+            attempt=setup.attempt,
             polled=polled,
         )
-        return task_record(launch.topics.status, launch.id, status)
+        return task_record(setup.topics.status, setup.id, status)
 
     def failure(self, error: BaseException) -> NewRecord:
         """Returns a record that says that the task failed; `trace` then holds its text."""
-        self.trace = trace_of(error, self._launch)
+        self.trace = self._setup.trace(error)
         return self.record(State.FAILED, self.trace)
 
     def new_topics(self, topics: Iterable[str]) -> list[NewRecord]:
         """Returns records for topics that this attempt uses for the first time; none if tracking is
         off."""
         found = [t for t in topics if t not in self._topics]
-        if not self._tracking or not found:
+        if not self._setup.tracks_topics or not found:
             return []
         self._topics.update(found)
-        launch = self._launch
+        setup = self._setup
         return [
             topic_in_use_record(
-                launch.topics.status,
+                setup.topics.status,
                 topic,
-                launch.id.connector,
-                task=launch.id.task,
+                setup.id.connector,
+                task=setup.id.task,
                 discovered_ms=int(time.time() * 1000),
             )
             for topic in found
@@ -112,7 +109,7 @@ class Reporter:
             writer = self._writer()
             self._write_all(writer)
         except Exception:
-            _log.exception("Task %s: its status cannot be written", self._launch.id)
+            _log.exception("Task %s: its status cannot be written", self._setup.id)
             with self._lock:
                 self._writing = None  # the next record is tried with another thread
         finally:
@@ -138,10 +135,10 @@ class Reporter:
 
     def _writer(self) -> StatusWriter | None:
         try:
-            return open_statuses(self._launch)
+            return open_statuses(self._setup)
         except ConnectError as error:
             self._log_failure(str(error))
             return None
 
     def _log_failure(self, why: str) -> None:
-        _log.warning("Task %s: its status cannot be written: %s", self._launch.id, why)
+        _log.warning("Task %s: its status cannot be written: %s", self._setup.id, why)

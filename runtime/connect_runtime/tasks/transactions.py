@@ -35,9 +35,8 @@ from connect_runtime.kafka.errors import UNSPECIFIC
 from connect_runtime.metrics.client_stats import STATISTICS_MS
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.interrupted import Interrupted
-from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.send_failures import RAISED, SendFailures, error_in
 from connect_runtime.tasks.source_writer import Messages, queue
 from connect_runtime.tasks.sticky_partitions import StickyPartitions
@@ -69,8 +68,8 @@ class Transactions:
 
     atomic = True
 
-    def __init__(self, launch: TaskLaunch, metrics: TaskMetrics) -> None:
-        properties = client_properties.source_producer(launch)
+    def __init__(self, setup: TaskSetup, metrics: TaskMetrics) -> None:
+        properties = setup.transactional_producer()
         self._partitions = StickyPartitions()
         self._failures = SendFailures(self._partitions.fewer)
         self._producer: Producer = clients.producer(

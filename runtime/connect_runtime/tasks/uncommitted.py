@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from connect_runtime.api import SourceBatch, SourceOffset, SourcePartition, SourceRecord, SourceTask
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks.task_offsets import TaskOffsets
-from connect_runtime.tasks.traces import ErrorTexts
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +23,13 @@ _log = logging.getLogger(__name__)
 class Uncommitted:
     """Collects between two commits of one task."""
 
-    def __init__(self, name: str, task: SourceTask, offsets: TaskOffsets, text: ErrorTexts) -> None:
+    def __init__(
+        self,
+        name: str,
+        task: SourceTask,
+        offsets: TaskOffsets,
+        text: Callable[[BaseException], str],
+    ) -> None:
         self._name = name
         self._text = text
         self._task = task

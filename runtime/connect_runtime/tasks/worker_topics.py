@@ -13,7 +13,7 @@ from connect_runtime.kafka.status_writer import Unwritten
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks.control import Orders, Wanted
-from connect_runtime.tasks.launch import TaskLaunch
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.node_topics import NodeControl, NodeReader, NodeStatuses
 from connect_runtime.tasks.plain_offsets import KafkaOffsets
 from connect_runtime.tasks.served_topics import (
@@ -56,18 +56,18 @@ class StatusWriter(Protocol):
     def close(self) -> None: ...
 
 
-def open_reader(launch: TaskLaunch) -> TopicsReader:
-    return NodeReader(launch) if launch.socket is None else ServedReader(launch)
+def open_reader(setup: TaskSetup) -> TopicsReader:
+    return NodeReader(setup) if setup.socket is None else ServedReader(setup)
 
 
-def follow_orders(launch: TaskLaunch, orders: Orders) -> OrdersFollower:
+def follow_orders(setup: TaskSetup, orders: Orders) -> OrdersFollower:
     """Follows from the position of `orders`."""
-    return NodeControl(launch, orders) if launch.socket is None else ServedControl(launch, orders)
+    return NodeControl(setup, orders) if setup.socket is None else ServedControl(setup, orders)
 
 
-def open_offsets(launch: TaskLaunch) -> OffsetsWriter:
-    return KafkaOffsets(launch) if launch.socket is None else ServedOffsets(launch)
+def open_offsets(setup: TaskSetup) -> OffsetsWriter:
+    return KafkaOffsets(setup) if setup.socket is None else ServedOffsets(setup)
 
 
-def open_statuses(launch: TaskLaunch) -> StatusWriter:
-    return NodeStatuses(launch) if launch.socket is None else ServedStatuses(launch)
+def open_statuses(setup: TaskSetup) -> StatusWriter:
+    return NodeStatuses(setup) if setup.socket is None else ServedStatuses(setup)

@@ -21,16 +21,17 @@ from connect_runtime.storage.served_messages import Follow, Read, Write, request
 from connect_runtime.storage.snapshots import Assignment, TaskId
 from connect_runtime.tasks.control import Orders, Wanted
 from connect_runtime.tasks.interrupted import Interrupted
-from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.served_topics import (
     ServedControl,
     ServedOffsets,
     ServedReader,
     ServedStatuses,
 )
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_specs.diagnostics import Failed
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
+from support.task_setups import task_setup
 from support.wait import wait_until
 
 TOPICS = ClusterTopics.of("standalone")
@@ -57,21 +58,8 @@ def server(logs: StandaloneLogs) -> Iterator[TopicsServer]:
     )
 
 
-def launch(server: TopicsServer, offset: int = 0) -> TaskLaunch:
-    return TaskLaunch(
-        id=TASK,
-        attempt=1,
-        generation=0,
-        leader_term=1,
-        assignments_offset=offset,
-        group_id="standalone",
-        topics=TOPICS,
-        worker_id="host:8083",
-        config={},
-        connector_config={},
-        worker={},
-        socket=server.path,
-    )
+def task_of(server: TopicsServer, offset: int = 0) -> TaskSetup:
+    return task_setup(group_id="standalone", assignments_offset=offset, socket=server.path)
 
 
 def assign(logs: StandaloneLogs, state: TargetState | None, attempt: int = 1) -> None:
@@ -82,12 +70,12 @@ def assign(logs: StandaloneLogs, state: TargetState | None, attempt: int = 1) ->
 def test_an_attempt_follows_its_assignment(logs: StandaloneLogs, server: TopicsServer) -> None:
     assign(logs, TargetState.STOPPED)
     assign(logs, TargetState.RUNNING)
-    given = launch(server, offset=2)
-    orders = Orders(given)
-    reader = ServedReader(given)
+    task = task_of(server, offset=2)
+    orders = Orders(task)
+    reader = ServedReader(task)
     assert reader.orders(orders) is Wanted.RUN
     reader.close()
-    control = ServedControl(given, orders)
+    control = ServedControl(task, orders)
     assert control.wanted() is Wanted.RUN
     assign(logs, TargetState.PAUSED)
     assert control.wanted(10) is Wanted.PAUSE
@@ -95,24 +83,24 @@ def test_an_attempt_follows_its_assignment(logs: StandaloneLogs, server: TopicsS
     assert control.wanted(10) is Wanted.NOTHING
     assign(logs, None)
     control.close()
-    later = launch(server, offset=99)
+    later = task_of(server, offset=99)
     reader = ServedReader(later)
     assert reader.orders(Orders(later)) is Wanted.NOTHING
     reader.close()
 
 
 def test_offsets_and_statuses_are_written(logs: StandaloneLogs, server: TopicsServer) -> None:
-    given = launch(server)
-    offsets = ServedOffsets(given)
+    task = task_of(server)
+    offsets = ServedOffsets(task)
     assert offsets.write([NewRecord(TOPICS.offsets, KEY, b'{"n":1}')], 10)
     assert offsets.write([NewRecord(TOPICS.offsets, KEY, b'{"n":2}')], 10)
-    reader = ServedReader(given)
+    reader = ServedReader(task)
     (found,) = reader.source_offsets().connectors["c"].values()
     assert (found.partition, found.offset) == ({"p": 1}, {"n": 2})
     assert offsets.write([NewRecord(TOPICS.offsets, KEY, None)], 10)
     assert reader.source_offsets().connectors == {}
 
-    statuses = ServedStatuses(given)
+    statuses = ServedStatuses(task)
     assert statuses.write(NewRecord(TOPICS.status, b"key", b"value")) is None
     (status,) = logs.reader(TOPICS.status).read_to_end(1)
     assert (status.key, status.value) == (b"key", b"value")
@@ -133,7 +121,7 @@ def test_a_commit_that_its_task_gave_up_is_not_written_later(
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", hold)
-    slow, late = ServedOffsets(launch(server)), ServedOffsets(launch(server))
+    slow, late = ServedOffsets(task_of(server)), ServedOffsets(task_of(server))
     first = threading.Thread(
         target=lambda: slow.write([NewRecord(TOPICS.offsets, b'["other",{}]', b"{}")], 30)
     )
@@ -182,21 +170,21 @@ def test_the_end_of_the_worker_interrupts_its_tasks(
     logs: StandaloneLogs, server: TopicsServer
 ) -> None:
     assign(logs, TargetState.RUNNING)
-    given = launch(server)
-    control = ServedControl(given, Orders(given))
+    task = task_of(server)
+    control = ServedControl(task, Orders(task))
     assert control.wanted(10) is Wanted.RUN
-    offsets = ServedOffsets(given)
+    offsets = ServedOffsets(task)
     server.close()
     with pytest.raises(Interrupted, match="cannot be reached"):
         control.wanted(10)
     assert not offsets.write([NewRecord(TOPICS.offsets, KEY, b"{}")], 10)
     with pytest.raises(Interrupted):
-        ServedReader(given).source_offsets()
+        ServedReader(task).source_offsets()
 
 
 def test_a_task_that_ends_leaves_no_thread(logs: StandaloneLogs, server: TopicsServer) -> None:
-    given = launch(server)
-    control = ServedControl(given, Orders(given))
+    task = task_of(server)
+    control = ServedControl(task, Orders(task))
     control.close()
     wait_until(
         lambda: not [t for t in threading.enumerate() if t.name == "serve-task"],
@@ -213,8 +201,8 @@ def test_a_thread_that_cannot_start_ends_one_connection_alone(
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         with pytest.raises(Interrupted):
-            ServedReader(launch(server)).source_offsets()
-    reader = ServedReader(launch(server))
+            ServedReader(task_of(server)).source_offsets()
+    reader = ServedReader(task_of(server))
     assert reader.source_offsets().connectors == {}
     reader.close()
 

@@ -17,10 +17,12 @@ from connect_runtime.storage.assignments_topic import assignment_record
 from connect_runtime.storage.snapshots import Assignment, TaskId
 from connect_runtime.tasks.launch import Outcome, TaskLaunch
 from connect_runtime.tasks.run import run_task
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.guarded_broker import GuardedBroker
+from support.task_setups import task_launch
 from support.wait import wait_until
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -71,19 +73,18 @@ class Cluster:
         produce(self.bootstrap_servers, record.topic, [(record.key, record.value)])
 
     def launch(self, task: TaskId, config: Mapping[str, str], attempt: int = 1) -> TaskLaunch:
-        return TaskLaunch(
-            id=task,
+        return task_launch(
+            task.connector,
+            task=task.task,
             attempt=attempt,
-            generation=0,
             leader_term=7,
-            assignments_offset=0,
             group_id=self.name,
-            topics=self.topics,
-            worker_id="host:8083",
             config=config,
-            connector_config=config,
             worker=self.worker,
         )
+
+    def setup(self, task: TaskId, config: Mapping[str, str]) -> TaskSetup:
+        return TaskSetup(self.launch(task, config))
 
     def run(self, launch: TaskLaunch) -> Running:
         """Starts the attempt in a thread."""

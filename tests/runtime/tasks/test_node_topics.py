@@ -116,8 +116,8 @@ def test_a_task_follows_by_itself_if_its_server_is_silent(
 def test_what_was_committed_before_a_read_is_read(cluster: Any, serving: Serving) -> None:
     """Whatever the connector's name is, and whoever wrote the keys; of others nothing is read."""
     servers, topic = cluster.bootstrap_servers, cluster.topics.offsets
-    launch = cluster.launch(TaskId('a "b"', 0), {"name": 'a "b"'})
-    reader = NodeReader(launch)
+    setup = cluster.setup(TaskId('a "b"', 0), {"name": 'a "b"'})
+    reader = NodeReader(setup)
     for number in range(1, 4):
         keys = (
             rb'["a \"b\"",{"p":1}]',
@@ -135,21 +135,21 @@ def test_what_was_committed_before_a_read_is_read(cluster: Any, serving: Serving
         }
     produce(servers, topic, [(keys[0], None), (keys[1], None)])
     assert reader.source_offsets().connectors == {}
-    cluster.assign(launch.id, 1)
-    orders = Orders(launch)
+    cluster.assign(setup.id, 1)
+    orders = Orders(setup)
     assert reader.orders(orders) is Wanted.RUN
-    cluster.assign(launch.id, 1, "paused")
+    cluster.assign(setup.id, 1, "paused")
     assert reader.orders(orders) is Wanted.PAUSE
-    cluster.assign(launch.id, 2)
+    cluster.assign(setup.id, 2)
     assert [reader.orders(orders), reader.orders(orders)] == [Wanted.NOTHING] * 2
-    cluster.assign(launch.id, None)
-    assert NodeReader(launch).orders(Orders(launch)) is Wanted.STOP
+    cluster.assign(setup.id, None)
+    assert NodeReader(setup).orders(Orders(setup)) is Wanted.STOP
     assert reader._own is None
 
 
 def test_a_topic_that_is_made_anew_or_grows_is_read_anew(cluster: Any, serving: Serving) -> None:
     servers, topic = cluster.bootstrap_servers, cluster.topics.offsets
-    reader = NodeReader(cluster.launch(TASK, {"name": "src"}))
+    reader = NodeReader(cluster.setup(TASK, {"name": "src"}))
     records = [(b'["src",{"p":%d}]' % number, b"{}") for number in range(9)]
     produce(servers, topic, records)
     assert len(reader.source_offsets().connectors["src"]) == 9
@@ -177,7 +177,7 @@ def test_an_end_that_a_transaction_hides_is_waited_for(
     writer.begin_transaction()
     writer.produce(cluster.topics.offsets, b"{}", b'["src",{"p":1}]')
     writer.flush()
-    reader = NodeReader(cluster.launch(TASK, {"name": "src"}))
+    reader = NodeReader(cluster.setup(TASK, {"name": "src"}))
     threading.Timer(2.0, writer.commit_transaction).start()
     assert list(reader.source_offsets().connectors["src"]) == [b'["src",{"p":1}]']
     assert reader._own is not None
@@ -185,8 +185,8 @@ def test_an_end_that_a_transaction_hides_is_waited_for(
 
 
 def test_statuses_are_written_in_order(cluster: Any, serving: Serving) -> None:
-    launch = cluster.launch(TASK, {"name": "src"})
-    reporter = Reporter(launch)
+    setup = cluster.setup(TASK, {"name": "src"})
+    reporter = Reporter(setup)
     for state in (State.RUNNING, State.PAUSED, State.RUNNING, State.UNASSIGNED):
         reporter.write(reporter.record(state))
     reporter.close()
@@ -204,8 +204,8 @@ def test_a_status_that_is_refused_is_not_written_later(
 ) -> None:
     """Who asked may have written its next one by then."""
     monkeypatch.setattr(node_topics, "TRY_S", -1.0)
-    record = Reporter(cluster.launch(TASK, {"name": "src"})).record(State.RUNNING)
-    late = NodeStatuses(cluster.launch(TASK, {"name": "src"})).write(record)
+    record = Reporter(cluster.setup(TASK, {"name": "src"})).record(State.RUNNING)
+    late = NodeStatuses(cluster.setup(TASK, {"name": "src"})).write(record)
     assert late is not None
     assert late.passing
     assert not cluster.status(TASK)
@@ -218,14 +218,14 @@ def test_a_task_writes_and_reads_by_itself_if_nobody_answers(
     monkeypatch.setattr(node_door, "_SILENT_S", 0.1)
     if not frozen:
         door.close()
-    launch = cluster.launch(TASK, {"name": "src"})
-    reporter = Reporter(launch)
+    setup = cluster.setup(TASK, {"name": "src"})
+    reporter = Reporter(setup)
     reporter.write(reporter.record(State.RUNNING))
     reporter.close()
     assert cluster.status(TASK)["state"] == "RUNNING"
     cluster.assign(TASK, 1)
-    reader = NodeReader(launch)
-    assert reader.orders(Orders(launch)) is Wanted.RUN
+    reader = NodeReader(setup)
+    assert reader.orders(Orders(setup)) is Wanted.RUN
     reader.close()
 
 
@@ -233,7 +233,7 @@ def test_a_frozen_process_holds_up_no_task_with_a_long_request(
     cluster: Any, door: socket.socket
 ) -> None:
     cluster.worker["ssl.truststore.certificates"] = "x" * 1_000_000
-    launch = cluster.launch(TASK, {"name": "src"})
-    control = NodeControl(launch, Orders(launch))
+    setup = cluster.setup(TASK, {"name": "src"})
+    control = NodeControl(setup, Orders(setup))
     assert control._node is None
     control.close()

@@ -14,11 +14,9 @@ from connect_runtime.api import RetriableError, SinkBatch, SinkTask, SourceTask,
 from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks import run, sink
-from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.repeated_errors import RepeatedErrors
-from connect_runtime.tasks.traces import ErrorTexts
-from connect_specs.names import ClusterTopics
 from support.broker import produce
+from support.task_setups import task_setup
 from support.wait import wait_until
 
 RETRIES = "kafka_connect_task_error_total_retries"
@@ -32,13 +30,10 @@ class Followed:
         self.now = 1000.0
         self.reports: list[tuple[float, str | None]] = []
         config = {"db.password": "hunter2"}
-        launch = TaskLaunch(
-            TASK, 1, 0, 1, 0, "g", ClusterTopics.of("g"), "host:8083", config, config, {}
-        )
         self.metrics = TaskMetrics()
         self.errors = RepeatedErrors(
             "Task c-0 polls again later",
-            ErrorTexts(launch),
+            task_setup(config=config),
             self.metrics,
             lambda trace: self.reports.append((self.now - 1000, trace)),
             lambda: self.now,
@@ -168,11 +163,10 @@ def test_a_put_that_succeeds_does_not_hide_that_nothing_can_be_flushed(
     monkeypatch.setattr(sink, "RepeatedErrors", followed)
     config = {"name": "c", "topics": "t"}
     worker = dict.fromkeys(("key.converter", "value.converter"), "StringConverter")
-    topics = ClusterTopics.of("g")
-    launch = TaskLaunch(TASK, 1, 0, 1, 0, "g", topics, "host:8083", config, config, worker)
+    setup = task_setup(config=config, worker=worker)
     metrics = TaskMetrics()
     metrics.begin("sink")
-    loop = sink._Loop(launch, Unflushed(), reporter, metrics)  # type: ignore[arg-type]
+    loop = sink._Loop(setup, Unflushed(), reporter, metrics)  # type: ignore[arg-type]
     loop._state = State.RUNNING
     for second in range(180):
         loop._flush({})

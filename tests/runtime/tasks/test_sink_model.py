@@ -17,27 +17,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from connect_runtime.api import ConnectorError, RetriableError, SinkBatch, SinkTask, TopicPartition
 from connect_runtime.metrics.task_metrics import TaskMetrics
-from connect_runtime.storage.snapshots import State, TaskId
+from connect_runtime.storage.snapshots import State
 from connect_runtime.tasks.delivery import Delivery
-from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.sink import _Loop
-from connect_specs.names import ClusterTopics
 from support.examples import examples
+from support.task_setups import task_setup
 
 P = [TopicPartition("t", number) for number in range(3)]
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 METRICS = TaskMetrics()
 METRICS.begin("sink")
-LAUNCH = TaskLaunch(
-    id=TaskId("snk", 0),
-    attempt=1,
-    generation=0,
-    leader_term=1,
-    assignments_offset=0,
-    group_id="g",
-    topics=ClusterTopics.of("g"),
-    worker_id="host:8083",
-    config={},
+SETUP = task_setup(
+    "snk",
     connector_config={"topics": "t"},
     worker={"key.converter": STRING, "value.converter": STRING},
 )
@@ -185,7 +176,7 @@ class SinkModel(RuleBasedStateMachine):
     @initialize(first=st.integers(0, 3), counts=st.tuples(*[st.integers(0, 4)] * 3))
     def begin(self, first: int, counts: tuple[int, int, int]) -> None:
         self.task = ModelTask()
-        self.loop = _Loop(LAUNCH, self.task, cast(Any, Reporter()), METRICS)
+        self.loop = _Loop(SETUP, self.task, cast(Any, Reporter()), METRICS)
         self.kafka = ModelKafka(self.loop)
         self.kafka.sent = self.check
         self.loop._consumer = cast(Any, self.kafka)

@@ -10,7 +10,6 @@ import pytest
 
 from connect_runtime.api import SourceBatch, SourceTask
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks import client_properties
 from connect_runtime.tasks.launch import Ended, exactly_once
 from connect_runtime.tasks.plain_writer import PlainWriter
 from support.broker import create_topic, read_to_end
@@ -186,7 +185,7 @@ def test_who_writes_in_transactions(given: str | None, expected: bool) -> None:
 def test_the_producer_follows_what_the_user_sets(cluster: Any) -> None:
     def properties(**overrides: str) -> dict[str, str]:
         config = {f"producer.override.{k.replace('_', '.')}": v for k, v in overrides.items()}
-        return client_properties.plain_source_producer(cluster.launch(TASK, config))
+        return cluster.setup(TASK, config).plain_producer()
 
     assert properties().items() >= {"acks": "all", "enable.idempotence": "true"}.items()
     assert properties(acks="1").items() >= {"acks": "1", "enable.idempotence": "false"}.items()

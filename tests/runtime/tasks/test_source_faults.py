@@ -22,7 +22,6 @@ from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot, TaskId
 from connect_runtime.tasks import start_reader, transactions
-from connect_runtime.tasks.client_properties import clients_of
 from connect_runtime.tasks.launch import Ended
 from connect_runtime.tasks.worker_copies import WorkerCopies
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
@@ -504,7 +503,7 @@ def test_a_commit_in_doubt_interrupts_although_the_poll_asks_to_be_called_again(
 
 def test_copies_that_nobody_takes_do_not_hold_up_the_end(cluster: Any, own: EmbeddedBroker) -> None:
     elsewhere = {"name": "src", "producer.override.bootstrap.servers": "127.0.0.1:1"}
-    clients = clients_of(cluster.launch(TASK, elsewhere), "source")
+    clients = cluster.setup(TASK, elsewhere).source_clients
     topic = cluster.topics.offsets
     layers = LayeredOffsets("src", "own", OffsetSnapshot(), topic)
     copies = WorkerCopies(clients, layers, topic)

@@ -17,15 +17,15 @@ from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.errors.policy import ErrorPolicy
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.storage.snapshots import OffsetSnapshot, State, TaskId
+from connect_runtime.storage.snapshots import OffsetSnapshot, State
 from connect_runtime.tasks.control import Wanted
-from connect_runtime.tasks.launch import Ended, TaskLaunch
+from connect_runtime.tasks.launch import Ended
 from connect_runtime.tasks.source import _Loop
 from connect_runtime.tasks.source_batches import Outbound
 from connect_runtime.tasks.source_writer import Messages
 from connect_runtime.tasks.task_offsets import TaskOffsets
 from connect_runtime.transforms.chain import Chain, Step
-from connect_specs.names import ClusterTopics
+from support.task_setups import task_setup
 from support.wait import wait_until
 
 
@@ -98,9 +98,6 @@ def _run(
     """Runs the loop until it is stopped. Returns its writer, with what was committed. `prepare` is
     called for each topic before it is written to; `told` gets the statuses."""
     told = [] if told is None else told
-    launch = TaskLaunch(
-        TaskId("c", 0), 1, 0, 1, 0, "g", ClusterTopics.of("g"), "host:8083", {}, config, {}
-    )
     metrics, writer, text = TaskMetrics(), writer or ModelWriter(), StringConverter()
     metrics.begin("source")
     text.configure({})
@@ -108,7 +105,7 @@ def _run(
         ErrorPolicy(retry_timeout_s=60), (), lambda _: orders.wanted() is Wanted.RUN, metrics
     )
     loop = _Loop(
-        launch,
+        task_setup(connector_config=config),
         task,
         writer,
         TaskOffsets("c", "offsets", OffsetSnapshot()),

@@ -13,30 +13,16 @@ from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.kafka import clients
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced, NewRecord
-from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks import transactions
 from connect_runtime.tasks.interrupted import Interrupted
-from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.plain_writer import PlainWriter
 from connect_runtime.tasks.refused_records import RefusedRecords
 from connect_runtime.tasks.send_failures import SendFailures
 from connect_runtime.tasks.source_writer import Messages, SourceWriter
 from connect_runtime.tasks.transactions import Transactions
-from connect_specs.names import ClusterTopics
+from support.task_setups import task_setup
 
-LAUNCH = TaskLaunch(
-    id=TaskId("src", 0),
-    attempt=1,
-    generation=0,
-    leader_term=1,
-    assignments_offset=0,
-    group_id="g",
-    topics=ClusterTopics.of("g"),
-    worker_id="host:8083",
-    config={},
-    connector_config={},
-    worker={"bootstrap.servers": "127.0.0.1:1"},
-)
+SETUP = task_setup("src", worker={"bootstrap.servers": "127.0.0.1:1"})
 
 
 class Replaced:
@@ -53,11 +39,11 @@ class Replaced:
 
 
 def in_transactions() -> SourceWriter:
-    return Transactions(LAUNCH, TaskMetrics())
+    return Transactions(SETUP, TaskMetrics())
 
 
 def plain() -> SourceWriter:
-    return PlainWriter(LAUNCH, ErrorHandler(), TaskMetrics())
+    return PlainWriter(SETUP, ErrorHandler(), TaskMetrics())
 
 
 @pytest.mark.parametrize("make", [in_transactions, plain])

@@ -13,6 +13,7 @@ from connect_runtime.kafka.ports import free_port
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks.launch import Ended
 from connect_runtime.tasks.status import Reporter
+from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.tasks.worker_topics import open_statuses
 from support.broker import read_to_end
 from support.guarded_broker import GuardedBroker
@@ -28,7 +29,7 @@ def test_writing_never_waits_and_what_was_written_arrives_in_order(
 ) -> None:
     launch = cluster.launch(TASK, {}, attempt=3)
     silent = replace(launch, worker={"bootstrap.servers": f"127.0.0.1:{free_port()}"})
-    reporter = Reporter(silent)
+    reporter = Reporter(TaskSetup(silent))
     monkeypatch.setattr("connect_runtime.kafka.status_writer.TRY_S", 2.0)
     monkeypatch.setattr("connect_runtime.tasks.status._CLOSE_S", 1.0)
     before = time.monotonic()
@@ -40,7 +41,7 @@ def test_writing_never_waits_and_what_was_written_arrives_in_order(
     reporter.close()
     assert time.monotonic() - before < 15
 
-    reporter = Reporter(launch)
+    reporter = Reporter(TaskSetup(launch))
     for state in (State.RUNNING, State.PAUSED, State.RUNNING, State.UNASSIGNED):
         reporter.write(reporter.record(state))
     reporter.close()
@@ -65,12 +66,12 @@ def test_a_writer_that_breaks_is_replaced_for_the_next_status(
 
         def close(self) -> None: ...
 
-    def first_breaks(launch: Any) -> Any:
-        opened.append(launch)
-        return Breaking() if len(opened) == 1 else open_statuses(launch)
+    def first_breaks(setup: Any) -> Any:
+        opened.append(setup)
+        return Breaking() if len(opened) == 1 else open_statuses(setup)
 
     monkeypatch.setattr("connect_runtime.tasks.status.open_statuses", first_breaks)
-    reporter = Reporter(cluster.launch(TASK, {}))
+    reporter = Reporter(cluster.setup(TASK, {}))
     reporter.write(reporter.record(State.RUNNING))
     wait_until(lambda: reporter._writing is None, what="the first writer to break")
     reporter.write(reporter.record(State.PAUSED))

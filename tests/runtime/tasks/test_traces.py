@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from connect_runtime.api import ConfigDef, ConfigType
 from connect_runtime.plugins import registry
-from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import TaskLaunch
-from connect_runtime.tasks.traces import trace_of
-from connect_specs.names import ClusterTopics
+from support.task_setups import task_setup
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -31,7 +26,7 @@ JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     ],
 )
 def test_secrets_by_their_keys_and_within_values(config: dict[str, str], text: str) -> None:
-    found = trace_of(ValueError(text), launch(config))
+    found = task_setup(config=config).trace(ValueError(text))
     assert "s3cret" not in found
     assert "more" not in found
     assert "[hidden]" in found
@@ -40,7 +35,7 @@ def test_secrets_by_their_keys_and_within_values(config: dict[str, str], text: s
 def test_what_is_no_secret_stays() -> None:
     config = {"password.enabled": "true", "file": "/data/in.txt", "secret.id": "ab"}
     text = "true: ab is not in /data/in.txt"
-    assert trace_of(ValueError(text), launch(config)) == f"ValueError: {text}"
+    assert task_setup(config=config).trace(ValueError(text)) == f"ValueError: {text}"
 
 
 def test_secrets_by_their_type(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,37 +49,21 @@ def test_secrets_by_their_type(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(registry, "connector", lambda name: Found)
     config = {"connector.class": "Any", "phrase": "open sesame"}
-    assert "sesame" not in trace_of(ValueError("open sesame"), launch(config))
+    assert "sesame" not in task_setup(config=config).trace(ValueError("open sesame"))
 
 
 def test_a_plugin_that_cannot_be_asked_is_no_obstacle() -> None:
     config = {"connector.class": "no.such.Connector", "x.password": "s3cret"}
-    trace = trace_of(ValueError("it was s3cret"), launch(config))
+    trace = task_setup(config=config).trace(ValueError("it was s3cret"))
     assert trace == "ValueError: it was [hidden]"
 
 
 def test_the_workers_secrets() -> None:
     worker = {"producer.sasl.jaas.config": f'{JAAS} password="s3cret";'}
-    assert "s3cret" not in trace_of(ValueError("s3cret"), launch({}, worker))
+    assert "s3cret" not in task_setup(worker=worker).trace(ValueError("s3cret"))
 
 
 def _phrase() -> ConfigDef:
     definition = ConfigDef()
     definition.define("phrase", ConfigType.PASSWORD, None)
     return definition
-
-
-def launch(config: dict[str, str], worker: dict[str, Any] | None = None) -> TaskLaunch:
-    return TaskLaunch(
-        id=TaskId("src", 0),
-        attempt=1,
-        generation=0,
-        leader_term=1,
-        assignments_offset=0,
-        group_id="g",
-        topics=ClusterTopics.of("g"),
-        worker_id="host:8083",
-        config=config,
-        connector_config=config,
-        worker=worker or {},
-    )
