@@ -23,15 +23,14 @@ from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.boundaries import PollBoundary
 from connect_runtime.tasks.launch import TaskLaunch
 from connect_runtime.tasks.run import COLLECT_AFTER
-from connect_runtime.tasks.sink_consumer import SinkConsumer
-from connect_runtime.tasks.sink_decoder import Decoder
-from connect_runtime.tasks.source import SourceContext
-from connect_runtime.tasks.source_batches import Outbound
+from connect_runtime.tasks.sink.consumer import SinkConsumer
+from connect_runtime.tasks.sink.decoder import Decoder
+from connect_runtime.tasks.source.pipeline import RecordPipeline
+from connect_runtime.tasks.source.source_task import SourceContext
+from connect_runtime.tasks.source.transactions import PollBoundary, Transactions
 from connect_runtime.tasks.task_setup import TaskSetup
-from connect_runtime.tasks.transactions import Transactions
 from connect_specs.names import ClusterTopics
 
 PROFILED: Final = ("source", "source-json", "sink", "sink-json", "sink-schemas")
@@ -110,7 +109,7 @@ def _source(workload: Workload, made: Inputs, folder: Path, bootstrap: str) -> P
     converters = setup.converters
     value = converters.value
     value.writer = _timed_maker(watch, value.writer)
-    outbound = Outbound(converters, setup.chain, ErrorHandler())
+    pipeline = RecordPipeline(converters, setup.chain, ErrorHandler())
     writer, boundary = Transactions(setup, TaskMetrics()), PollBoundary(shared=True)
     task = FileStreamSourceTask()
     task.initialize(SourceContext(setup.config, _NoOffsets(), None))
@@ -122,7 +121,7 @@ def _source(workload: Workload, made: Inputs, folder: Path, bootstrap: str) -> P
             polled = task.poll() or ()
         seen += len(polled)
         with watch.stage(_BATCHES):
-            sendings = outbound.sendings(polled)
+            sendings = pipeline.sendings(polled)
         with watch.stage(_CLIENT):
             for each in sendings:
                 writer.send(each.topic, each.messages, each.partition)

@@ -11,8 +11,8 @@ import pytest
 
 from connect_runtime.api import ConfigDef, DataError
 from connect_runtime.data.json_converter import CONFIG as JSON
-from connect_runtime.errors.dead_letters import Context
-from connect_runtime.errors.stages import Failure, Stage
+from connect_runtime.errors.dead_letters import FailureHeaders
+from connect_runtime.errors.handler import Failure, Stage
 from connect_runtime.plugins import built_in, registry
 from connect_runtime.plugins.modules import ENTRY_POINTS
 from connect_runtime.transforms.columns import ColumnTransformation
@@ -158,6 +158,6 @@ def test_the_page_lists_the_stages() -> None:
 
 def test_the_page_lists_the_headers_of_dead_letters_in_order() -> None:
     failure = Failure(Stage.TASK_PUT, "C", DataError("no"), cast(Any, Message()))
-    written = Context("c", 0, str, str).headers(failure)
+    written = FailureHeaders("c", 0, str, str).of(failure)
     listed = [row[0].strip("`") for row in rows(section(ERRORS, "The dead letter queue"))]
     assert listed == [name for name, _ in written]

@@ -24,7 +24,7 @@ from connect_runtime.storage.snapshots import (
     Status,
     TaskId,
 )
-from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.tasks.run import run_task
 from connect_specs.names import task_transactional_id
 from connect_specs.states import TargetState
@@ -79,7 +79,7 @@ class MemoryAttempt:
                 self._say(State.RUNNING)
                 self._work()
         except Fenced:
-            self._end(Ended.FENCED)
+            self._end(AttemptEnd.FENCED)
 
     def work_late(self) -> None:
         """Commits what it had begun before it was frozen, without another look."""
@@ -87,7 +87,7 @@ class MemoryAttempt:
             try:
                 self._work()
             except Fenced:
-                self._end(Ended.FENCED)
+                self._end(AttemptEnd.FENCED)
 
     def fail(self) -> None:
         """The task throws."""
@@ -97,18 +97,18 @@ class MemoryAttempt:
             if self._wanted() != "nothing":
                 self._write([self._status(State.FAILED, "it threw")])
         except Fenced:
-            self._end(Ended.FENCED)
+            self._end(AttemptEnd.FENCED)
         else:
-            self._end(Ended.FAILED, "it threw")
+            self._end(AttemptEnd.FAILED, "it threw")
 
     def lose(self) -> None:
         """The process dies at once."""
         if self.alive:
-            self._end(Ended.LOST, "the worker is gone")
+            self._end(AttemptEnd.LOST, "the worker is gone")
 
     def kill(self) -> None:
         """As Spark kills: reported now, dead only after `reap`."""
-        self._report(Ended.LOST, "killed", dead=False)
+        self._report(AttemptEnd.LOST, "killed", dead=False)
 
     def reap(self) -> None:
         """A killed one dies."""
@@ -137,7 +137,7 @@ class MemoryAttempt:
                 )
             again = self._wanted()
             if again in ("stop", "nothing"):
-                self._end(Ended.STOPPED if again == "stop" else Ended.SUPERSEDED)
+                self._end(AttemptEnd.STOPPED if again == "stop" else AttemptEnd.SUPERSEDED)
                 return
             offsets = offsets_topic.reduce_all(
                 OffsetSnapshot(), self.logs.reader(launch.topics.offsets).read_to_end(1)
@@ -159,11 +159,11 @@ class MemoryAttempt:
 
     def _finish(self, wanted: str) -> None:
         if wanted == "nothing":
-            self._end(Ended.SUPERSEDED)
+            self._end(AttemptEnd.SUPERSEDED)
             return
         if self.state is not None:
             self._write([self._status(State.UNASSIGNED)])
-        self._end(Ended.STOPPED)
+        self._end(AttemptEnd.STOPPED)
 
     def _say(self, state: State) -> None:
         if self.state is not state:
@@ -182,11 +182,11 @@ class MemoryAttempt:
         writer = self.writer or self.logs.writer(f"plain-{self.id}-{self.launch.attempt}")
         writer.write(records)
 
-    def _end(self, ended: Ended, trace: str | None = None) -> None:
+    def _end(self, ended: AttemptEnd, trace: str | None = None) -> None:
         self._report(ended, trace)
         self.alive = False
 
-    def _report(self, ended: Ended, trace: str | None = None, *, dead: bool = True) -> None:
+    def _report(self, ended: AttemptEnd, trace: str | None = None, *, dead: bool = True) -> None:
         if not self.reported:
             self.reported = True
             self.ended(Outcome(self.id, self.launch.attempt, ended, trace, dead))
@@ -261,7 +261,7 @@ class ThreadLauncher:
             with self._lock:
                 del self._running[key]
                 killed = key in self._killed
-            ended(Outcome(*key, Ended.LOST, "killed") if killed else outcome)
+            ended(Outcome(*key, AttemptEnd.LOST, "killed") if killed else outcome)
 
         thread = threading.Thread(target=run, name=f"attempt-{launch.id}", daemon=True)
         with self._lock:

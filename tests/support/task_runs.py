@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_runtime.api import SourceRecord, SourceTask
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import Ended
+from connect_runtime.tasks.launch import AttemptEnd
 from support.wait import wait_until
 
 TASK = TaskId("c", 0)
@@ -43,9 +43,9 @@ def started(
     return cluster.run(cluster.launch(TASK, config))
 
 
-def stopped(cluster: Any, running: Any) -> Ended:
+def stopped(cluster: Any, running: Any) -> AttemptEnd:
     cluster.assign(TASK, None)
-    ended: Ended = running.outcome().ended
+    ended: AttemptEnd = running.outcome().ended
     return ended
 
 

@@ -16,7 +16,7 @@ from connect_runtime.api import ConfigError, DataError, Header, Schema, SourceRe
 from connect_runtime.data.json_schema import schema_of
 from connect_runtime.data.json_text import Options
 from connect_runtime.data.json_values import decoder
-from connect_runtime.tasks.sink_topics import named_topics
+from connect_runtime.settings.sink_topics import named_topics
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.record_input import Json, RecordInput
 

@@ -28,17 +28,15 @@ from connect_reconciler.testing.outcomes import (
     shown_record,
 )
 from connect_runtime.api import ConfigError, ConnectorError, SinkRecord, SourceRecord
-from connect_runtime.config_providers.declared import undeclared
+from connect_runtime.config_providers.references import undeclared
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.data.converters import Converters, converters_of
-from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
-from connect_runtime.errors.policy import ErrorPolicy
-from connect_runtime.errors.stages import Failure
+from connect_runtime.errors.handler import ErrorHandler, ErrorPolicy, Failure, RecordSkipped
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.plugins.registry import Plugin
-from connect_runtime.tasks.sink_decoder import Decoder
-from connect_runtime.tasks.source_batches import Outbound, Sending
+from connect_runtime.tasks.sink.decoder import Decoder
+from connect_runtime.tasks.source.pipeline import RecordPipeline, Sending
 from connect_runtime.transforms.chain import Chain, chain_of
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.redaction import Redactor, secrets_in
@@ -134,7 +132,7 @@ class SourcePipeline(Pipeline):
 
     def __init__(self, converters: Converters, chain: Chain) -> None:
         super().__init__(chain)
-        self._outbound = Outbound(converters, _NO_CHAIN, self._errors)
+        self._pipeline = RecordPipeline(converters, _NO_CHAIN, self._errors)
 
     def _given(self, record: Any) -> ShownRecord | None:
         return None
@@ -144,8 +142,8 @@ class SourcePipeline(Pipeline):
         return found
 
     def _delivered(self, after: Any) -> Delivered:
-        for sending in self._outbound.sendings([after]):
-            for message in sending.messages.each:
+        for sending in self._pipeline.sendings([after]):
+            for message in sending.messages.records:
                 return Delivered(shown_record(after), _written(sending, message))
         raise RecordSkipped
 
@@ -157,7 +155,7 @@ def pipeline_of(config: Mapping[str, str], worker: Mapping[str, str], kind: Kind
 
 
 class _Failures:
-    """Implements `Reporter`: keeps the newest."""
+    """Implements `ErrorReporter`: keeps the newest."""
 
     def __init__(self) -> None:
         self.last: Failure | None = None
@@ -287,7 +285,7 @@ def _resolved(subject: Subject) -> tuple[Mapping[str, str], Mapping[str, str], l
         raise Invalid(_unresolved(subject, str(error))) from None
     finally:
         providers.close()
-    secrets = [*ours.given.values(), *theirs.given.values(), *subject.secrets]
+    secrets = [*ours.provided.values(), *theirs.provided.values(), *subject.secrets]
     secrets += secrets_in(ours.config, subject.sensitive)
     return ours.config, theirs.config, secrets
 

@@ -18,7 +18,7 @@ from connect_reconciler.workflow.at_ref import project_at
 from connect_reconciler.workflow.testing import Subjects, inputs_of
 from connect_runtime.settings.client_overrides import PREFIXES
 from connect_runtime.settings.connector_clients import ConnectorClients
-from connect_runtime.tasks.sink_topics import matching, named_topics, topic_pattern
+from connect_runtime.settings.sink_topics import matching_topics, named_topics, topic_pattern
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid
 from connect_specs.loader import load_specs
@@ -117,7 +117,7 @@ def newest(backend: Backend | None, subject: Subject, number: int) -> LastRecord
     view.cluster_id()
     sizes = view.topics()
     pattern = topic_pattern(clients.config)
-    names = named_topics(clients.config) if pattern is None else matching(pattern, sizes)
+    names = named_topics(clients.config) if pattern is None else matching_topics(pattern, sizes)
     view.ensure_visible(names)
     partitions = [(name, at) for name in sorted(names) for at in range(sizes.get(name, 0))]
     # What the workers' consumers do unless they are told otherwise

@@ -27,14 +27,14 @@ class _Allowed:
 
     def __init__(self, params: Mapping[str, str]) -> None:
         text = params.get(ALLOWED_PATHS, "")
-        self._below = [self._real(each) for each in text.split(",") if each.strip()]
+        self._below = [self._real(path) for path in text.split(",") if path.strip()]
         if text and not self._below:
             raise ConfigError.invalid(ALLOWED_PATHS, text, "it names no path")
 
     def check(self, path: Path) -> None:
         """Raises ConfigError unless `path` may be read."""
         real = Path(os.path.realpath(path))
-        if self._below and not any(real.is_relative_to(each) for each in self._below):
+        if self._below and not any(real.is_relative_to(path) for path in self._below):
             raise ConfigError(f"The path {path} is not below the worker's {ALLOWED_PATHS}")
 
     @staticmethod
@@ -57,10 +57,10 @@ class FileConfigProvider(ConfigProvider):
         file = Path(path)
         self._allowed.check(file)
         try:
-            found = read_properties(_text(file))
+            properties = read_properties(_text(file))
         except ValueError as error:
             raise _unreadable(path, str(error)) from None
-        return ConfigData({key: found[key] for key in keys & found.keys()})
+        return ConfigData({key: properties[key] for key in keys & properties.keys()})
 
 
 class DirectoryConfigProvider(ConfigProvider):
@@ -119,8 +119,8 @@ def _text(file: Path) -> str:
         with file.open("rb") as stream:
             data = stream.read(BYTES_MAX + 1)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else None
-        raise _unreadable(str(file), why or type(error).__name__) from None
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise _unreadable(str(file), reason or type(error).__name__) from None
     if len(data) > BYTES_MAX:
         raise _unreadable(str(file), f"larger than {BYTES_MAX} bytes")
     try:
@@ -129,5 +129,5 @@ def _text(file: Path) -> str:
         raise _unreadable(str(file), "not UTF-8") from None
 
 
-def _unreadable(path: str, why: str) -> ConfigError:
-    return ConfigError(f"Could not read properties from file {path}: {why}")
+def _unreadable(path: str, reason: str) -> ConfigError:
+    return ConfigError(f"Could not read properties from file {path}: {reason}")

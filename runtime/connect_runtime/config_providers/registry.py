@@ -1,30 +1,117 @@
 """Creates, queries and closes the config providers of one worker in one process.
 
 Each is created when the first reference names it, so a task without references creates none.
+Apache's are found by class name, also without package and without `ConfigProvider`; third parties
+register under the entry point group `connect.config_providers`. A worker's properties never import
+a module that is not registered.
 """
 
 from __future__ import annotations
 
+import hmac
+import json
 import logging
+import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import entry_points
 from typing import Any, Final
 
 from connect_runtime.api import ConfigData, ConfigError, ConfigProvider
-from connect_runtime.config_providers.declared import Declared, declared
-from connect_runtime.config_providers.making import make
-from connect_runtime.config_providers.references import Reference, references, substitute
-from connect_runtime.config_providers.resolved import Problem, Resolved
+from connect_runtime.config_providers.built_in import BUILT_IN
+from connect_runtime.config_providers.references import (
+    DeclaredProvider,
+    Reference,
+    declared_providers,
+    references,
+    reverse,
+    substitute,
+)
 from connect_runtime.plugins.passwords import password_keys
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.redaction import Redactor, secrets_in
+from connect_specs.redaction import SHORTEST, Redactor, secrets_in
 
 _log = logging.getLogger(__name__)
 
+RELOAD: Final = "config.action.reload"
+GROUP: Final = "connect.config_providers"
+_SUFFIX: Final = "ConfigProvider"
+# A provider whose values are valid for 0 ms must not make a connector restart endlessly
+_SHORTEST_RELOAD_S: Final = 1.0
 # Thrown by third-party code
 _THROWN: Final = (Exception, SystemExit)
 _CLOSED: Final = ConfigError("config providers are closed: this process is ending")
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedReference:
+    """The reason that a reference in the value of `key` cannot be resolved here."""
+
+    key: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A config with its references resolved, for the process that uses it: neither logs, launches,
+    statuses nor topics hold any of it.
+
+    `provided` holds the provided values, by reference as written. `ttl_ms`: how long the first
+    value to expire is valid.
+    """
+
+    raw: Mapping[str, str] = field(repr=False)
+    config: Mapping[str, str] = field(repr=False)
+    provided: Mapping[str, str] = field(repr=False)
+    ttl_ms: int | None = None
+    problems: tuple[UnresolvedReference, ...] = ()
+
+    def check(self) -> None:
+        """Raises ConfigError if a reference could not be resolved."""
+        if self.problems:
+            raise ConfigError(" ".join(problem.text for problem in self.problems))
+
+    def task_config(self, task: Mapping[str, str]) -> dict[str, str]:
+        """Returns a task's config for the config topic, from the connector's answer.
+
+        A key whose raw value holds a reference gets that raw value (connect-facts 1.6). A provided
+        value that the connector put anywhere else becomes its reference again, which Apache
+        publishes in plain text. Both resolve to the value that the connector got.
+        """
+        return {
+            key: value if value == self.raw.get(key) else self._concealed(value)
+            for key, value in reverse(self.raw, task).items()
+        }
+
+    def _concealed(self, value: str) -> str:
+        by_value = {
+            secret: text for text, secret in self.provided.items() if len(secret) >= SHORTEST
+        }
+        longest_first = sorted(by_value, key=len, reverse=True)
+        if not longest_first:
+            return value
+        pattern = re.compile("|".join(map(re.escape, longest_first)))
+        concealed = pattern.sub(lambda match: by_value[match[0]], value)
+        # the text around it may turn it into another reference
+        resolved = substitute(concealed, lambda reference: self.provided.get(reference.text))
+        return concealed if resolved == value else value
+
+    @property
+    def reload_in_s(self) -> float | None:
+        """Returns in how many seconds the connector must restart because a value expires; None:
+        never. `config.action.reload=none` keeps values after they expire."""
+        action = self.config.get(RELOAD, "restart").strip().lower()
+        if self.ttl_ms is None or action == "none":
+            return None
+        return max(self.ttl_ms / 1000, _SHORTEST_RELOAD_S)
+
+    def fingerprint(self, salt: bytes) -> str:
+        """Returns a fingerprint by which configs that resolve equally are equal, without the
+        values: a keyed hash, valid only while `salt` is kept in memory."""
+        text = json.dumps(dict(self.config), sort_keys=True)
+        return hmac.digest(salt, text.encode(), "sha256").hex()
 
 
 class ConfigProviders:
@@ -33,12 +120,12 @@ class ConfigProviders:
 
     def __init__(self, worker: Mapping[str, str]) -> None:
         self._properties = dict(worker)
-        self._declared = {each.alias: each for each in declared(worker)}
-        self._made: dict[str, ConfigProvider | ConfigError] = {}
+        self._declared = {provider.alias: provider for provider in declared_providers(worker)}
+        self._created: dict[str, ConfigProvider | ConfigError] = {}
         # one for each: a provider that hangs while it is configured blocks no other
         self._locks = {alias: threading.Lock() for alias in self._declared}
         self._closed = threading.Event()
-        # what providers were configured with and may quote in their errors
+        # the values that providers were configured with and may quote in their errors
         self._secrets: list[str] = []
 
     @cached_property
@@ -50,16 +137,16 @@ class ConfigProviders:
         """Returns the problems of providers that cannot be used in this process; creates all of
         them."""
         return tuple(
-            Diagnostic("worker.invalid", str(made), each.class_key)
-            for each in self._declared.values()
-            if isinstance(made := self._provider(each.alias), ConfigError)
+            Diagnostic("worker.invalid", str(provider), declared.class_key)
+            for declared in self._declared.values()
+            if isinstance(provider := self._provider(declared.alias), ConfigError)
         )
 
     def close(self) -> None:
         """Closes all providers; none can be used any more."""
         self._closed.set()
-        for alias, provider in list(self._made.items()):
-            self._made[alias] = _CLOSED
+        for alias, provider in list(self._created.items()):
+            self._created[alias] = _CLOSED
             self._close(alias, provider)
 
     def resolve(self, config: Mapping[str, str]) -> Resolved:
@@ -69,35 +156,35 @@ class ConfigProviders:
         Raises ConfigError if a declared provider has no value for a reference. Apache passes its
         text on, which a task would then use as the value, such as a password.
         """
-        found = self.look_up(config)
-        found.check()
-        return found
+        resolved = self.look_up(config)
+        resolved.check()
+        return resolved
 
     def look_up(self, config: Mapping[str, str]) -> Resolved:
         """Resolves like `resolve`, but returns problems; a reference without a value stays
         unchanged."""
-        places = {
-            key: [each for each in references(value) if each.provider in self._declared]
+        by_key = {
+            key: [r for r in references(value) if r.provider in self._declared]
             for key, value in config.items()
         }
-        answers = self._values([each for found in places.values() for each in found])
-        given: dict[str, str] = {}
-        problems: list[Problem] = []
-        for key, found in places.items():
-            for each in dict.fromkeys(found):
-                answer = _answer(answers, each)
+        answers = self._values([r for in_value in by_key.values() for r in in_value])
+        provided: dict[str, str] = {}
+        problems: list[UnresolvedReference] = []
+        for key, in_value in by_key.items():
+            for reference in dict.fromkeys(in_value):
+                answer = _answer(answers, reference)
                 if isinstance(answer, str):
-                    given[each.text] = answer
+                    provided[reference.text] = answer
                 else:
-                    what = f"The reference {each.text} in {key} cannot be resolved: {answer}."
-                    problems.append(Problem(key, what))
+                    text = f"The reference {reference.text} in {key} cannot be resolved: {answer}."
+                    problems.append(UnresolvedReference(key, text))
         return Resolved(
             raw=dict(config),
             config={
-                key: substitute(value, lambda each: given.get(each.text))
+                key: substitute(value, lambda reference: provided.get(reference.text))
                 for key, value in config.items()
             },
-            given=given,
+            provided=provided,
             ttl_ms=_shortest_ttl(answers.values()),
             problems=tuple(problems),
         )
@@ -105,19 +192,19 @@ class ConfigProviders:
     def redactor(self, *configs: Resolved) -> Redactor:
         """Returns a redactor for texts about these configs: of provided values, and the configs'
         own secrets, by their connectors' definitions, too, and the worker's."""
-        found = [(each, password_keys(each.config)) for each in configs]
-        found.append((self.worker, frozenset()))
-        given = (value for each, _ in found for value in each.given.values())
-        secrets = (text for each, keys in found for text in secrets_in(each.config, keys))
-        return Redactor((*given, *secrets))
+        passwords = [*(password_keys(resolved.config) for resolved in configs), frozenset[str]()]
+        texts: list[str] = []
+        for resolved, keys in zip((*configs, self.worker), passwords, strict=True):
+            texts += (*resolved.provided.values(), *secrets_in(resolved.config, keys))
+        return Redactor(texts)
 
     def _values(
-        self, wanted: Sequence[Reference]
+        self, requested: Sequence[Reference]
     ) -> dict[tuple[str, str], ConfigData | ConfigError]:
         """Returns each provider's answer for each path, asked once for all keys there."""
         keys: dict[tuple[str, str], set[str]] = {}
-        for each in wanted:
-            keys.setdefault((each.provider, each.path), set()).add(each.key)
+        for reference in requested:
+            keys.setdefault((reference.provider, reference.path), set()).add(reference.key)
         return {
             (alias, path): self._query(alias, path, frozenset(names))
             for (alias, path), names in keys.items()
@@ -137,13 +224,13 @@ class ConfigProviders:
         if self._closed.is_set():
             return _CLOSED
         with self._locks[alias]:
-            if alias not in self._made:
-                self._made[alias] = self._make(self._declared[alias])
+            if alias not in self._created:
+                self._created[alias] = self._create(self._declared[alias])
             if self._closed.is_set():
-                # closed meanwhile, by a thread that did not see this provider
-                self._close(alias, self._made[alias])
+                # closed by a thread that did not see this provider
+                self._close(alias, self._created[alias])
                 return _CLOSED
-            return self._made[alias]
+            return self._created[alias]
 
     def _close(self, alias: str, provider: ConfigProvider | ConfigError) -> None:
         try:
@@ -152,17 +239,19 @@ class ConfigProviders:
         except _THROWN as error:
             _log.warning("Config provider %s cannot be closed: %s", alias, self._redacted(error))
 
-    def _make(self, each: Declared) -> ConfigProvider | ConfigError:
+    def _create(self, declared: DeclaredProvider) -> ConfigProvider | ConfigError:
         # its own secrets may come from a provider that is declared before it
-        before = list(self._declared)[: list(self._declared).index(each.alias)]
-        later = self._declared.keys() - before
-        used = {found.provider for value in each.params.values() for found in references(value)}
+        aliases = list(self._declared)
+        later = set(aliases[aliases.index(declared.alias) :])
+        used = {r.provider for value in declared.params.values() for r in references(value)}
         if used & later:
             return ConfigError(f"its params refer to {min(used & later)}, not declared before it")
         try:
-            params = self.resolve(each.params)
-            self._secrets += (*secrets_in(params.config), *params.given.values())
-            return make(each, params.config)
+            params = self.resolve(declared.params)
+            self._secrets += (*secrets_in(params.config), *params.provided.values())
+            provider = _class(declared)()
+            provider.configure(params.config)
+            return provider
         except _THROWN as error:
             return ConfigError(self._redacted(error))
 
@@ -171,22 +260,47 @@ class ConfigProviders:
         return Redactor(self._secrets).redact(text)
 
 
+def _class(declared: DeclaredProvider) -> Callable[[], ConfigProvider]:
+    if not declared.class_name:
+        raise ConfigError(
+            f'Missing required configuration "{declared.class_key}" which has no default value.'
+        )
+    for name, built_in in BUILT_IN.items():
+        simple = built_in.__name__
+        if declared.class_name in (name, simple, simple.removesuffix(_SUFFIX)):
+            return built_in
+    names = list(BUILT_IN)
+    for entry in entry_points(group=GROUP):
+        names.append(entry.name)
+        dotted = entry.value.replace(":", ".")
+        if declared.class_name.replace(":", ".") in (entry.name, dotted):
+            cls = entry.load()
+            if isinstance(cls, type) and issubclass(cls, ConfigProvider):
+                return cls
+            raise ConfigError(f"{declared.class_name} is not a ConfigProvider")
+    raise ConfigError.invalid(
+        declared.class_key,
+        declared.class_name,
+        f"Class {declared.class_name} could not be found. Known are: {', '.join(names)}",
+    )
+
+
 def _answer(
     answers: Mapping[tuple[str, str], ConfigData | ConfigError], reference: Reference
 ) -> str | ConfigError:
     answer = answers[reference.provider, reference.path]
     if isinstance(answer, ConfigError):
         return answer
-    found = answer.values.get(reference.key)
-    if found is not None:
-        return found
+    value = answer.values.get(reference.key)
+    if value is not None:
+        return value
     at = f" at {reference.path}" if reference.path else ""
     return ConfigError(f"the config provider {reference.provider} has no {reference.key}{at}")
 
 
 def _shortest_ttl(answers: Iterable[ConfigData | ConfigError]) -> int | None:
-    found = (answer.ttl_ms for answer in answers if isinstance(answer, ConfigData))
-    return min((ttl for ttl in found if ttl is not None and ttl >= 0), default=None)
+    ttls = (answer.ttl_ms for answer in answers if isinstance(answer, ConfigData))
+    return min((ttl for ttl in ttls if ttl is not None and ttl >= 0), default=None)
 
 
 def _checked(answer: Any) -> ConfigData:

@@ -38,14 +38,14 @@ _SINK: Final = ("FileStreamSink", "FileStreamSinkConnector")
 
 
 def uses_console(configs: Sequence[Mapping[str, str]]) -> bool:
-    """Whether one of these connectors reads standard input or writes standard output."""
+    """Returns True if one of these connectors reads standard input or writes standard output."""
     return _one_is(_SOURCE, configs) or _one_is(_SINK, configs)
 
 
 def _one_is(classes: Sequence[str], configs: Sequence[Mapping[str, str]]) -> bool:
     return any(
-        not each.get("file") and each.get("connector.class", "").rpartition(".")[2] in classes
-        for each in configs
+        not config.get("file") and config.get("connector.class", "").rpartition(".")[2] in classes
+        for config in configs
     )
 
 
@@ -54,8 +54,8 @@ def _one_is(classes: Sequence[str], configs: Sequence[Mapping[str, str]]) -> boo
 
 @contextmanager
 def console_for(configs: Sequence[Mapping[str, str]]) -> Iterator[None]:
-    """Hands out what these connectors need of this process's console, to tasks of the Spark that
-    is started meanwhile."""
+    """Hands out this process's console, as far as these connectors use it, to tasks of the Spark
+    that is started in this context."""
     with ExitStack() as stack:
         if _one_is(_SOURCE, configs):
             stack.enter_context(_handed_out(_IN, [_input_to_read()]))
@@ -68,8 +68,8 @@ def console_for(configs: Sequence[Mapping[str, str]]) -> Iterator[None]:
 
 @contextmanager
 def _handed_out(variable: str, descriptors: Sequence[int]) -> Iterator[None]:
-    """Gives duplicates to whoever of this user asks, at an address that is no file: nothing is left
-    of it, however this process ends."""
+    """Gives duplicates to processes of this user, at an address that is no file: nothing is left of
+    it, however this process ends."""
     address = f"connect-console-{secrets.token_hex(8)}"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0{address}")
@@ -95,15 +95,16 @@ def _hand_out(listener: socket.socket, descriptors: Sequence[int]) -> None:
             if error.errno == errno.EINVAL:  # it was shut down
                 return
             raise
-        with asking, suppress(OSError):  # whoever asked may be gone
+        with asking, suppress(OSError):  # the asking process may be gone
             if _is_ours(asking):
                 socket.send_fds(asking, [b"."], descriptors)
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Whether a process of the same user is at the other end: an address is open to all."""
-    given = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    return bool(_CREDENTIALS.unpack(given)[1] == os.geteuid())
+    """Returns True if a process of the same user is at the other end: an address is open to
+    all."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
 
 
 def _input_to_read() -> int:
@@ -132,10 +133,10 @@ def _pass_on(pipe: int) -> None:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
+    unwritten = memoryview(data)
+    while unwritten:
         try:
-            left = left[os.write(descriptor, left) :]
+            unwritten = unwritten[os.write(descriptor, unwritten) :]
         except BlockingIOError:  # as other processes may have set it
             waiting = select.poll()
             waiting.register(descriptor, select.POLLOUT)
@@ -146,33 +147,32 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def standard_input() -> FileIO:
-    """The console's, else one that is at its end. Its `read` returns None while there is
+    """Returns the console's, else one that is at its end. Its `read` returns None while there is
     nothing."""
     handed = _handed(_IN)
-    found = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if handed is None else handed[0]
-    return FileIO(found)
+    return FileIO(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if handed is None else handed[0])
 
 
 def standard_output() -> Output | None:
-    """The console's; None if this process has none but its own."""
+    """Returns the console's; None if this process has none but its own."""
     handed = _handed(_OUT)
     return None if handed is None else Output(*handed)
 
 
 def _handed(variable: str) -> list[int] | None:
-    """Returns what the worker hands out there; None if it does not. Raises OSError."""
+    """Returns the descriptors that the worker hands out; None if it does not. Raises OSError."""
     address = os.environ.get(variable)
     if address is None:
         return None
     with socket.socket(socket.AF_UNIX) as asking:
         asking.settimeout(_ANSWER_S)
         asking.connect(f"\0{address}")
-        found: list[int] = []
+        descriptors: list[int] = []
         if _is_ours(asking):
-            _, found, _, _ = socket.recv_fds(asking, 1, 2, socket.MSG_CMSG_CLOEXEC)
-    if not found:
+            _, descriptors, _, _ = socket.recv_fds(asking, 1, 2, socket.MSG_CMSG_CLOEXEC)
+    if not descriptors:
         raise ConnectionError("The worker does not hand out its console")
-    return found
+    return descriptors
 
 
 class Output:
@@ -188,7 +188,7 @@ class Output:
         """Writes whole lines, between those of other tasks. The lock ends with this process."""
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         try:
-            # a byte in it says that a write began; whoever was killed meanwhile left half a line
+            # with a byte in it, a write began that was killed, and left half a line
             torn = os.fstat(self._lock).st_size > 0
             os.ftruncate(self._lock, 1)
             _write_all(self._descriptor, b"\n" + lines if torn else lines)

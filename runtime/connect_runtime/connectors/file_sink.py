@@ -114,9 +114,9 @@ class FileStreamSinkTask(SinkTask):
         if self._file is None:
             sys.stdout.buffer.write(data)
             return
-        written = self._file.write(data)
-        while written < len(data):  # a full disk or a signal cuts a write short
-            written += self._file.write(data[written:])
+        count = self._file.write(data)
+        while count < len(data):  # a full disk or a signal cuts a write short
+            count += self._file.write(data[count:])
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         if self._file is None:

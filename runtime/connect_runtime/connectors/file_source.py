@@ -84,7 +84,7 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")  # a final \r may be half of
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """Runs one task, whatever `tasks.max` says: there is one file."""
+    """Runs one task, with any `tasks.max`: there is one file."""
 
     def version(self) -> str:
         return KAFKA_VERSION
@@ -195,7 +195,7 @@ class FileStreamSourceTask(SourceTask):
         )
 
     def _read(self, until: float) -> bool:
-        """Whether there is more. Waits for the rest of a line, but not longer than `until`."""
+        """Returns True if there is more. Waits until `until` at most for the rest of a line."""
         file = self._open()
         if file is None:
             return False
@@ -226,12 +226,12 @@ class FileStreamSourceTask(SourceTask):
             )
 
     def _has_other_bytes(self, file: FileIO) -> bool:
-        """Whether the file, which has grown, has other bytes than were read from it."""
+        """Returns True if the file, which has grown, has other bytes than were read from it."""
         begin = file.tell() - len(self._known)
         return os.pread(file.fileno(), len(self._known), begin) != self._known
 
     def _was_rewritten(self, file: FileIO) -> bool:
-        """Whether, at the end of the file, it was truncated or replaced, so that the next read
+        """Returns True if, at its end, the file was truncated or replaced, so that the next read
         starts at the beginning. A replaced file gets some time to be written to its end."""
         how = "" if self._name is None else _changed(file, self._name)
         if how == "replaced":
@@ -261,8 +261,8 @@ class FileStreamSourceTask(SourceTask):
             if self._file.seekable():
                 position = self._file.seek(self._lines.position)
                 # an earlier task may have read these
-                known = min(position, _KNOWN_BYTES)
-                self._known = os.pread(descriptor, known, position - known)
+                size = min(position, _KNOWN_BYTES)
+                self._known = os.pread(descriptor, size, position - size)
         return self._file
 
     def _check_position(self, file: FileIO) -> None:
@@ -293,13 +293,13 @@ def _number(text: str | None) -> int:
     return int(text) if text is not None and text.strip().isdecimal() else 0
 
 
-def _size(found: os.stat_result) -> int | None:
+def _size(status: os.stat_result) -> int | None:
     """Returns the size; None for terminals, pipes and other devices, which have none."""
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def _is_readable(file: FileIO, wait_s: float) -> bool:
-    """Whether there is something to read within this time."""
+    """Returns True if there is something to read within this time."""
     waiting = select.poll()
     waiting.register(file, select.POLLIN)
     return bool(waiting.poll(wait_s * 1000))
@@ -314,14 +314,14 @@ def _changed(file: FileIO, name: str) -> str:
     if size < file.tell():
         return "truncated"
     try:
-        there = os.stat(name)  # noqa: PTH116 a Path would be most of what an idle poll costs
+        current = os.stat(name)  # noqa: PTH116 a Path would be most of what an idle poll costs
     except OSError:  # there is no new one, or it cannot be seen now
         return ""
-    return "" if (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino) else "replaced"
+    return "" if (current.st_dev, current.st_ino) == (ours.st_dev, ours.st_ino) else "replaced"
 
 
 class Lines:
-    r"""Splits bytes that arrive in pieces into lines of text, and knows where each line ended.
+    r"""Splits bytes that arrive in pieces into lines of text, and counts the bytes of each.
 
     Lines end with `\n`, `\r\n` or `\r`, and with nothing else: `splitlines` would also split at
     form feeds and the like. `position` is the place in the file after the last line taken, the
@@ -352,8 +352,8 @@ class Lines:
         if b"\r" in data:
             self._split_returns(data)
             return
-        head, end, rest = data.rpartition(b"\n")
-        self._keep(rest)
+        head, end, unfinished = data.rpartition(b"\n")
+        self._keep(unfinished)
         # decoding at once is far cheaper than line by line, and cannot join or lose a line end
         self._complete = java_utf8(head).split("\n") if end else []
         self._sizes = None if head.isascii() else [len(x) + 1 for x in head.split(b"\n")]
@@ -369,18 +369,18 @@ class Lines:
     def _ends_with_return(self) -> bool:
         return len(self._pieces) > 1 and self._pieces[-2].endswith(b"\r")
 
-    def _keep(self, rest: bytes) -> None:
-        self._pieces = [rest] if rest else []
-        self.unfinished = len(rest)
+    def _keep(self, unfinished: bytes) -> None:
+        self._pieces = [unfinished] if unfinished else []
+        self.unfinished = len(unfinished)
 
     def ended(self) -> Lines:
         """Returns what follows a truncation or replacement: an unfinished last line is now
         complete."""
-        after = Lines()
+        lines = Lines()
         if self.unfinished:
             text = java_utf8(b"".join(self._pieces).removesuffix(b"\r"))
-            after._complete, after._sizes = [text], [0]
-        return after
+            lines._complete, lines._sizes = [text], [0]
+        return lines
 
     def take(self, most: int) -> list[str]:
         """Returns the next complete lines and moves `position` after them."""

@@ -18,9 +18,9 @@ _PIECES: Final = 16
 def pieces_of(
     begin: int, end: int, convert: Callable[[int, int], Converted], *, failed: bool = False
 ) -> Iterator[tuple[int, Converted | None]]:
-    """Yields what `convert(begin, end)` makes of the records in this range, in pieces, with the
-    index of each one's first record. None instead of a single record that cannot be converted.
-    `failed`: all of them together are known to fail."""
+    """Yields the results of `convert(begin, end)` for the records in this range, in pieces, with
+    the index of the first record of a piece. None instead of a single record that cannot be
+    converted. `failed`: all of them together are known to fail."""
     converted: Converted | None = None
     if not failed:
         with suppress(Exception):

@@ -1,7 +1,7 @@
 """Writes messages that failed to a dead letter queue, as they were read (KIP-298).
 
-With `errors.deadletterqueue.context.headers.enable`, headers tell where and why. They are added to
-those that the message has: a message that fails twice has two sets.
+With `errors.deadletterqueue.context.headers.enable`, headers describe the failure. They are added
+to those that the message has: a message that fails twice has two sets.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connect_runtime.api import ConnectorError
-from connect_runtime.errors.handler import RetriesEnded, Wait
-from connect_runtime.errors.stages import Failure, Stage
+from connect_runtime.errors.handler import Failure, RetriesEnded, Stage, Wait
 from connect_runtime.kafka.errors import reason
 from connect_runtime.metrics.task_metrics import TaskMetrics
 
@@ -27,8 +26,8 @@ _ROOM_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
-    """What the headers say besides the failure itself. `text` and `trace` render an error without
+class FailureHeaders:
+    """The headers of failed messages of one task. `text` and `trace` render an error without
     secrets."""
 
     connector: str
@@ -36,9 +35,11 @@ class Context:
     text: Callable[[BaseException], str]
     trace: Callable[[BaseException], str]
 
-    def headers(self, failure: Failure) -> list[tuple[str, bytes | None]]:
+    def of(self, failure: Failure) -> list[tuple[str, bytes | None]]:
         """Returns the headers in Connect's order, all as text in UTF-8."""
         message, error = failure.record, failure.error
+        cls = type(error)
+        class_name = getattr(cls, "java_class", f"{cls.__module__}.{cls.__qualname__}")
         texts = {
             "topic": message.topic(),
             "partition": str(message.partition()),
@@ -47,7 +48,7 @@ class Context:
             "task.id": str(self.task),
             "stage": failure.stage.name,
             "class.name": failure.class_name,
-            "exception.class.name": _class_name(error),
+            "exception.class.name": str(class_name),
             "exception.message": self.text(error) if str(error) else None,
             "exception.stacktrace": self.trace(error),
         }
@@ -57,13 +58,9 @@ class Context:
         ]
 
 
-def _class_name(error: Exception) -> str:
-    cls = type(error)
-    return str(getattr(cls, "java_class", f"{cls.__module__}.{cls.__qualname__}"))
-
-
 class _Sent(Future[None]):
-    """Is done when Kafka has the message. Waiting for its result ends when the task is to end."""
+    """A future that is done when Kafka has the message. Waiting for its result ends when the task
+    is to end."""
 
     def __init__(self, wait: Callable[[Callable[[], bool], float], None]) -> None:
         super().__init__()
@@ -96,20 +93,20 @@ class DeadLetterQueue:
         self,
         topic: str,
         producer: Producer,
-        context: Context | None,
+        added_headers: FailureHeaders | None,
         pause: Wait,
         metrics: TaskMetrics | None = None,
     ) -> None:
         self._topic = topic
         self._producer = producer
-        self._context = context
+        self._added_headers = added_headers
         self._pause = pause
         self._metrics = metrics or TaskMetrics()
         self._failed: KafkaError | None = None
         self._gave_up = False
         self._owner = threading.get_ident()
         self._lock = threading.Lock()
-        self._served = False  # on a thread of its own
+        self._is_served = False  # on a thread of its own
         self._closed = False
 
     def report(self, failure: Failure) -> Future[None]:
@@ -128,8 +125,8 @@ class DeadLetterQueue:
         self._metrics.dead_letter()
         message = failure.record
         headers = list(message.headers() or ())
-        if self._context is not None:
-            headers += self._context.headers(failure)
+        if self._added_headers is not None:
+            headers += self._added_headers.of(failure)
         type_, timestamp = message.timestamp()
         more = {"timestamp": timestamp} if type_ and timestamp > 0 else {}
         while True:
@@ -150,38 +147,38 @@ class DeadLetterQueue:
                 break
         self._producer.poll(0)
         if failure.stage is Stage.TASK_PUT and not sent.done():
-            self._serve_meanwhile()
+            self._serve_in_thread()
         return sent
 
     def serve(self) -> None:
-        """Completes what Kafka has answered."""
+        """Completes the reports that Kafka has answered."""
         self._producer.poll(0)
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits until Kafka has everything. Returns whether it has; never if a report was given up
-        because of a stop. Raises ConnectorError if it refused a message."""
-        left: int = self._producer.flush(0 if self._gave_up else timeout_s)
+        """Waits until Kafka has everything. Returns False if it has not in time, or if a report was
+        given up because of a stop. Raises ConnectorError if it refused a message."""
+        unanswered: int = self._producer.flush(0 if self._gave_up else timeout_s)
         if self._failed is not None:
             raise _refused(self._topic, self._failed)
-        return left == 0 and not self._gave_up
+        return unanswered == 0 and not self._gave_up
 
-    def _serve_meanwhile(self) -> None:
+    def _serve_in_thread(self) -> None:
         """Serves the producer on a thread until Kafka has answered all: a task may wait for its
         reports in a way that does not serve it, such as `concurrent.futures.wait`."""
         with self._lock:
-            if self._served:
+            if self._is_served:
                 return
-            self._served = True
-        name = "dead-letters"
-        serve, given = self._serve_all, (self._producer,)
-        threading.Thread(target=serve, args=given, name=name, daemon=True).start()
+            self._is_served = True
+        threading.Thread(
+            target=self._serve_all, args=(self._producer,), name="dead-letters", daemon=True
+        ).start()
 
     def _serve_all(self, producer: Producer) -> None:
         while True:
             producer.poll(_ROOM_S)
             with self._lock:
                 if self._closed or not len(producer):
-                    self._served = False
+                    self._is_served = False
                     return
 
     def close(self) -> None:

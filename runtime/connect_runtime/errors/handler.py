@@ -1,29 +1,128 @@
 """Decides about each error of a record: try again, skip the record, or fail the task.
 
-In Connect this is the `RetryWithToleranceOperator`. Failures are reported before the task fails, so
-that a log and a dead letter queue have the record that failed it, too.
+In Connect this is the `RetryWithToleranceOperator` (KIP-298, KIP-610). Failures are reported before
+the task fails, so that a log and a dead letter queue have the record that failed it, too.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from connect_runtime.api import ConnectorError, RetriableError, SourceRecord
-from connect_runtime.errors.policy import ErrorPolicy
-from connect_runtime.errors.stages import Failure, Stage
-from connect_runtime.errors.texts import where_text
 from connect_runtime.metrics.task_metrics import TaskMetrics
+from connect_runtime.transforms.java_records import record_text
 
 T = TypeVar("T")
 # Waits so many seconds, and returns False at once if the task is to end
 Wait: TypeAlias = Callable[[float], bool]
 
+_log = logging.getLogger(__name__)
+
 _FIRST_DELAY_S: Final = 0.3
+_DLQ: Final = "errors.deadletterqueue."
+_TIMESTAMP_TYPES: Final = {1: "CreateTime", 2: "LogAppendTime"}
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """A sink's queue for failed records. `with_context`: with headers that describe the error."""
+
+    topic: str
+    replication_factor: int = 3
+    with_context: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """The `errors.*` keys of a connector. The defaults are Connect's: the first error fails the
+    task."""
+
+    tolerates_all: bool = False
+    retry_timeout_s: float = 0.0
+    retry_delay_max_s: float = 60.0
+    logs: bool = False
+    logs_messages: bool = False
+    dead_letters: DeadLetters | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> ErrorPolicy:
+        """Returns a connector's policy. Raises ValueError for invalid numbers; validation reports
+        those before."""
+        timeout_ms = int(config.get("errors.retry.timeout") or 0)
+        topic = (config.get(f"{_DLQ}topic.name") or "").strip()
+        return cls(
+            tolerates_all=config.get("errors.tolerance", "").strip().lower() == "all",
+            retry_timeout_s=math.inf if timeout_ms < 0 else timeout_ms / 1000,
+            retry_delay_max_s=int(config.get("errors.retry.delay.max.ms") or 60_000) / 1000,
+            logs=_is_true(config, "errors.log.enable"),
+            logs_messages=_is_true(config, "errors.log.include.messages"),
+            dead_letters=None
+            if not topic
+            else DeadLetters(
+                topic,
+                int(config.get(f"{_DLQ}topic.replication.factor") or 3),
+                _is_true(config, f"{_DLQ}context.headers.enable"),
+            ),
+        )
+
+
+def _is_true(config: Mapping[str, str], key: str) -> bool:
+    return config.get(key, "").strip().lower() == "true"
+
+
+class Stage(Enum):
+    """A step of a record's way at which it can fail, with Connect's name, which logs and the
+    headers of a dead letter queue have."""
+
+    TRANSFORMATION = "TRANSFORMATION"
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+    KAFKA_PRODUCE = "KAFKA_PRODUCE"
+    TASK_PUT = "TASK_PUT"
+
+    @property
+    def tolerates_any_error(self) -> bool:
+        """Returns True if `errors.tolerance=all` is about each error here; else only about
+        temporary ones."""
+        return self not in (Stage.KAFKA_PRODUCE, Stage.TASK_PUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A record that failed. `class_name` is the class that was executing; `record` is the message
+    that a sink read, or the `SourceRecord` that a source returned."""
+
+    stage: Stage
+    class_name: str
+    error: Exception
+    record: Any
+
+    def location(self, *, with_record: bool) -> str:
+        """Returns the stage and the class in Connect's words, and the record: of a message, the
+        place that it was read from; of a source's record, its key and value."""
+        text = f"Executing stage '{self.stage.name}' with class '{self.class_name}'"
+        if not with_record or self.record is None:
+            return f"{text}."
+        if isinstance(self.record, SourceRecord):
+            return f"{text}, where source record is = {record_text(self.record)}."
+        return f"{text}, where consumed record is {{{_message_text(self.record)}}}."
+
+
+def _message_text(message: Any) -> str:
+    text = f"topic='{message.topic()}', partition={message.partition()}, offset={message.offset()}"
+    type_, timestamp = message.timestamp()
+    if type_ in _TIMESTAMP_TYPES:
+        text += f", timestamp={timestamp}, timestampType={_TIMESTAMP_TYPES[type_]}"
+    return text
 
 
 class RecordSkipped(Exception):
@@ -35,13 +134,38 @@ class RetriesEnded(Exception):
     as not processed."""
 
 
-class Reporter(Protocol):
+class ErrorReporter(Protocol):
     """Keeps failures for users."""
 
     def report(self, failure: Failure) -> Future[None] | None:
-        """Called once for each failure, before anything else follows from it. Returns what is done
-        when the report is kept, if that takes time."""
+        """Reports a failure once, before anything else follows from it. Returns a future that is
+        done when the report is kept, if that takes time."""
         ...
+
+
+class LogReporter:
+    """Logs failures of one task (`errors.log.enable`), with the record if `with_records`. `trace`
+    renders an error without secrets."""
+
+    def __init__(
+        self,
+        task: str,
+        trace: Callable[[BaseException], str],
+        metrics: TaskMetrics,
+        *,
+        with_records: bool,
+    ) -> None:
+        self._task = task
+        self._trace = trace
+        self._metrics = metrics
+        self._with_records = with_records
+
+    def report(self, failure: Failure) -> Future[None] | None:
+        location = failure.location(with_record=self._with_records)
+        trace = self._trace(failure.error)
+        self._metrics.logged()
+        _log.error("Error encountered in task %s. %s\n%s", self._task, location, trace)
+        return None
 
 
 class ErrorHandler:
@@ -51,7 +175,7 @@ class ErrorHandler:
     def __init__(
         self,
         policy: ErrorPolicy | None = None,
-        reporters: Sequence[Reporter] = (),
+        reporters: Sequence[ErrorReporter] = (),
         wait: Wait | None = None,
         metrics: TaskMetrics | None = None,
     ) -> None:
@@ -62,7 +186,7 @@ class ErrorHandler:
 
     @property
     def tolerates_all(self) -> bool:
-        """Whether records that fail are skipped."""
+        """Returns True if records that fail are skipped."""
         return self._policy.tolerates_all
 
     def run(self, stage: Stage, class_name: str, operation: Callable[[], T], record: Any) -> T:
@@ -72,8 +196,8 @@ class ErrorHandler:
         except Exception as error:
             return self.recover(Failure(stage, class_name, error, record), operation)
 
-    def recover(self, failure: Failure, again: Callable[[], T]) -> T:
-        """Handles the failure of a first attempt: calls `again` while the error is temporary and
+    def recover(self, failure: Failure, retry: Callable[[], T]) -> T:
+        """Handles the failure of a first attempt: calls `retry` while the error is temporary and
         there is time. Returns its result.
 
         Raises RecordSkipped, or RetriesEnded, or ConnectorError, which fails the task; and a
@@ -91,7 +215,7 @@ class ErrorHandler:
             attempt += 1
             self._metrics.retried()
             try:
-                return again()
+                return retry()
             except Exception as next_error:
                 error = next_error
                 self._metrics.attempt_failed()
@@ -136,7 +260,7 @@ def _fatal(text: str, failure: Failure) -> ConnectorError:
     error = ConnectorError(text)
     # a source's record has values, which do not belong into a status
     is_message = not isinstance(failure.record, SourceRecord)
-    error.add_note(where_text(failure, with_record=is_message))
+    error.add_note(failure.location(with_record=is_message))
     return error
 
 

@@ -29,7 +29,7 @@ from connect_runtime.herder.runs import InstancePhase, Run, RunPhase
 from connect_runtime.herder.succession import kind_of, may_write, still_writing
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
-from connect_runtime.tasks.launch import Ended
+from connect_runtime.tasks.launch import AttemptEnd
 from connect_specs.states import TargetState
 
 # How soon to check again whether an earlier attempt has ended
@@ -158,7 +158,7 @@ def tasks_of_failed(
         elif may_write(view, state, task) is not None:
             yield from unproven(view, task, now)
         elif run is not None:
-            failed = run.outcome is not None and run.outcome.ended is Ended.FAILED
+            failed = run.outcome is not None and run.outcome.ended is AttemptEnd.FAILED
             yield from _task_status(view, run, State.FAILED if failed else State.UNASSIGNED)
         elif task.task < count and not (state.target is TargetState.PAUSED and view.paused_release):
             yield from rest(view, task, _CONNECTOR_FAILED, now)
@@ -215,7 +215,7 @@ def _released_task(view: View, state: ConnectorState, task: TaskId, now: float) 
     # a task that may still write reports its own end
     if may_write(view, state, task) is not None:
         return
-    if run is not None and run.outcome is not None and run.outcome.ended is Ended.FAILED:
+    if run is not None and run.outcome is not None and run.outcome.ended is AttemptEnd.FAILED:
         yield from _task_status(view, run, State.FAILED)
     elif run is not None:
         yield ForgetRun(task)
@@ -241,7 +241,7 @@ def _run(
             wanted.append(Launch(run.id, state.generation, state.target, run.failures))
         case RunPhase.ENDED if run.generation != state.generation:
             yield ForgetRun(run.id)
-        case RunPhase.ENDED if run.outcome is not None and run.outcome.ended is Ended.FAILED:
+        case RunPhase.ENDED if run.outcome is not None and run.outcome.ended is AttemptEnd.FAILED:
             yield from _task_status(view, run, State.FAILED)
         case RunPhase.ENDED if now >= run.deadline:
             wanted.append(Launch(run.id, state.generation, state.target, run.failures))

@@ -23,8 +23,7 @@ from connect_runtime.api import (
     SourceOffset,
     SourcePartition,
 )
-from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.config_providers.resolved import Resolved
+from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.herder.calls import Calls
 from connect_runtime.herder.events import (
     Event,

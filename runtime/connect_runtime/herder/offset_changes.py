@@ -22,8 +22,7 @@ from connect_runtime.api import (
     SourceConnector,
     TopicPartition,
 )
-from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.config_providers.resolved import Resolved
+from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.herder import requests
 from connect_runtime.herder.calls import TakesTooLong, within
 from connect_runtime.herder.errors import LEADER_CHANGED, NotLeader, Refusal, RequestError

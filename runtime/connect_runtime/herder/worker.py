@@ -59,7 +59,7 @@ from connect_runtime.herder.view import View
 from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.storage.status_topic import storable_trace
-from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.traces import trace_text
 from connect_specs.redaction import Redactor, secrets_in
 
@@ -399,7 +399,7 @@ class Worker:
             check_task_count(task.connector, len(state.task_configs), state.config)
         except TooManyTasks as error:
             trace = trace_text(error, Redactor())
-            self._report(TaskEnded(Outcome(task, attempt, Ended.FAILED, trace)))
+            self._report(TaskEnded(Outcome(task, attempt, AttemptEnd.FAILED, trace)))
         else:
             self._launcher.launch(launch, self._ended)
 

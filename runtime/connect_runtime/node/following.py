@@ -19,10 +19,24 @@ from connect_runtime.node.asking import Asking
 from connect_runtime.node.door import Follow
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.served_messages import records_line
-from connect_runtime.tasks.control import SMALL
 
 _log = logging.getLogger(__name__)
 
+# librdkafka requires a group; with manual assignment and no commits it is never used
+UNUSED_GROUP: Final = "connect-log-reader"
+SMALL_CONSUMER: Final = {
+    "group.id": UNUSED_GROUP,
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    # the broker answers at once when it has records: this only bounds idle requests
+    "fetch.wait.max.ms": 2_000,
+    "fetch.queue.backoff.ms": 10,
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 256,
+    "fetch.message.max.bytes": 65_536,
+}
 # How often each task hears from this process
 ALIVE_EVERY_S: Final = 10.0
 _POLL_S: Final = 1.0
@@ -88,7 +102,7 @@ class Following:
                     asking.end()
 
     def _follow(self) -> None:
-        consumer: Consumer = clients.consumer(self._properties, SMALL)
+        consumer: Consumer = clients.consumer(self._properties, SMALL_CONSUMER)
         try:
             consumer.assign([TopicPartition(self._name, 0, 0)])
             while not self._unused():

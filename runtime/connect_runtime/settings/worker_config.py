@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from connect_runtime.config_providers.references import holds_reference
-from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.config_providers.resolved import Resolved
+from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.rest.listeners import Listener, advertised, parse_listeners
 from connect_runtime.rest.settings import (
     DEFAULT_LISTENER,
@@ -304,7 +303,7 @@ def _config(
     if shared is not None:
         problems.append(Diagnostic("worker.invalid", shared[1], shared[0]))
     if problems:
-        redactor = Redactor(resolved.given.values())
+        redactor = Redactor(resolved.provided.values())
         raise Invalid(*(replace(each, what=redactor.redact(each.what)) for each in problems))
     if not standalone and str(values["exactly.once.source.support"]).lower() == "disabled":
         warnings.append(

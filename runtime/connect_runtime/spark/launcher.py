@@ -34,7 +34,7 @@ from connect_runtime.spark.session import SparkSession, is_local
 from connect_runtime.spark.unfit import Unfit, unfit_line, unfit_python, unfit_trace
 from connect_runtime.spark.worker import DRAIN_S, Body, run_partition
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _DEATH_GRACE_S = DRAIN_S + 1
 _DEATH_MAX_S = 10.0
 _HOLD_POLL_S = 1.0
 _WITHOUT_SLOT_S = 1.0
-_AS_WANTED = (Ended.STOPPED, Ended.SUPERSEDED, Ended.ORPHANED)
+_AS_WANTED = (AttemptEnd.STOPPED, AttemptEnd.SUPERSEDED, AttemptEnd.ORPHANED)
 _KILLED_S = 3.0
 # More than a broker takes to start, and than a member of a group takes to join again
 _LEADS_AGAIN_S = 20.0
@@ -295,7 +295,7 @@ class SparkLauncher:
             except Unfit as unfit:
                 tried.append((node_of(session, attempt.group), unfit))
         trace = unfit_trace(attempt.launch.id, tried)
-        return Outcome(attempt.launch.id, attempt.launch.attempt, Ended.FAILED, trace)
+        return Outcome(attempt.launch.id, attempt.launch.attempt, AttemptEnd.FAILED, trace)
 
     def _run_once(
         self, attempt: _Attempt, session: SparkSession, hosts: Collection[str] = ()
@@ -314,7 +314,7 @@ class SparkLauncher:
             raise
         except PythonException as error:
             # The body never raises: this worker could not run it at all.
-            return Outcome(launch.id, launch.attempt, Ended.FAILED, str(error))
+            return Outcome(launch.id, launch.attempt, AttemptEnd.FAILED, str(error))
         except Exception as error:
             reason = _loss_reason(attempt, session, error)
             if unfit := unfit_python(reason):
@@ -392,7 +392,7 @@ def _cancel(attempt: _Attempt, session: SparkSession) -> None:
 
 
 def _lost(launch: TaskLaunch, reason: str, *, dead: bool = False) -> Outcome:
-    return Outcome(launch.id, launch.attempt, Ended.LOST, reason, dead)
+    return Outcome(launch.id, launch.attempt, AttemptEnd.LOST, reason, dead)
 
 
 def _loss_reason(attempt: _Attempt, session: SparkSession, error: Exception) -> str:

@@ -14,7 +14,7 @@ import orjson
 from connect_runtime.spark.sealing import seal
 from connect_runtime.spark.unfit import Unfit
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_specs.names import ClusterTopics
 
 # The property of a Spark job that holds the envelope
@@ -109,5 +109,5 @@ def outcome_from_json(text: str) -> Outcome:
     if "unfit" in fields:
         raise Unfit(fields["unfit"])
     task = TaskId(fields["connector"], fields["task"])
-    ended = Ended(fields["ended"])
+    ended = AttemptEnd(fields["ended"])
     return Outcome(task, fields["attempt"], ended, fields["trace"], fields["dead"])

@@ -38,7 +38,7 @@ from connect_runtime.spark.messages import (
 from connect_runtime.spark.readings import ReadingFile, file_beside
 from connect_runtime.spark.sealing import Unreadable, key_of, unseal
 from connect_runtime.spark.unfit import Unfit, check_plugins
-from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 
 _log = logging.getLogger(__name__)
 
@@ -162,14 +162,14 @@ def _answer(task: TaskContext, body: Body | None) -> Outcome:
     if task.attemptNumber() > 0:
         # Spark retries after a lost executor, whatever its settings; the executor may not be dead
         trace = "The executor was lost; Spark's own retry does nothing"
-        return Outcome(envelope.id, envelope.attempt, Ended.LOST, trace, dead=False)
+        return Outcome(envelope.id, envelope.attempt, AttemptEnd.LOST, trace, dead=False)
     held = None if envelope.lease is None else hold(envelope.lease)
     if envelope.lease is not None and held is None:
-        return Outcome(envelope.id, envelope.attempt, Ended.ORPHANED)
+        return Outcome(envelope.id, envelope.attempt, AttemptEnd.ORPHANED)
     try:
         launch = launch_from_json(unseal(envelope.sealed, key_of()))
     except Unreadable as error:
-        return Outcome(envelope.id, envelope.attempt, Ended.FAILED, str(error))
+        return Outcome(envelope.id, envelope.attempt, AttemptEnd.FAILED, str(error))
     if envelope.lease is None:  # the process of another machine, whose packages may differ
         check_plugins(launch)
     keep_from_forks(sockets() if held is None else [*sockets(), held])
@@ -195,7 +195,7 @@ def _run(launch: TaskLaunch, body: Body | None, lease: str | None) -> Outcome:
             body = partial(run_task, metrics=metrics)
         return body(launch, watch)
     except BaseException:  # including SystemExit, which would look like a crash of the worker
-        return Outcome(launch.id, launch.attempt, Ended.FAILED, traceback.format_exc())
+        return Outcome(launch.id, launch.attempt, AttemptEnd.FAILED, traceback.format_exc())
     finally:
         watch.end()
         if file is not None:

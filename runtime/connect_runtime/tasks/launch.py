@@ -40,15 +40,14 @@ class TaskLaunch:
 
 
 def exactly_once(worker: Mapping[str, str]) -> bool:
-    """Whether sources write in transactions, by `exactly.once.source.support`: unless `disabled`.
-
-    `preparing` behaves like `enabled`: all workers of this cluster write in transactions.
+    """Returns True if sources write in transactions: unless `exactly.once.source.support` is
+    `disabled`. `preparing` behaves like `enabled`: all workers of this cluster do so.
     """
     return worker.get("exactly.once.source.support", "").strip().lower() != "disabled"
 
 
-class Ended(StrEnum):
-    """How an attempt ended."""
+class AttemptEnd(StrEnum):
+    """The way in which an attempt ended."""
 
     STOPPED = "stopped"  # as requested; everything was committed
     SUPERSEDED = "superseded"  # a newer assignment exists; nothing was done after it was seen
@@ -56,7 +55,7 @@ class Ended(StrEnum):
     FENCED = "fenced"  # a newer producer of the same id exists, or its transaction expired
     INTERRUPTED = "interrupted"  # Kafka failed, not the task: launched again after a pause
     ORPHANED = "orphaned"  # the runtime that launched it is gone
-    LOST = "lost"  # the worker process died or was killed; only the launcher says this
+    LOST = "lost"  # the worker process died or was killed; only the launcher reports this
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +68,6 @@ class Outcome:
 
     id: TaskId
     attempt: int
-    ended: Ended
+    ended: AttemptEnd
     trace: str | None = None
     dead: bool = True

@@ -13,15 +13,14 @@ from confluent_kafka import KafkaException
 from connect_runtime.api import SourceTask
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced
-from connect_runtime.tasks.control import Orders, Wanted
-from connect_runtime.tasks.interrupted import Interrupted
-from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
-from connect_runtime.tasks.send_failures import BatchTooLarge
-from connect_runtime.tasks.sink import run_sink
-from connect_runtime.tasks.source import run_source
-from connect_runtime.tasks.status import Reporter
+from connect_runtime.tasks.control.assignments import AttemptAssignment, DesiredTaskState
+from connect_runtime.tasks.control.statuses import StatusReporter
+from connect_runtime.tasks.control.worker_topics import TopicsReader, open_reader
+from connect_runtime.tasks.kafka_failures import BatchTooLarge, Interrupted
+from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
+from connect_runtime.tasks.sink.sink_task import run_sink
+from connect_runtime.tasks.source.source_task import run_source
 from connect_runtime.tasks.task_setup import TaskSetup, resolve_launch
-from connect_runtime.tasks.worker_topics import TopicsReader, open_reader
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -51,29 +50,29 @@ def run_task(
         # the leader writes the status: Kafka's address may be what cannot be resolved
         trace = TaskSetup(launch).trace(error)
         _log.error("Task %s failed: %s", launch.id, trace)
-        return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
-    reporter = Reporter(setup)
+        return Outcome(launch.id, launch.attempt, AttemptEnd.FAILED, trace)
+    reporter = StatusReporter(setup)
     try:
         try:
-            ended = _run_in_fitting_batches(setup, reporter, orphaned, metrics or TaskMetrics())
+            end = _run_in_fitting_batches(setup, reporter, orphaned, metrics or TaskMetrics())
         finally:
             reporter.close()
-        return Outcome(launch.id, launch.attempt, ended)
+        return Outcome(launch.id, launch.attempt, end)
     except Fenced as error:
-        return Outcome(launch.id, launch.attempt, Ended.FENCED, str(error))
+        return Outcome(launch.id, launch.attempt, AttemptEnd.FENCED, str(error))
     except Interrupted as error:
         trace = setup.trace(error)
         _log.warning("Task %s was interrupted: %s", launch.id, error)
-        return Outcome(launch.id, launch.attempt, Ended.INTERRUPTED, trace)
+        return Outcome(launch.id, launch.attempt, AttemptEnd.INTERRUPTED, trace)
     except BaseException as error:  # a connector's exception is its outcome, also sys.exit's
         trace = reporter.trace or setup.trace(error)
         _log.error("Task %s failed: %s", launch.id, trace)
-        return Outcome(launch.id, launch.attempt, Ended.FAILED, trace)
+        return Outcome(launch.id, launch.attempt, AttemptEnd.FAILED, trace)
 
 
 def _run_in_fitting_batches(
-    setup: TaskSetup, reporter: Reporter, orphaned: Callable[[], bool], metrics: TaskMetrics
-) -> Ended:
+    setup: TaskSetup, reporter: StatusReporter, orphaned: Callable[[], bool], metrics: TaskMetrics
+) -> AttemptEnd:
     """Starts again with smaller batches if Kafka refuses them. Java's producer splits a batch
     that is too large, which librdkafka cannot; this task has not kept what it sent."""
     while True:
@@ -88,19 +87,14 @@ def _run_in_fitting_batches(
 
 
 def _run(
-    setup: TaskSetup, reporter: Reporter, orphaned: Callable[[], bool], metrics: TaskMetrics
-) -> Ended:
+    setup: TaskSetup, reporter: StatusReporter, orphaned: Callable[[], bool], metrics: TaskMetrics
+) -> AttemptEnd:
     # the leader repeats an assignment after it has forgotten the connector's topics
-    orders = Orders(setup, repeated=reporter.forget_topics)
+    assignment = AttemptAssignment(setup, repeated=reporter.forget_topics)
     reader = open_reader(setup)
     try:
-        match reader.orders(orders):
-            case Wanted.STOP:
-                return Ended.STOPPED
-            case Wanted.NOTHING:
-                return Ended.SUPERSEDED
-            case Wanted.RUN | Wanted.PAUSE:
-                return _run_newest(setup, reader, orders, reporter, orphaned, metrics)
+        end = reader.read_assignment(assignment).end
+        return end or _run_newest(setup, reader, assignment, reporter, orphaned, metrics)
     finally:
         reader.close()
 
@@ -108,31 +102,33 @@ def _run(
 def _run_newest(
     setup: TaskSetup,
     reader: TopicsReader,
-    orders: Orders,
-    reporter: Reporter,
+    assignment: AttemptAssignment,
+    reporter: StatusReporter,
     orphaned: Callable[[], bool],
     metrics: TaskMetrics,
-) -> Ended:
+) -> AttemptEnd:
     try:
         task = setup.new_task()
         reporter.version = task.version()
         if isinstance(task, SourceTask):
-            return run_source(setup, task, reader, orders, reporter, orphaned, metrics)
+            return run_source(setup, task, reader, assignment, reporter, orphaned, metrics)
         reader.close()
-        return run_sink(setup, task, orders, reporter, orphaned, metrics)
+        return run_sink(setup, task, assignment, reporter, orphaned, metrics)
     except (Fenced, Interrupted):
         raise
     except Exception as error:
         if not isinstance(error, BatchTooLarge) or setup.with_smaller_batches() is None:
-            _say_failed(setup, orders, reporter, error)
+            _report_failure(setup, assignment, reporter, error)
         raise
 
 
-def _say_failed(setup: TaskSetup, orders: Orders, reporter: Reporter, error: Exception) -> None:
+def _report_failure(
+    setup: TaskSetup, assignment: AttemptAssignment, reporter: StatusReporter, error: Exception
+) -> None:
     """Writes FAILED, unless another attempt has the task by now."""
     reader = open_reader(setup)
     try:
-        if reader.orders(orders) is not Wanted.NOTHING:
+        if reader.read_assignment(assignment) is not DesiredTaskState.SUPERSEDED:
             reporter.write(reporter.failure(error))
     except (ConnectError, KafkaException, Interrupted) as failed:
         _log.error("Task %s failed, and its status cannot be written: %s", setup.id, failed)

@@ -7,18 +7,16 @@ used, in the order of a start, so that an attempt that is not the newest one fai
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 from connect_runtime.api import ConfigError, SinkTask, SourceTask
-from connect_runtime.config_providers.declared import PROVIDERS
-from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.config_providers.resolved import Resolved
+from connect_runtime.config_providers.references import PROVIDERS
+from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.data.converters import Converters, converters_of
-from connect_runtime.errors.log_reporter import LogReporter
-from connect_runtime.errors.policy import ErrorPolicy
+from connect_runtime.errors.handler import ErrorPolicy, LogReporter
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import allow_modules
@@ -26,10 +24,10 @@ from connect_runtime.plugins.passwords import password_keys
 from connect_runtime.settings.addresses import check_known
 from connect_runtime.settings.client_overrides import CONSUMER, PRODUCER, Kind
 from connect_runtime.settings.connector_clients import ConnectorClients
+from connect_runtime.settings.sink_topics import named_topics, topic_pattern
 from connect_runtime.settings.topic_creation import TopicCreation
 from connect_runtime.settings.topic_tracking import TopicTracking
 from connect_runtime.tasks.launch import TaskLaunch, exactly_once
-from connect_runtime.tasks.sink_topics import named_topics, topic_pattern
 from connect_runtime.traces import trace_text
 from connect_runtime.transforms.chain import Chain, chain_of
 from connect_specs.redaction import Redactor, secrets_in
@@ -65,14 +63,18 @@ def resolve_launch(launch: TaskLaunch) -> TaskSetup:
     resolved = replace(
         launch, config=task.config, connector_config=connector.config, worker=worker.config
     )
-    secret_values = {*worker.given.values(), *connector.given.values(), *task.given.values()}
+    secret_values = {
+        *worker.provided.values(),
+        *connector.provided.values(),
+        *task.provided.values(),
+    }
     return TaskSetup(resolved, secret_values)
 
 
 def _check(worker: Resolved) -> None:
-    problems = [each for each in worker.problems if not each.key.startswith(_OF_THE_RUNTIME)]
+    problems = [p for p in worker.problems if not p.key.startswith(_OF_THE_RUNTIME)]
     if problems:
-        raise ConfigError(" ".join(each.text for each in problems))
+        raise ConfigError(" ".join(problem.text for problem in problems))
 
 
 class TaskSetup:
@@ -126,8 +128,8 @@ class TaskSetup:
         policy = self.error_policy
         if not policy.logs:
             return []
-        shown = policy.logs_messages
-        return [LogReporter(str(self.id), self.trace, metrics, with_records=shown)]
+        with_records = policy.logs_messages
+        return [LogReporter(str(self.id), self.trace, metrics, with_records=with_records)]
 
     def text(self, error: BaseException) -> str:
         """Returns the error's text, with the secrets of all configs redacted."""

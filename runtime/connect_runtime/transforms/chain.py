@@ -14,8 +14,7 @@ from typing import Any, Final
 from connect_runtime.api import ConfigError, Predicate, Transformation
 from connect_runtime.api.java_text import java_list
 from connect_runtime.api.transforms import R
-from connect_runtime.errors.handler import ErrorHandler
-from connect_runtime.errors.stages import Failure, Stage
+from connect_runtime.errors.handler import ErrorHandler, Failure, Stage
 from connect_runtime.plugins import registry
 from connect_runtime.transforms.columns import ColumnPredicate, Columns, ColumnTransformation
 from connect_runtime.transforms.filter import Filter

@@ -10,9 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from connect_runtime.api import ConfigType
-from connect_runtime.config_providers.declared import aliases
-from connect_runtime.config_providers.references import references
-from connect_runtime.config_providers.resolved import Problem
+from connect_runtime.config_providers.references import aliases, references
+from connect_runtime.config_providers.registry import UnresolvedReference
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos, ValueInfo
 from connect_specs.redaction import Redactor
 
@@ -33,7 +32,7 @@ def as_written(
     infos: ConfigInfos,
     config: Config,
     referring: Collection[str],
-    problems: Collection[Problem],
+    problems: Collection[UnresolvedReference],
     redactor: Redactor,
 ) -> ConfigInfos:
     """Turns the answer about a resolved config into one about `config`: values of `referring` keys

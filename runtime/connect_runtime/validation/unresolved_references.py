@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect_runtime.config_providers.declared import PROVIDERS, undeclared
+from connect_runtime.config_providers.references import PROVIDERS, undeclared
 from connect_specs.secret_values import is_reference
 
 

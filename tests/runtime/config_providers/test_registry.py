@@ -18,10 +18,8 @@ from connect_runtime.api import (
     ConfigError,
     ConfigType,
 )
-from connect_runtime.config_providers.declared import undeclared
-from connect_runtime.config_providers.references import references
-from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.config_providers.resolved import Resolved
+from connect_runtime.config_providers.references import references, undeclared
+from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.connectors.file_source import FileStreamSourceConnector
 from connect_runtime.data.string_converter import StringConverter
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
@@ -65,7 +63,7 @@ def test_apaches_names(name: str, tmp_path: Path) -> None:
         {"url": f"${{f:{file}:user}}:${{f:{file}:password}}@${{topic}}", "a": "${other:x}"}
     )
     assert found.config == {"url": "me:s3cret@${topic}", "a": "${other:x}"}
-    assert set(found.given.values()) == {"me", "s3cret"}
+    assert set(found.provided.values()) == {"me", "s3cret"}
     assert found.ttl_ms is None
     assert "s3cret" not in repr(found)
 

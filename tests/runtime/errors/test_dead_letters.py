@@ -9,8 +9,8 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from connect_runtime.errors.dead_letters import Context, DeadLetterQueue
-from connect_runtime.errors.stages import Failure, Stage
+from connect_runtime.errors.dead_letters import DeadLetterQueue, FailureHeaders
+from connect_runtime.errors.handler import Failure, Stage
 
 
 class SlowProducer:
@@ -61,5 +61,5 @@ def test_only_the_tasks_own_thread_looks_whether_the_task_is_to_end() -> None:
 def test_half_of_a_surrogate_pair_in_an_error_is_a_question_mark() -> None:
     failure = Failure(Stage.TASK_PUT, "C", ValueError("a\udcff"), Message("t", 0, 1))
 
-    headers = dict(Context("c", 0, str, str).headers(failure))
+    headers = dict(FailureHeaders("c", 0, str, str).of(failure))
     assert headers["__connect.errors.exception.message"] == b"a?"

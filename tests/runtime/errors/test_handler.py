@@ -7,9 +7,15 @@ from confluent_kafka import Message
 
 from connect_runtime.api import ConnectorError, DataError, RetriableError
 from connect_runtime.errors.columns import pieces_of
-from connect_runtime.errors.handler import ErrorHandler, RecordSkipped, RetriesEnded
-from connect_runtime.errors.policy import DeadLetters, ErrorPolicy
-from connect_runtime.errors.stages import Failure, Stage
+from connect_runtime.errors.handler import (
+    DeadLetters,
+    ErrorHandler,
+    ErrorPolicy,
+    Failure,
+    RecordSkipped,
+    RetriesEnded,
+    Stage,
+)
 
 RAW = Message("t", 0, 5, value=b"v")
 ALL = ErrorPolicy(tolerates_all=True)

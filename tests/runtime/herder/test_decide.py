@@ -49,7 +49,7 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
-from connect_runtime.tasks.launch import Ended, Outcome
+from connect_runtime.tasks.launch import AttemptEnd, Outcome
 from connect_specs.states import TargetState
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
@@ -88,7 +88,7 @@ def run(task: TaskId = T0, **changes: Any) -> Run:
     return replace(Run(task, attempt=7, generation=3, state=RUNNING), **changes)
 
 
-def ended(how: Ended, **changes: Any) -> Run:
+def ended(how: AttemptEnd, **changes: Any) -> Run:
     return run(phase=RunPhase.ENDED, outcome=Outcome(T0, 7, how, "why"), **changes)
 
 
@@ -435,7 +435,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         view(
             connector(),
             started(),
-            (ended(Ended.FAILED),),
+            (ended(AttemptEnd.FAILED),),
             connector_status=UP,
             tasks={T0: status(State.FAILED)},
         ),
@@ -445,7 +445,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         view(
             connector(),
             started(),
-            (ended(Ended.FAILED),),
+            (ended(AttemptEnd.FAILED),),
             connector_status=UP,
             tasks={T0: status(State.RUNNING)},
         ),
@@ -455,7 +455,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         view(
             connector(),
             started(),
-            (ended(Ended.LOST, deadline=NOW + 1),),
+            (ended(AttemptEnd.LOST, deadline=NOW + 1),),
             connector_status=UP,
             tasks={T0: status(State.UNASSIGNED)},
         ),
@@ -465,7 +465,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         view(
             connector(),
             started(),
-            (ended(Ended.LOST, deadline=NOW, failures=2),),
+            (ended(AttemptEnd.LOST, deadline=NOW, failures=2),),
             connector_status=UP,
         ),
         (Launch(T0, 3, RUNNING, failures=2),),
@@ -610,7 +610,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         view(
             connector(target=STOPPED, task_configs=(), task_count=0),
             None,
-            (ended(Ended.FAILED),),
+            (ended(AttemptEnd.FAILED),),
             connector_status=HALTED,
         ),
         (ForgetRun(T0),),
@@ -734,7 +734,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
             view(
                 PAUSED_C,
                 None,
-                (ended(Ended.FAILED),),
+                (ended(AttemptEnd.FAILED),),
                 connector_status=RESTING,
                 tasks={T0: status(State.FAILED)},
             ),
@@ -742,7 +742,7 @@ CASES: dict[str, tuple[View, tuple[object, ...]]] = {
         (),
     ),
     "one that was lost as it was paused": (
-        released(view(PAUSED_C, None, (ended(Ended.LOST),), connector_status=RESTING)),
+        released(view(PAUSED_C, None, (ended(AttemptEnd.LOST),), connector_status=RESTING)),
         (ForgetRun(T0),),
     ),
     "resumed, it is launched": (
@@ -820,11 +820,11 @@ def test_what_cannot_be_decided_for_one_connector_is_its_own_failure() -> None:
 
 def test_time_alone_is_looked_at_again() -> None:
     assert next_look(view(connector(), started(), (run(),)), NOW) == math.inf
-    waiting = view(connector(), started(), (ended(Ended.LOST, deadline=NOW + 3),))
+    waiting = view(connector(), started(), (ended(AttemptEnd.LOST, deadline=NOW + 3),))
     assert next_look(waiting, NOW) == NOW + 3
     assert next_look(replace(waiting, led_at=NOW - 8), NOW) == NOW + 2
     assert next_look(replace(waiting, waits={"c": NOW - 9}), NOW) == NOW + 1
-    lost = (ended(Ended.LOST, ended_at=NOW - 8, deadline=NOW + 3),)
+    lost = (ended(AttemptEnd.LOST, ended_at=NOW - 8, deadline=NOW + 3),)
     assert next_look(view(connector(), started(), lost), NOW) == NOW + 2
     stopping = view(NEW, started(phase=InstancePhase.STOPPING, deadline=NOW + 2))
     assert next_look(stopping, NOW) == NOW + 2

@@ -28,7 +28,7 @@ from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_runtime.storage.assignments_topic import reduce_all
 from connect_runtime.storage.memory import MemoryLogReader
 from connect_runtime.storage.snapshots import AssignmentSnapshot, State, TaskId
-from connect_runtime.tasks.launch import Ended
+from connect_runtime.tasks.launch import AttemptEnd
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import leader_transactional_id
 from connect_specs.states import TargetState
@@ -415,7 +415,7 @@ class Herders(RuleBasedStateMachine):
             assert status is State.UNASSIGNED, "it waits for a slot"
             # also attempts of an earlier term of this leader, hung ones, take up slots
             assert view.occupied >= self.leader.launcher.slots
-        elif run.phase is RunPhase.ENDED and run.outcome and run.outcome.ended is Ended.FAILED:
+        elif run.phase is RunPhase.ENDED and run.outcome and run.outcome.ended is AttemptEnd.FAILED:
             assert status is State.FAILED
         elif run.phase is RunPhase.ENDED:
             assert status is State.UNASSIGNED

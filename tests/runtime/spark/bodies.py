@@ -11,7 +11,7 @@ from pathlib import Path
 
 from connect_runtime.spark.worker import Body
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_specs.names import ClusterTopics
 
 
@@ -44,7 +44,7 @@ def body_in(folder: Path) -> Body:
         import time
         from pathlib import Path
 
-        from connect_runtime.tasks.launch import Ended, Outcome
+        from connect_runtime.tasks.launch import AttemptEnd, Outcome
 
         kind = launch.id.connector
         at = Path(place) / f"{launch.id}-{launch.attempt}"
@@ -69,8 +69,8 @@ def body_in(folder: Path) -> Body:
             time.sleep(0.05)
         if kind == "wait":
             at.with_name(f"{at.name}-drained").touch()
-            return Outcome(launch.id, launch.attempt, Ended.ORPHANED)
-        return Outcome(launch.id, launch.attempt, Ended.STOPPED, launch.config.get("echo"))
+            return Outcome(launch.id, launch.attempt, AttemptEnd.ORPHANED)
+        return Outcome(launch.id, launch.attempt, AttemptEnd.STOPPED, launch.config.get("echo"))
 
     return body
 
@@ -96,4 +96,4 @@ def is_gone(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] in "ZX"
 
 
-__all__ = ["Ended", "Outcome", "body_in", "is_gone", "launch", "pid_of"]
+__all__ = ["AttemptEnd", "Outcome", "body_in", "is_gone", "launch", "pid_of"]

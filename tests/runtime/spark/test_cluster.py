@@ -12,7 +12,7 @@ import pytest
 from connect_runtime.kafka.java import find_java
 from connect_runtime.spark import keeper
 from connect_runtime.spark.launcher import SparkLauncher
-from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from runtime.spark.bodies import body_in, is_gone, launch
 from runtime.spark.endings import Endings, jvm_of, running, runs_again, wait_for_slots
 from support.processes import kill, of_session
@@ -69,7 +69,7 @@ def _busy(
 def _lost(endings: Endings, attempt: int) -> Outcome:
     """A cluster proves no death, but a worker that had time to drain may still say that it has."""
     lost = endings.wait("wait", attempt)
-    assert (lost.ended, lost.dead) in ((Ended.LOST, False), (Ended.ORPHANED, True))
+    assert (lost.ended, lost.dead) in ((AttemptEnd.LOST, False), (AttemptEnd.ORPHANED, True))
     return lost
 
 

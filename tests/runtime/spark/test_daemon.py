@@ -27,6 +27,8 @@ def test_it_has_one_thread_and_all_modules_when_it_begins_to_fork() -> None:
     prepared, later = done.stdout.splitlines()
     threads, *modules = prepared.split()
     assert threads == "1"
-    assert {"connect_runtime.tasks.source", "connect_runtime.tasks.sink"} <= {*modules}
+    assert {"connect_runtime.tasks.source.source_task", "connect_runtime.tasks.sink.sink_task"} <= {
+        *modules
+    }
     assert later == ""
     assert done.stderr == ""

@@ -19,7 +19,7 @@ from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.spark.places import node_of
 from connect_runtime.spark.session import class_archive
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import Ended, Outcome
+from connect_runtime.tasks.launch import AttemptEnd, Outcome
 from connect_specs.diagnostics import Failed
 from runtime.spark.bodies import body_in, is_gone, launch, pid_of
 from runtime.spark.endings import Endings, running
@@ -53,7 +53,7 @@ def endings() -> Endings:
 
 def test_an_attempt_runs_and_returns(launcher: SparkLauncher, endings: Endings) -> None:
     launcher.launch(launch("echo", attempt=1, echo="ü"), endings)
-    assert endings.wait("echo") == Outcome(TaskId("echo", 0), 1, Ended.STOPPED, "ü")
+    assert endings.wait("echo") == Outcome(TaskId("echo", 0), 1, AttemptEnd.STOPPED, "ü")
     assert TaskId("echo", 0) not in launcher.readings()
 
 
@@ -78,7 +78,7 @@ def test_what_a_task_throws_is_its_outcome(launcher: SparkLauncher, endings: End
     launcher.launch(launch("throw"), endings)
     launcher.launch(launch("exit"), endings)
     threw, exited = endings.wait("throw"), endings.wait("exit")
-    assert threw.ended is exited.ended is Ended.FAILED
+    assert threw.ended is exited.ended is AttemptEnd.FAILED
     assert "ValueError: boom ?" in (threw.trace or "")
     assert "SystemExit: 3" in (exited.trace or "")
     # as in Connect, where a failed task keeps its metrics
@@ -95,7 +95,7 @@ def test_a_crash_is_lost_and_a_sibling_goes_on(
     wait_until(lambda: sibling.id in launcher.readings(), what="its metrics, while it runs")
     launcher.launch(launch("crash"), endings)
     lost = endings.wait("crash")
-    assert lost.ended is Ended.LOST
+    assert lost.ended is AttemptEnd.LOST
     assert lost.trace == "Python worker exited unexpectedly (crashed)."
     assert not is_gone(pid)
     assert not endings.of("wait", 10)
@@ -110,7 +110,7 @@ def test_a_killed_attempt_is_told_of_and_dies(
     launcher.launch(given, endings)
     pid = running(folder, given)
     launcher.kill(given.id, given.attempt)
-    assert endings.wait("deaf") == Outcome(given.id, 1, Ended.LOST, "killed")
+    assert endings.wait("deaf") == Outcome(given.id, 1, AttemptEnd.LOST, "killed")
     wait_until(lambda: is_gone(pid), what="the process to die", timeout_s=10)
     launcher.kill(given.id, given.attempt)
     launcher.kill(TaskId("never", 0), 1)
@@ -124,7 +124,7 @@ def test_a_kill_right_after_the_launch_is_not_missed(
         launcher.launch(launch("deaf", attempt=attempt), endings)
         launcher.kill(TaskId("deaf", 0), attempt)
     for attempt in range(100, 106):
-        assert endings.wait("deaf", attempt).ended is Ended.LOST
+        assert endings.wait("deaf", attempt).ended is AttemptEnd.LOST
 
 
 def test_each_attempt_is_one_job_and_no_config_is_in_its_description(
@@ -174,7 +174,7 @@ def test_a_job_that_cannot_be_made_is_lost_and_nothing_of_it_lives(
     monkeypatch.setattr(launching, "Lease", full)
     launcher.launch(launch("echo", attempt=50), endings)
     lost = endings.wait("echo", 50)
-    assert (lost.ended, lost.dead) == (Ended.LOST, True)
+    assert (lost.ended, lost.dead) == (AttemptEnd.LOST, True)
     assert "No space left on device" in str(lost.trace)
     assert launcher.active == 0
 
@@ -197,7 +197,7 @@ def test_closed_before_it_started(tmp_path: Path, endings: Endings) -> None:
     launcher = SparkLauncher("local[1]", tmp_path)
     launcher.close()
     launcher.launch(launch("echo"), endings)
-    assert endings.told[0].ended is Ended.LOST
+    assert endings.told[0].ended is AttemptEnd.LOST
 
 
 def test_without_java_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_reading_that_cannot_be_removed_holds_up_no_outcome(tmp_path: Path) -> None:
-    outcome = Outcome(TaskId("c", 0), 1, Ended.FAILED)
+    outcome = Outcome(TaskId("c", 0), 1, AttemptEnd.FAILED)
     launcher = SparkLauncher("local[1]", tmp_path)
     launcher._keep_reading(outcome, tmp_path)  # a folder
     assert launcher.readings() == {}

@@ -15,7 +15,7 @@ from connect_runtime.spark.messages import (
 )
 from connect_runtime.spark.sealing import new_key, unseal
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import Ended, Outcome
+from connect_runtime.tasks.launch import AttemptEnd, Outcome
 from runtime.spark.bodies import launch
 
 
@@ -43,13 +43,13 @@ def test_what_config_providers_gave_stays_in_its_process() -> None:
 
 
 def test_an_outcome_comes_back() -> None:
-    for ended in Ended:
+    for ended in AttemptEnd:
         given = Outcome(TaskId("c", 1), 2, ended, "trace\n")
         assert outcome_from_json(outcome_json(given)) == given
-    alive = Outcome(TaskId("c", 1), 2, Ended.LOST, "trace", dead=False)
+    alive = Outcome(TaskId("c", 1), 2, AttemptEnd.LOST, "trace", dead=False)
     assert outcome_from_json(outcome_json(alive)) == alive
 
 
 def test_a_trace_may_hold_what_utf8_cannot() -> None:
-    given = Outcome(TaskId("c", 1), 2, Ended.FAILED, "half \ud800")
+    given = Outcome(TaskId("c", 1), 2, AttemptEnd.FAILED, "half \ud800")
     assert outcome_from_json(outcome_json(given)).trace == "half ?"

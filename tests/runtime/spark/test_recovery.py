@@ -15,7 +15,7 @@ from connect_runtime.kafka import java
 from connect_runtime.spark import keeper
 from connect_runtime.spark import launcher as launching
 from connect_runtime.spark.launcher import SparkLauncher
-from connect_runtime.tasks.launch import Ended
+from connect_runtime.tasks.launch import AttemptEnd
 from runtime.spark.bodies import body_in, is_gone, launch, pid_of
 from runtime.spark.endings import Endings, jvm_of, running, runs_again, wait_for_slots
 from support.processes import frozen, kill, process
@@ -75,7 +75,7 @@ def test_a_killed_jvm_loses_what_ran_once_and_is_replaced(
     assert "Spark's JVM ended" in _down(launcher)
     lost = [endings.wait(each.id.connector) for each in given]
     # told only when nothing of them lives
-    assert [(each.ended, each.dead) for each in lost] == [(Ended.LOST, True)] * 2
+    assert [(each.ended, each.dead) for each in lost] == [(AttemptEnd.LOST, True)] * 2
     assert all(map(is_gone, pids))
     runs_again(launcher, endings, 2)
     assert len(endings.told) == 3
@@ -102,7 +102,7 @@ def test_a_stopped_context_is_replaced(
     launcher.launch(given, endings)
     running(folder, given)
     launcher.context._jsc.sc().stop()
-    assert endings.wait("wait", 4).ended is Ended.LOST
+    assert endings.wait("wait", 4).ended is AttemptEnd.LOST
     assert "context was stopped" in _down(launcher)
     runs_again(launcher, endings, 4)
 
@@ -126,7 +126,7 @@ def test_nobody_waits_for_a_frozen_jvm_and_it_is_replaced(
         said = wait_until(lambda: launcher.problem, what="a problem")
         assert "has not answered" in said
         assert endings.wait("deaf", 5).dead
-    assert endings.wait("echo", 5).ended is Ended.LOST
+    assert endings.wait("echo", 5).ended is AttemptEnd.LOST
     runs_again(launcher, endings, 6)
 
 
@@ -161,7 +161,7 @@ def test_what_may_live_is_said_and_takes_up_its_slot(
     assert child is not None
     launcher.kill(given.id, given.attempt)
     lost = endings.wait("shares", 8)
-    assert (lost.ended, lost.trace, lost.dead) == (Ended.LOST, "killed", False)
+    assert (lost.ended, lost.trace, lost.dead) == (AttemptEnd.LOST, "killed", False)
     assert is_gone(pid)
     assert launcher.active == 1
     kill(child)
@@ -179,7 +179,7 @@ def test_a_killed_python_worker_is_lost_whatever_it_forked(
     assert child is not None
     os.kill(running(folder, given), signal.SIGKILL)
     lost = endings.wait("forks", 8)
-    assert (lost.ended, lost.dead, launcher.active) == (Ended.LOST, True, 0)
+    assert (lost.ended, lost.dead, launcher.active) == (AttemptEnd.LOST, True, 0)
     assert child.alive
     kill(child)
 
@@ -191,7 +191,7 @@ def test_a_task_that_ends_its_process_group_ends_no_other(
     launcher.launch(sibling, endings)
     stays = running(folder, sibling)
     launcher.launch(given, endings)
-    assert endings.wait("ends its group", 11).ended is Ended.LOST
+    assert endings.wait("ends its group", 11).ended is AttemptEnd.LOST
     assert not is_gone(stays)
     assert not endings.of("wait", 11)
     launcher.kill(sibling.id, sibling.attempt)
@@ -226,7 +226,7 @@ def test_a_killed_python_worker_is_lost_and_its_siblings_go_on(
     stays, goes = running(folder, sibling), running(folder, given)
     os.kill(goes, signal.SIGKILL)
     lost = endings.wait("wait", 9)
-    assert (lost.id, lost.ended, lost.dead) == (given.id, Ended.LOST, True)
+    assert (lost.id, lost.ended, lost.dead) == (given.id, AttemptEnd.LOST, True)
     again = launch("wait", attempt=10)
     launcher.launch(again, endings)
     running(folder, again)
@@ -255,7 +255,7 @@ def test_a_first_start_that_fails_is_tried_again(
         launcher.start()
         launcher.launch(launch("echo", attempt=1), endings)
         lost = endings.wait("echo", 1)
-        assert (lost.ended, lost.dead) == (Ended.LOST, True)
+        assert (lost.ended, lost.dead) == (AttemptEnd.LOST, True)
         assert "Spark did not start" in str(lost.trace)
         assert "spark.log" in str(lost.trace)
         assert "did not start" in _down(launcher)

@@ -13,7 +13,7 @@ import pytest
 from connect_runtime.kafka.ports import free_port
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.spark.sealing import SECRET, SECRET_FILE, new_key
-from connect_runtime.tasks.launch import Ended
+from connect_runtime.tasks.launch import AttemptEnd
 from runtime.spark.bodies import body_in, launch
 from runtime.spark.endings import Endings, running, wait_for_slots
 from support import http
@@ -152,7 +152,7 @@ def test_a_key_file_on_each_node_is_used_instead(tmp_path: Path) -> None:
         file.write_text(new_key())
         launcher.launch(launch("echo", attempt=2), endings)
         failed = endings.wait("echo", 2)
-        assert (failed.ended, failed.dead) == (Ended.FAILED, True)
+        assert (failed.ended, failed.dead) == (AttemptEnd.FAILED, True)
         assert "another key than this node's" in str(failed.trace)
         assert "Traceback" not in str(failed.trace)
         file.unlink()

@@ -12,7 +12,7 @@ from connect_runtime.spark import worker
 from connect_runtime.spark.lease import Lease
 from connect_runtime.spark.messages import ENVELOPE, envelope_json, outcome_from_json
 from connect_runtime.spark.sealing import SECRET, new_key
-from connect_runtime.tasks.launch import Ended, Outcome, TaskLaunch
+from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from runtime.spark.bodies import launch
 
 
@@ -42,7 +42,7 @@ def _answer(context: Context, monkeypatch: pytest.MonkeyPatch) -> Outcome:
 def test_a_second_try_of_sparks_own_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     envelope = envelope_json(launch("c", attempt=7), new_key(), None)
     found = _answer(Context(envelope, number=1), monkeypatch)
-    assert (found.attempt, found.ended, found.dead) == (7, Ended.LOST, False)
+    assert (found.attempt, found.ended, found.dead) == (7, AttemptEnd.LOST, False)
 
 
 def test_the_partition_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +61,7 @@ def test_an_attempt_whose_lease_is_over_does_not_begin(
     assert lease.over()
     envelope = envelope_json(launch("c"), new_key(), str(lease.path))
     found = _answer(Context(envelope), monkeypatch)
-    assert found.ended is Ended.ORPHANED
+    assert found.ended is AttemptEnd.ORPHANED
 
 
 def test_a_launch_that_cannot_be_read_fails_with_the_reason(
@@ -70,7 +70,7 @@ def test_a_launch_that_cannot_be_read_fails_with_the_reason(
     envelope = envelope_json(launch("c", task=2, attempt=7), new_key(), None)
     monkeypatch.delenv(SECRET, raising=False)
     found = _answer(Context(envelope), monkeypatch)
-    assert (found.id.task, found.attempt, found.ended) == (2, 7, Ended.FAILED)
+    assert (found.id.task, found.attempt, found.ended) == (2, 7, AttemptEnd.FAILED)
     assert f"Neither {SECRET}" in str(found.trace)
     monkeypatch.setenv(SECRET, new_key())
     assert "another key" in str(_answer(Context(envelope), monkeypatch).trace)

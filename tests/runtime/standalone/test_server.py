@@ -19,14 +19,14 @@ from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.offset_file import OffsetFile
 from connect_runtime.storage.served_messages import Follow, Read, Write, request_line
 from connect_runtime.storage.snapshots import Assignment, TaskId
-from connect_runtime.tasks.control import Orders, Wanted
-from connect_runtime.tasks.interrupted import Interrupted
-from connect_runtime.tasks.served_topics import (
-    ServedControl,
+from connect_runtime.tasks.control.assignments import AttemptAssignment, DesiredTaskState
+from connect_runtime.tasks.control.worker_topics import (
+    ServedFollower,
     ServedOffsets,
     ServedReader,
     ServedStatuses,
 )
+from connect_runtime.tasks.kafka_failures import Interrupted
 from connect_runtime.tasks.task_setup import TaskSetup
 from connect_specs.diagnostics import Failed
 from connect_specs.names import ClusterTopics
@@ -71,21 +71,21 @@ def test_an_attempt_follows_its_assignment(logs: StandaloneLogs, server: TopicsS
     assign(logs, TargetState.STOPPED)
     assign(logs, TargetState.RUNNING)
     task = task_of(server, offset=2)
-    orders = Orders(task)
+    assignment = AttemptAssignment(task)
     reader = ServedReader(task)
-    assert reader.orders(orders) is Wanted.RUN
+    assert reader.read_assignment(assignment) is DesiredTaskState.RUN
     reader.close()
-    control = ServedControl(task, orders)
-    assert control.wanted() is Wanted.RUN
+    control = ServedFollower(task, assignment)
+    assert control.desired() is DesiredTaskState.RUN
     assign(logs, TargetState.PAUSED)
-    assert control.wanted(10) is Wanted.PAUSE
+    assert control.desired(10) is DesiredTaskState.PAUSE
     assign(logs, TargetState.RUNNING, attempt=2)
-    assert control.wanted(10) is Wanted.NOTHING
+    assert control.desired(10) is DesiredTaskState.SUPERSEDED
     assign(logs, None)
     control.close()
     later = task_of(server, offset=99)
     reader = ServedReader(later)
-    assert reader.orders(Orders(later)) is Wanted.NOTHING
+    assert reader.read_assignment(AttemptAssignment(later)) is DesiredTaskState.SUPERSEDED
     reader.close()
 
 
@@ -171,12 +171,12 @@ def test_the_end_of_the_worker_interrupts_its_tasks(
 ) -> None:
     assign(logs, TargetState.RUNNING)
     task = task_of(server)
-    control = ServedControl(task, Orders(task))
-    assert control.wanted(10) is Wanted.RUN
+    control = ServedFollower(task, AttemptAssignment(task))
+    assert control.desired(10) is DesiredTaskState.RUN
     offsets = ServedOffsets(task)
     server.close()
     with pytest.raises(Interrupted, match="cannot be reached"):
-        control.wanted(10)
+        control.desired(10)
     assert not offsets.write([NewRecord(TOPICS.offsets, KEY, b"{}")], 10)
     with pytest.raises(Interrupted):
         ServedReader(task).source_offsets()
@@ -184,7 +184,7 @@ def test_the_end_of_the_worker_interrupts_its_tasks(
 
 def test_a_task_that_ends_leaves_no_thread(logs: StandaloneLogs, server: TopicsServer) -> None:
     task = task_of(server)
-    control = ServedControl(task, Orders(task))
+    control = ServedFollower(task, AttemptAssignment(task))
     control.close()
     wait_until(
         lambda: not [t for t in threading.enumerate() if t.name == "serve-task"],

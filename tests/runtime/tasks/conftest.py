@@ -15,7 +15,7 @@ import pytest
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.storage.assignments_topic import assignment_record
 from connect_runtime.storage.snapshots import Assignment, TaskId
-from connect_runtime.tasks.launch import Outcome, TaskLaunch
+from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.tasks.run import run_task
 from connect_runtime.tasks.task_setup import TaskSetup
 from connect_specs.names import ClusterTopics
@@ -32,6 +32,8 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 class Running:
     """An attempt in a thread of its own."""
 
+    cluster: Cluster
+    task: TaskId
     thread: threading.Thread
     orphan: threading.Event
     outcomes: list[Outcome] = field(default_factory=list)
@@ -40,6 +42,11 @@ class Running:
         self.thread.join(30)
         assert self.outcomes, "the attempt has not ended"
         return self.outcomes[0]
+
+    def stop(self) -> None:
+        """Stops the task as the leader would, and expects it to have ended as requested."""
+        self.cluster.assign(self.task, None)
+        assert self.outcome().ended is AttemptEnd.STOPPED
 
 
 class Cluster:
@@ -89,7 +96,7 @@ class Cluster:
     def run(self, launch: TaskLaunch) -> Running:
         """Starts the attempt in a thread."""
         orphan = threading.Event()
-        running = Running(threading.Thread(daemon=True), orphan)
+        running = Running(self, launch.id, threading.Thread(daemon=True), orphan)
         running.thread = threading.Thread(
             target=lambda: running.outcomes.append(run_task(launch, orphan.is_set)), daemon=True
         )

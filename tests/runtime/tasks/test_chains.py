@@ -12,7 +12,7 @@ from connect_runtime.api import (
     SourceBatch,
     SourceRecord,
 )
-from connect_runtime.tasks.launch import Ended
+from connect_runtime.tasks.launch import AttemptEnd
 from support.broker import create_topic, produce, read_to_end
 from support.task_runs import Scripted, committed, started, stopped
 from support.wait import wait_until
@@ -59,7 +59,7 @@ def test_a_sources_records_get_a_new_topic(cluster: Any, topic: Any, install: An
     )  # fmt: skip
     wait_until(lambda: cluster.values(f"{cluster.data}-new") == ["a"], what="the record")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     (found,) = read_to_end(cluster.bootstrap_servers, f"{cluster.data}-new")
     assert found.headers() == [("h", b"12")]
     assert cluster.values() == []
@@ -80,7 +80,7 @@ def test_dropped_records_move_offsets_and_the_task_is_told(
     running = started(cluster, install, task, **DROP_TOMBSTONES)
     wait_until(lambda: task.events.count(None) == 4, what="all records")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert cluster.values() == []
     assert cluster.newest(cluster.topics.offsets) == {
         '["c",{"p":1}]': {"n": 1},
@@ -130,7 +130,7 @@ def test_a_sinks_position_moves_over_what_was_dropped(
     running = started(cluster, install, task, **sink(cluster), **DROP_TOMBSTONES)
     wait_until(lambda: committed(cluster) == 4, what="the commit")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert [value for put in task.events for _, value, _ in put] == ["a", "b"]
 
 
@@ -150,5 +150,5 @@ def test_a_batch_that_is_put_again_is_not_transformed_again(
     running = started(cluster, install, task, **sink(cluster), **route)
     wait_until(lambda: committed(cluster) == 1, what="the commit")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert task.events == [[(f"x{cluster.data}", "a", cluster.data)]] * 3

@@ -33,11 +33,9 @@ from connect_runtime.data.converters import Converters
 from connect_runtime.data.json_converter import JsonConverter
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
 from connect_runtime.data.string_converter import StringConverter
-from connect_runtime.errors.handler import ErrorHandler
-from connect_runtime.errors.policy import ErrorPolicy
-from connect_runtime.errors.stages import Failure, Stage
-from connect_runtime.tasks.sink_decoder import Decoder
-from connect_runtime.tasks.source_batches import Outbound
+from connect_runtime.errors.handler import ErrorHandler, ErrorPolicy, Failure, Stage
+from connect_runtime.tasks.sink.decoder import Decoder
+from connect_runtime.tasks.source.pipeline import RecordPipeline
 from connect_runtime.transforms.chain import Chain, Step
 
 NO_CHAIN = Chain(())
@@ -155,8 +153,10 @@ def tolerant(noted: Noted) -> ErrorHandler:
     return ErrorHandler(ErrorPolicy(tolerates_all=True), [noted])
 
 
-def sent(outbound: Outbound, polled: Any) -> list[tuple[str, int | None, list[dict[str, Any]]]]:
-    return [(s.topic, s.partition, s.messages.each) for s in outbound.sendings(polled)]
+def sent(
+    pipeline: RecordPipeline, polled: Any
+) -> list[tuple[str, int | None, list[dict[str, Any]]]]:
+    return [(s.topic, s.partition, s.messages.records) for s in pipeline.sendings(polled)]
 
 
 def record(value: Any, topic: str = "t", **more: Any) -> SourceRecord:
@@ -171,10 +171,10 @@ def message(value: bytes, offset: int = 0, topic: str = "t", **more: Any) -> Mes
 
 
 def test_headers_become_bytes_before_key_and_value() -> None:
-    outbound = Outbound(converters(value=Registry()), NO_CHAIN, ErrorHandler())
+    pipeline = RecordPipeline(converters(value=Registry()), NO_CHAIN, ErrorHandler())
     headers = (Header("a", 1), Header("b", "x", STRING))
 
-    found = sent(outbound, [record("v", headers=headers), record("w"), record("u", "other")])
+    found = sent(pipeline, [record("v", headers=headers), record("w"), record("u", "other")])
 
     assert found == [
         ("t", None, [
@@ -186,9 +186,9 @@ def test_headers_become_bytes_before_key_and_value() -> None:
 
 
 def test_without_headers_messages_can_be_sent_together() -> None:
-    (sending,) = Outbound(converters(), NO_CHAIN, ErrorHandler()).sendings([record("a")])
+    (sending,) = RecordPipeline(converters(), NO_CHAIN, ErrorHandler()).sendings([record("a")])
 
-    assert sending.messages.each == [{"value": b"a"}]
+    assert sending.messages.records == [{"value": b"a"}]
     assert not sending.messages.singly
 
 
@@ -196,19 +196,21 @@ def test_transformations_run_before_records_are_grouped() -> None:
     def by_value(found: SourceRecord) -> SourceRecord | None:
         return None if found.value == "drop" else replace(found, topic=found.value)
 
-    outbound = Outbound(converters(), chain(by_value), ErrorHandler())
+    pipeline = RecordPipeline(converters(), chain(by_value), ErrorHandler())
     values = ["a", "a", "drop", "b", "drop", "b", "a"]
 
-    found = sent(outbound, [record(value) for value in values])
+    found = sent(pipeline, [record(value) for value in values])
 
     assert [(topic, len(each)) for topic, _, each in found] == [("a", 2), ("b", 2), ("a", 1)]
 
 
 def test_batches_are_transformed_as_records() -> None:
-    outbound = Outbound(converters(), chain(lambda r: replace(r, key=r.value)), ErrorHandler())
+    pipeline = RecordPipeline(
+        converters(), chain(lambda r: replace(r, key=r.value)), ErrorHandler()
+    )
     batch = SourceBatch("t", {}, ["a", "b"], source_offset={"n": 2})
 
-    assert [each for _, _, each in sent(outbound, batch)] == [
+    assert [each for _, _, each in sent(pipeline, batch)] == [
         [{"key": b"a", "value": b"a"}, {"key": b"b", "value": b"b"}]
     ]
 
@@ -218,7 +220,7 @@ BAD = object()
 
 def test_each_bad_record_is_one_error_and_the_others_are_sent_in_order() -> None:
     noted = Noted()
-    outbound = Outbound(converters(value=json_(), key=json_()), NO_CHAIN, tolerant(noted))
+    pipeline = RecordPipeline(converters(value=json_(), key=json_()), NO_CHAIN, tolerant(noted))
     batch = SourceBatch(
         "t", {}, [BAD if n % 100 == 7 else n for n in range(1000)],
         keys=[BAD if n == 500 else n for n in range(1000)],
@@ -226,7 +228,7 @@ def test_each_bad_record_is_one_error_and_the_others_are_sent_in_order() -> None
         headers=[(Header("n", n),) for n in range(1000)],
     )  # fmt: skip
 
-    ((_, _, messages),) = sent(outbound, batch)
+    ((_, _, messages),) = sent(pipeline, batch)
 
     good = [n for n in range(1000) if n % 100 != 7 and n != 500]
     number = [str(n).encode() for n in good]
@@ -244,7 +246,10 @@ def test_a_converter_that_leaves_values_out_loses_none() -> None:
     filtering.configure({})
     given = converters(value=filtering)
     with pytest.raises(ConnectorError, match="1 values were converted to 0"):
-        sent(Outbound(given, NO_CHAIN, ErrorHandler()), [record("a"), record("no"), record("b")])
+        sent(
+            RecordPipeline(given, NO_CHAIN, ErrorHandler()),
+            [record("a"), record("no"), record("b")],
+        )
 
     noted = Noted()
     messages = [message(value, offset) for offset, value in enumerate((b"a", b"no", b"b"))]
@@ -261,9 +266,9 @@ def test_an_error_after_the_chain_is_told_with_the_record_of_the_task() -> None:
             raise DataError("refused")
         return replace(found, value=BAD) if found.value == "bad" else found
 
-    outbound = Outbound(converters(value=json_()), chain(spoil), tolerant(noted))
+    pipeline = RecordPipeline(converters(value=json_()), chain(spoil), tolerant(noted))
 
-    found = sent(outbound, [record("a"), record("worse"), record("bad"), record("b")])
+    found = sent(pipeline, [record("a"), record("worse"), record("bad"), record("b")])
 
     assert [m["value"] for _, _, each in found for m in each] == [b'"a"', b'"b"']
     assert noted.stages == [(Stage.TRANSFORMATION, "worse"), (Stage.VALUE_CONVERTER, "bad")]
@@ -272,7 +277,7 @@ def test_an_error_after_the_chain_is_told_with_the_record_of_the_task() -> None:
 def test_an_error_without_a_chain_is_told_with_the_record_of_the_task() -> None:
     noted = Noted()
     polled = [record(value) for value in (1, object(), 2, object())]
-    Outbound(converters(value=json_()), NO_CHAIN, tolerant(noted)).sendings(polled)
+    RecordPipeline(converters(value=json_()), NO_CHAIN, tolerant(noted)).sendings(polled)
 
     assert [failure.record for failure in noted.failures] == polled[1::2]
 
@@ -284,41 +289,41 @@ def test_errors_of_the_chain_and_of_converters_are_in_the_order_of_the_records(
     noted = Noted()
     errors = ErrorHandler(ErrorPolicy(tolerates_all=tolerates), [noted])
     refuse = chain(lambda r: r if r.value != "refused" else 1 / 0)
-    outbound = Outbound(converters(value=json_()), refuse, errors)
+    pipeline = RecordPipeline(converters(value=json_()), refuse, errors)
     polled = [record(value) for value in (1, object(), "refused", 2, object(), "refused", 3)]
 
     if tolerates:
-        (first, second, third) = sent(outbound, polled)
+        (first, second, third) = sent(pipeline, polled)
         assert [m["value"] for _, _, each in (first, second, third) for m in each] == [
             b"1", b"2", b"3",
         ]  # fmt: skip
     else:
         with pytest.raises(ConnectorError):
-            outbound.sendings(polled)
+            pipeline.sendings(polled)
     stages = [Stage.VALUE_CONVERTER, Stage.TRANSFORMATION] * 2
     assert [f.stage for f in noted.failures] == stages[: None if tolerates else 1]
 
 
 def test_a_header_that_cannot_be_written() -> None:
     noted = Noted()
-    outbound = Outbound(converters(), NO_CHAIN, tolerant(noted))
+    pipeline = RecordPipeline(converters(), NO_CHAIN, tolerant(noted))
 
-    found = sent(outbound, [record("a", headers=(Header("h", BAD),)), record("b")])
+    found = sent(pipeline, [record("a", headers=(Header("h", BAD),)), record("b")])
 
     assert [m["value"] for _, _, each in found for m in each] == [b"b"]
     assert noted.stages == [(Stage.HEADER_CONVERTER, "a")]
 
 
 def test_by_default_a_bad_record_fails_the_task() -> None:
-    outbound = Outbound(converters(value=json_()), NO_CHAIN, ErrorHandler())
+    pipeline = RecordPipeline(converters(value=json_()), NO_CHAIN, ErrorHandler())
     with pytest.raises(ConnectorError, match="Tolerance exceeded in error handler"):
-        outbound.sendings([record("a"), record(BAD)])
+        pipeline.sendings([record("a"), record(BAD)])
 
 
 def test_a_bad_timestamp_is_no_error_of_a_converter() -> None:
-    outbound = Outbound(converters(), NO_CHAIN, tolerant(Noted()))
+    pipeline = RecordPipeline(converters(), NO_CHAIN, tolerant(Noted()))
     with pytest.raises(ConnectorError, match="Invalid record timestamp -5"):
-        outbound.sendings([record("a", timestamp=-5)])
+        pipeline.sendings([record("a", timestamp=-5)])
 
 
 # sinks

@@ -31,8 +31,8 @@ from connect_runtime.api import (
     Transformation,
 )
 from connect_runtime.errors.dead_letters import DeadLetterQueue
-from connect_runtime.tasks import sink_errors
-from connect_runtime.tasks.launch import Ended
+from connect_runtime.tasks.launch import AttemptEnd
+from connect_runtime.tasks.sink import errors as sink_errors
 from support.broker import create_topic, produce, read_to_end
 from support.task_runs import Scripted, committed, started, stopped
 from support.wait import wait_until
@@ -102,7 +102,7 @@ def test_bad_messages_go_to_the_dead_letter_queue(cluster: Any, topic: Any, inst
     )
     wait_until(lambda: committed(cluster) == 3, what="the commit")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert task.values == [1, 3]
     (dead,) = read_to_end(cluster.bootstrap_servers, f"{cluster.name}-dead")
     assert (dead.key(), dead.value(), dead.timestamp()[1]) == (b"key", b"{", 1234)
@@ -139,7 +139,7 @@ def test_the_message_that_fails_the_task_is_a_dead_letter_too(
         cluster, install, collecting(), **sink(cluster), **dead_letters(cluster)
     ).outcome()
 
-    assert outcome.ended is Ended.FAILED
+    assert outcome.ended is AttemptEnd.FAILED
     assert waits
     assert "Tolerance exceeded in error handler" in (outcome.trace or "")
     (dead,) = read_to_end(cluster.bootstrap_servers, f"{cluster.name}-dead")
@@ -153,7 +153,7 @@ def test_a_queue_that_cannot_be_created_fails_the_task(
     queue = dead_letters(cluster, **{"errors.deadletterqueue.topic.replication.factor": "3"})
     outcome = started(cluster, install, collecting(), **sink(cluster), **queue).outcome()
 
-    assert outcome.ended is Ended.FAILED
+    assert outcome.ended is AttemptEnd.FAILED
     wanted = f"Could not initialize dead letter queue with topic={cluster.name}-dead"
     assert wanted in (outcome.trace or "")
 
@@ -183,7 +183,7 @@ def test_a_task_reports_what_its_target_refuses(cluster: Any, topic: Any, instal
     )
     wait_until(lambda: committed(cluster) == 4, what="the commit")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert [report.result() for report in task.reports] == [None] * 3
     dead = read_to_end(cluster.bootstrap_servers, f"{cluster.name}-dead")
     assert [m.value() for m in dead] == [b"1", b"3", b'{"a":1}']
@@ -210,7 +210,7 @@ def test_waiting_for_a_report_within_put(cluster: Any, topic: Any, install: Any)
     running = started(cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster))
     wait_until(lambda: task.values == [2], what="the other record")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
 
 
 def test_a_report_that_is_not_tolerated_fails_the_task_even_if_the_task_catches_it(
@@ -228,7 +228,7 @@ def test_a_report_that_is_not_tolerated_fails_the_task_even_if_the_task_catches_
         cluster, install, task, **sink(cluster), **{"errors.log.enable": "true"}
     ).outcome()
 
-    assert outcome.ended is Ended.FAILED
+    assert outcome.ended is AttemptEnd.FAILED
     assert "Tolerance exceeded in error handler" in (outcome.trace or "")
     assert committed(cluster) < 0
 
@@ -248,7 +248,7 @@ def test_without_a_queue_or_log_there_is_no_reporter(
     )
     wait_until(lambda: seen, what="the record")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert seen == [None]
 
 
@@ -274,7 +274,7 @@ def test_a_sources_bad_records_are_skipped_and_logged(
             cluster, install, task, **JSON, **TOLERANT, **{"errors.log.enable": "true"}
         )
         wait_until(lambda: len(task.events) == 4, what="all records")
-        assert stopped(cluster, running) is Ended.STOPPED
+        assert stopped(cluster, running) is AttemptEnd.STOPPED
 
     assert cluster.values() == ["1", "2"]
     assert cluster.newest(cluster.topics.offsets) == {'["c",{"p":1}]': {"n": 3}}
@@ -309,12 +309,12 @@ def test_records_that_are_too_large(
         cluster, install, task, **strings, **TOLERANT, **{"errors.log.enable": "true"}
     )
     if support == "enabled":
-        assert running.outcome().ended is Ended.FAILED
+        assert running.outcome().ended is AttemptEnd.FAILED
         assert cluster.values() == []
         assert cluster.newest(cluster.topics.offsets) == {}
         return
     wait_until(lambda: len(task.events) == 4, what="all records")
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
 
     assert cluster.values() == ["x", "xx"]
     assert cluster.newest(cluster.topics.offsets) == {'["c",{"p":1}]': {"n": 3}}
@@ -359,12 +359,12 @@ def test_records_that_kafka_refuses(
     logs = {"errors.log.enable": "true", "errors.log.include.messages": "true"}
     running = started(cluster, install, task, **strings, **TOLERANT, **logs)
     if support == "enabled":
-        assert running.outcome().ended is Ended.FAILED
+        assert running.outcome().ended is AttemptEnd.FAILED
         assert cluster.values() == []
         assert cluster.newest(cluster.topics.offsets) == {}
         return
     wait_until(lambda: len(task.events) == 5, what="all records")
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
 
     written = read_to_end(cluster.bootstrap_servers, cluster.data)
     sent_headers = None if timestamp is None else [("h", b"x")]
@@ -397,7 +397,7 @@ def test_a_stop_ends_the_retries_of_a_source(cluster: Any, topic: Any, install: 
     running = started(cluster, install, task, **{"errors.retry.timeout": "-1"})
     wait_until(lambda: len(attempts) >= 2, what="a retry")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert cluster.values() == []
     assert cluster.newest(cluster.topics.offsets) == {}
 
@@ -461,7 +461,7 @@ def test_a_stop_ends_the_retries_of_a_sink(
     running = started(cluster, lambda _: installed, task, **sink(cluster), **TOLERANT, **keys)
     wait_until(lambda: len(attempts) >= 2, what="a retry")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert task.values == []
     assert committed(cluster) < 0
 
@@ -485,7 +485,7 @@ def test_retries_longer_than_the_poll_interval(
 
     wait_until(lambda: task.values == [1, 2, 1, 2], what="the records again")
     wait_until(lambda: committed(cluster) == 2, what="the commit")
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
 
 
 @pytest.mark.parametrize("task", [Collecting, Flushing])
@@ -519,7 +519,7 @@ def test_offsets_wait_for_reports(
     kept.append(True)
     wait_until(lambda: committed(cluster) == 2, what="the commit")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
 
 
 def test_a_report_that_kafka_refuses_fails_the_task(cluster: Any, topic: Any, install: Any) -> None:
@@ -534,7 +534,7 @@ def test_a_report_that_kafka_refuses_fails_the_task(cluster: Any, topic: Any, in
         cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster)
     ).outcome()
 
-    assert outcome.ended is Ended.FAILED
+    assert outcome.ended is AttemptEnd.FAILED
     assert f"Could not write to the dead letter queue {queue}" in (outcome.trace or "")
     assert committed(cluster) < 0
 
@@ -551,7 +551,7 @@ def test_a_batch_that_is_too_large_for_its_topic_is_sent_in_smaller_ones(
     task = type("Task", (Scripted,), {"script": [records], "events": []})
     running = started(cluster, install, task)
     wait_until(lambda: cluster.values() == values, what="each record once")
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert [r.message for r in caplog.records].count(
         "Task c-0 begins anew, with smaller batches"
     ) == 2
@@ -575,7 +575,7 @@ def test_a_task_may_wait_for_its_reports_as_for_any_future(
     running = started(cluster, install, task, **sink(cluster), **TOLERANT, **dead_letters(cluster))
     wait_until(lambda: committed(cluster) == 2, what="the commit")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert task.values == [2]
 
 
@@ -627,5 +627,5 @@ def test_a_stop_does_not_wait_for_reports(
     )
     wait_until(lambda: waits, what="the wait for Kafka")
 
-    assert stopped(cluster, running) is Ended.STOPPED
+    assert stopped(cluster, running) is AttemptEnd.STOPPED
     assert committed(cluster) < 0

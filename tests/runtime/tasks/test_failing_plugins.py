@@ -24,7 +24,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import Ended
+from connect_runtime.tasks.launch import AttemptEnd
 from support import http
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.java_plugins import make_jar
@@ -192,7 +192,7 @@ def test_the_same_happens(
         cluster.assign(task, None)
     outcome = running.outcome()
 
-    assert outcome.ended is (Ended.FAILED if fails else Ended.STOPPED)
+    assert outcome.ended is (AttemptEnd.FAILED if fails else AttemptEnd.STOPPED)
     assert len(dead(cluster, theirs)) == letters
     assert len(dead(cluster, ours)) == letters
     for mine, its in zip(dead(cluster, ours), dead(cluster, theirs), strict=True):

@@ -11,7 +11,9 @@ import pytest
 from connect_runtime.api import SinkBatch, SinkTask, SourceRecord, SourceTask, TopicPartition
 from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks import run, sink_consumer, transactions
+from connect_runtime.tasks import run
+from connect_runtime.tasks.sink import consumer as sink_consumer
+from connect_runtime.tasks.source import writer as source_writer
 from support.broker import produce
 from support.wait import wait_until
 
@@ -33,7 +35,7 @@ def metrics(monkeypatch: pytest.MonkeyPatch) -> TaskMetrics:
     """Of the attempt that the test starts; its clients make statistics ten times a second."""
     made = TaskMetrics()
     monkeypatch.setattr(run, "TaskMetrics", lambda: made)
-    monkeypatch.setattr(transactions, "STATISTICS_MS", 100)
+    monkeypatch.setattr(source_writer, "STATISTICS_MS", 100)
     monkeypatch.setitem(sink_consumer._SETTINGS, "statistics.interval.ms", 100)
     return made
 

@@ -20,8 +20,7 @@ from connect_runtime.api import (
     SourceRecord,
     Transformation,
 )
-from connect_runtime.errors.handler import ErrorHandler, RecordSkipped
-from connect_runtime.errors.policy import ErrorPolicy
+from connect_runtime.errors.handler import ErrorHandler, ErrorPolicy, RecordSkipped
 from connect_runtime.plugins import modules, registry
 from connect_runtime.transforms.chain import Step, chain_of
 from connect_runtime.transforms.filter import Filter

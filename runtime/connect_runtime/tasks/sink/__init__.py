@@ -1,0 +1,1 @@
+"""Sink tasks: records from Kafka to `put`, and offset commits."""

@@ -1,0 +1,1 @@
+"""Source tasks: records from `poll` to Kafka, with their offsets."""
