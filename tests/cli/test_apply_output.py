@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from connect_reconciler.actions import Delete
 from connect_reconciler.apply.report import (
     ActionResult,
     ApplyReport,
@@ -10,13 +11,11 @@ from connect_reconciler.apply.report import (
     Outcome,
 )
 from connect_reconciler.cli.apply_report import render_outcome, render_report
-from connect_reconciler.model.actions import Delete
-from connect_reconciler.model.reasons import NO_REASON
 from connect_specs.diagnostics import ExitCode
 
 
 def of(name: str, outcome: Outcome, detail: str = "", left: str = "") -> ConnectorReport:
-    action = Delete(connector=name, reason=NO_REASON)
+    action = Delete(connector=name)
     return ConnectorReport(name, (ActionResult(action, outcome, detail),), left)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_reconciler.actions import Delete
 from connect_reconciler.apply.report import (
     ActionResult,
     ApplyReport,
@@ -26,8 +27,6 @@ from connect_reconciler.cli.apply_report import (
     steps_text,
 )
 from connect_reconciler.cli.session import Invocation
-from connect_reconciler.model.actions import Delete
-from connect_reconciler.model.reasons import NO_REASON
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Invalid, NextStep, Stale
 from support.command import Command
 
@@ -41,7 +40,7 @@ def report(
     interrupted: bool = False,
     ended_by: tuple[Diagnostic, ...] = (),
 ) -> ApplyReport:
-    action = Delete(connector="c", reason=NO_REASON)
+    action = Delete(connector="c")
     results = tuple(ActionResult(action, each) for each in outcomes)
     connector = ConnectorReport("c", results, health=health)
     return ApplyReport("a1", (connector,), interrupted, ended_by, ExitCode.FAILED)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_reconciler.actions import Delete
 from connect_reconciler.apply.report import (
     ActionResult,
     ApplyReport,
@@ -18,8 +19,6 @@ from connect_reconciler.apply.report import (
 )
 from connect_reconciler.cli.apply_report import render_report
 from connect_reconciler.cli.output import progress, table
-from connect_reconciler.model.actions import Delete
-from connect_reconciler.model.reasons import NO_REASON
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location
 from connect_specs.diagnostics_text import render_diagnostics
 from support.command import CONNECT, Command
@@ -40,7 +39,7 @@ def test_diagnostics_show_them_escaped() -> None:
 
 
 def test_reports_tables_and_progress_show_them_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    done = ActionResult(Delete(connector=ODD, reason=NO_REASON), Outcome.FAILED, f"{ODD}\nsecond")
+    done = ActionResult(Delete(connector=ODD), Outcome.FAILED, f"{ODD}\nsecond")
     connector = ConnectorReport(ODD, (done,), health=Health.FAILED, health_detail=ODD)
     report = ApplyReport("a1", (connector,), False, (), ExitCode.FAILED)
     progress(f"{ODD}\nsecond")

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from connect_reconciler.render.plan_file.file import dump_plan
+from connect_reconciler.render.plan_file import dump_plan
 from support.command import CONNECT, Command
 from support.plans import plan_with_everything
 

@@ -24,8 +24,6 @@ from support.wait import wait_until
 
 pytestmark = pytest.mark.oracle
 
-STEPS = ["StopOld", "Create", "CarryOffsets", "Resume", "DeleteOld"]
-
 
 @pytest.fixture(params=["with its Kafka", pytest.param("REST alone", marks=pytest.mark.long)])
 def project(
@@ -59,7 +57,11 @@ def test_a_source_goes_on_where_it_was(
     project.specs = {}
     project.want(replace(source(new, file, unique, **{"batch.size": "50"}), renamed_from=old))
     plan = project.plan()
-    assert names(plan) == [f"{step} {new}" for step in STEPS]
+    assert names(plan) == [
+        f"Stop {old}",
+        *(f"{step} {new}" for step in ("Create", "CopyOffsets", "Resume")),
+        f"Delete {old}",
+    ]
     project.settle()
     with file.open("a") as more:
         more.writelines(f"{n}\n" for n in range(100, 120))
@@ -103,7 +105,10 @@ def test_a_rename_that_could_not_delete_the_old_name_is_reverted(
     project.specs = {}
     project.want(source(old, file, unique))
     assert names(project.plan()) == [
-        f"{step} {old}" for step in ("StopOld", "CarryOffsets", "Resume", "DeleteOld")
+        f"Stop {new}",
+        f"CopyOffsets {old}",
+        f"Resume {old}",
+        f"Delete {new}",
     ]
     project.settle()
     with file.open("a") as more:

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from connect_reconciler.actions import Create
 from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import KeyedCluster
-from connect_reconciler.model.actions import Create
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.workflow.rollback import ledger_of
 from connect_runtime.kafka_version import KAFKA_VERSION

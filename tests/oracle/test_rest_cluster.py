@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from connect_reconciler.actions import UpdateConfig
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.observe.rest import statuses_over_rest
 from connect_reconciler.doctor.look import examine
 from connect_reconciler.drift.model import ChangedIn
-from connect_reconciler.model.actions import UpdateConfig
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.plan import Plan
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import status_topic
@@ -121,11 +121,11 @@ def test_a_rename_carries_the_offsets(project: RestProject, topic: str, tmp_path
     del project.specs[old]
     project.want(replace(sink(new, again, topic), renamed_from=old))
     assert [type(action).__name__ for action in project.plan().actions] == [
-        "StopOld",
+        "Stop",
         "Create",
-        "CarryOffsets",
+        "CopyOffsets",
         "Resume",
-        "DeleteOld",
+        "Delete",
     ]
     project.settle()
     live = project.observe()

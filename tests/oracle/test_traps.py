@@ -12,7 +12,7 @@ from threading import Event, Thread
 import pytest
 
 from connect_reconciler.doctor.look import examine
-from connect_reconciler.render.plan_file.file import dump_plan, load_plan
+from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_reconciler.validation.configs import checked
 from connect_specs.desired import Desired, DesiredConnector, Pin
 from connect_specs.states import TargetState

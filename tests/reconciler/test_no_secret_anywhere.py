@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
 from connect_reconciler.backend.rest.client import RestClient
@@ -22,12 +23,11 @@ from connect_reconciler.cli.apply_report import render_report, report_json
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.render.drift import drift_markdown, drift_text, finding_json
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown
-from connect_reconciler.render.plan_file.file import dump_plan, render_plan_json
+from connect_reconciler.render.plan_file import dump_plan, render_plan_json
 from connect_reconciler.validation.configs import checked
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event as Flag
 
+from connect_reconciler.actions import AlterOffsets
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.edges import Clock, Edges, Limits, Settings
 from connect_reconciler.apply.health import Lags
 from connect_reconciler.apply.report import (
@@ -24,10 +26,8 @@ from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.observe.observe import observe_view
 from connect_reconciler.backend.plugins import ChainedDefinitions, InstalledDefinitions
 from connect_reconciler.backend.port import Cluster
-from connect_reconciler.model.actions import AlterOffsets
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.storage.log import Logs
 from connect_specs.desired import Desired, DesiredConnector, Project

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from connect_reconciler.ledger.records import owned_record
 from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.ledger_records import owned_record
 from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import Offsets
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin

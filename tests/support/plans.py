@@ -9,14 +9,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from connect_reconciler.model.actions import (
+from connect_reconciler.actions import (
     Action,
     Adopt,
     AlterOffsets,
-    CarryOffsets,
+    CopyOffsets,
     Create,
     Delete,
-    DeleteOld,
     FieldChange,
     Forget,
     OffsetMove,
@@ -26,9 +25,22 @@ from connect_reconciler.model.actions import (
     Restart,
     Resume,
     Stop,
-    StopOld,
     UpdateConfig,
-    subject,
+)
+from connect_reconciler.actions.connector_state import ConnectorState, changed
+from connect_reconciler.actions.plan import Plan, Target
+from connect_reconciler.actions.preconditions import (
+    Absent,
+    Exists,
+    InsideLog,
+    NotProtected,
+    OfConnector,
+    OwnerIs,
+    PinNotRecorded,
+    PinRecorded,
+    Precondition,
+    RenameRecorded,
+    TargetIs,
 )
 from connect_reconciler.model.config_values import Plain, Secret, Value
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming, Unfinished
@@ -42,25 +54,9 @@ from connect_reconciler.model.live import (
     kind_of,
 )
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.plan import Plan, Target
-from connect_reconciler.model.preconditions import (
-    Absent,
-    Exists,
-    InsideLog,
-    NotProtected,
-    OfOld,
-    OwnerIs,
-    PinNotRecorded,
-    PinRecorded,
-    Precondition,
-    RenameRecorded,
-    TargetIs,
-)
-from connect_reconciler.model.reasons import Reason, as_reason
 from connect_reconciler.model.secrets import reveal
 from connect_reconciler.plan.diff import base_config, written_config
-from connect_reconciler.plan.predict import ConnectorState, predict, state_before
-from connect_reconciler.render.words import reason_text
+from connect_reconciler.plan.staleness import states_before
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.partitions import content_hash
@@ -69,7 +65,6 @@ from support.spec_files import load_connectors
 
 PROJECT = "orders"
 KEY = b"a key for tests"
-_FORGETS = (Delete, Forget, DeleteOld)
 
 
 def desired_of(text: str, folder: Path) -> Desired:
@@ -142,25 +137,23 @@ def entries(data: Mapping[str, int | None] | list[dict[str, Any]]) -> tuple[Offs
 
 def after(live: Live, desired: Desired, actions: Iterable[Action]) -> Live:
     """Live once the actions are done, by folding `predict`."""
-    for name, each in groupby(actions, key=lambda action: action.connector):
+    for _, each in groupby(actions, key=lambda action: action.group):
         group = tuple(each)
-        state = state_before(name, group, live, project=desired.project)
-        stored = live.connectors.get(name)
-        texts = None if stored is None else stored.config
+        states = states_before(group, live, project=desired.project)
+        texts = {name: live.connectors[name].config for name in states if name in live.connectors}
         for action in group:
+            name, stored = action.connector, live.connectors.get(action.connector)
             if isinstance(action, Create | UpdateConfig):
                 spec = desired.connectors[name]
-                written = written_config(spec, texts or base_config(spec, live))
+                written = written_config(spec, texts.get(name) or base_config(spec, live))
                 key = live.ledger.fingerprint_key
-                texts = reveal(action.config, written, connector=name, key=key)
-            state = predict(state, action)
-            if isinstance(action, UpdateConfig) and _other_kind(stored, texts, live):
-                state = replace(state, offsets=Offsets())
-        live = _with(live, state, texts)
-        if state.old is not None:
-            old = live.connectors.get(state.old.name)
-            live = _with(live, state.old, None if old is None else old.config)
-        gone = {subject(each) for each in group if isinstance(each, _FORGETS)}
+                texts[name] = reveal(action.config, written, connector=name, key=key)
+            states = action.predict(states)
+            if isinstance(action, UpdateConfig) and _other_kind(stored, texts[name], live):
+                states = changed(states, name, offsets=Offsets())
+        for name, state in states.items():
+            live = _with(live, state, texts.get(name))
+        gone = {action.connector for action in group if isinstance(action, Delete | Forget)}
         renames = {key: each for key, each in live.ledger.renames.items() if key[1] not in gone}
         live = replace(live, ledger=replace(live.ledger, renames=renames))
     return live
@@ -250,15 +243,6 @@ def _partition(label: str) -> tuple[str, int]:
     return topic, int(number)
 
 
-def in_sentences(plan: Plan) -> Plan:
-    """The plan as a plan file has it: sentences in place of reasons."""
-    return replace(plan, actions=tuple(map(_action_in_sentences, plan.actions)))
-
-
-def _action_in_sentences(action: Action) -> Action:
-    return replace(action, reason=Reason(action.reason.code, text=reason_text(action)))
-
-
 def plan_with_everything() -> Plan:
     """A plan that no planner makes: every action, every precondition, every kind of value."""
     place = Location("connectors/a.yaml", 3, 5)
@@ -281,25 +265,23 @@ def plan_with_everything() -> Plan:
         OffsetMove(OffsetEntry(source.partition, None), source, "forgotten", "forgotten"),
     )
     requires: tuple[Precondition, ...] = (
-        Exists("ef" * 32, ("password",)),
+        Exists(config_fingerprint="ef" * 32, leaving_out=("password",)),
         Absent(),
-        TargetIs(TargetState.PAUSED),
-        OwnerIs("orders"),
-        OwnerIs(None),
+        TargetIs(state=TargetState.PAUSED),
+        OwnerIs(project="orders"),
+        OwnerIs(project=None),
         NotProtected(),
-        PinNotRecorded("p1"),
-        PinRecorded("p1", "12" * 32),
-        RenameRecorded("b", "carried"),
-        InsideLog(("orders", 0), 98000),
-        OfOld(Exists("ef" * 32)),
-        OfOld(NotProtected()),
+        PinNotRecorded(pin="p1"),
+        PinRecorded(pin="p1", content_hash="12" * 32),
+        RenameRecorded(old="b", stage="carried"),
+        InsideLog(topic="orders", partition=0, offset=98000),
+        OfConnector(connector="b", condition=Exists(config_fingerprint="ef" * 32)),
+        OfConnector(connector="b", condition=RenameRecorded(old="b", stage="carried")),
     )
     alter = AlterOffsets(
-        connector="a", reason=as_reason("r"), pin="p1", pin_hash="12" * 32, moves=moves, held=True
+        connector="a", reason="r", pin="p1", pin_hash="12" * 32, moves=moves, held=True
     )
-    reset = ResetOffsets(
-        connector="a", reason=as_reason("r"), pin="p2", pin_hash="34" * 32, moves=()
-    )
+    reset = ResetOffsets(connector="a", reason="r", pin="p2", pin_hash="34" * 32, moves=())
     stopped, running = TargetState.STOPPED, TargetState.RUNNING
     return Plan(
         project=PROJECT,
@@ -307,10 +289,10 @@ def plan_with_everything() -> Plan:
         cluster_id="kafka-1",
         observed_ms=1_700_000_000_000,
         actions=(
-            Delete(connector="z", reason=as_reason("r"), effects=("one", "two")),
+            Delete(connector="z", reason="r", effects=("one", "two")),
             Create(
                 connector="a",
-                reason=as_reason("r"),
+                reason="r",
                 config=config,
                 initial_state=stopped,
                 restore_to=running,
@@ -320,26 +302,26 @@ def plan_with_everything() -> Plan:
                     "p4": AppliedPin("78" * 32, None),
                 },
             ),
-            Adopt(connector="a", reason=as_reason("r")),
-            Protect(connector="a", reason=as_reason("r"), prevent_delete=True),
-            Stop(connector="a", reason=as_reason("r"), restore_to=TargetState.PAUSED),
-            UpdateConfig(connector="a", reason=as_reason("r"), config=config, changes=changes),
+            Adopt(connector="a", reason="r"),
+            Protect(connector="a", reason="r", prevent_delete=True),
+            Stop(connector="a", reason="r", restore_to=TargetState.PAUSED),
+            UpdateConfig(connector="a", reason="r", config=config, changes=changes),
             alter,
             reset,
-            Restart(connector="a", reason=as_reason("r")),
-            Pause(connector="a", reason=as_reason("r")),
-            Resume(connector="a", reason=as_reason("r")),
-            Forget(connector="b", reason=as_reason("r")),
-            StopOld(connector="c", reason=as_reason("r"), old="b", restore_to=TargetState.PAUSED),
+            Restart(connector="a", reason="r"),
+            Pause(connector="a", reason="r"),
+            Resume(connector="a", reason="r"),
+            Forget(connector="b", reason="r"),
+            Stop(connector="b", reason="r", renamed_to="c", restore_to=TargetState.PAUSED),
             Create(
                 connector="c",
-                reason=as_reason("r"),
+                reason="r",
                 config=config,
                 initial_state=stopped,
                 renamed_from="b",
             ),
-            CarryOffsets(connector="c", reason=as_reason("r"), old="b", moves=moves),
-            DeleteOld(connector="c", reason=as_reason("r"), old="b", reset=True),
+            CopyOffsets(connector="c", reason="r", source="b", moves=moves),
+            Delete(connector="b", reason="r", renamed_to="c", reset_offsets=True),
         ),
         warnings=(
             Diagnostic("plan.below-start", "what", "a", "why", "hint"),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.report import ApplyReport
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend import open_backend
@@ -18,7 +19,6 @@ from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Drift
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.workflow.apply import edges_for

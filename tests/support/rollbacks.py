@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.backend.ledger import read_ledger
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import LogRange
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.rollback import (
     Rollback,
     rollback_of,

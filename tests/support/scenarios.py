@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.desired import DeleteLimits, Desired
 from support.plans import desired_of, live_of

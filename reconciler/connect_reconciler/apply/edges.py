@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from connect_reconciler.actions import AlterOffsets
 from connect_reconciler.apply.evidence import Evidence, lags_of
 from connect_reconciler.apply.health import Lags
 from connect_reconciler.apply.report import Progress
@@ -14,7 +15,6 @@ from connect_reconciler.backend.lease import LeaseLost
 from connect_reconciler.backend.ledger import NotRecorded
 from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.port import Cluster, Holding, LedgerWriter, ReadBack
-from connect_reconciler.model.actions import AlterOffsets
 from connect_runtime.storage.log import LogBlocked
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 

@@ -10,7 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from connect_reconciler.apply.cluster_actions import ClusterActions
+from connect_reconciler.actions import (
+    Action,
+    AlterOffsets,
+    ConfigAction,
+    Delete,
+    OffsetsAction,
+    ResetOffsets,
+    Restart,
+    Stop,
+)
+from connect_reconciler.actions.connector_state import ConnectorState, States, state_now
+from connect_reconciler.actions.plan import Plan
+from connect_reconciler.actions.records import RecordContext
+from connect_reconciler.apply.cluster_operations import ClusterOperations
 from connect_reconciler.apply.edges import FATAL, Edges, MoveRefused
 from connect_reconciler.apply.group_members import ensure_movable
 from connect_reconciler.apply.health import Wanted
@@ -26,31 +39,12 @@ from connect_reconciler.apply.report import (
     Waiting,
 )
 from connect_reconciler.backend.port import Found, OutcomeUnknown
-from connect_reconciler.ledger.action_records import (
-    Context,
-    records_after,
-    records_before,
-    snapshot_of,
-)
 from connect_reconciler.ledger.journal import Step, StepEnd, offsets_records, snapshot_records
-from connect_reconciler.model.actions import (
-    Action,
-    AlterOffsets,
-    ConfigAction,
-    Delete,
-    OffsetsAction,
-    ResetOffsets,
-    Restart,
-    Stop,
-    StopOld,
-    old_name,
-    subject,
-)
+from connect_reconciler.ledger.snapshots import snapshot_of
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.ledger import carried
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import (
     ConfigRedactor,
     applying_redactor,
@@ -59,7 +53,7 @@ from connect_reconciler.model.secrets import (
     redacted,
 )
 from connect_reconciler.plan.diff import managed_state
-from connect_reconciler.plan.predict import ConnectorState, predict, state_before, state_now, unmet
+from connect_reconciler.plan.staleness import states_before, unmet
 from connect_runtime.herder.values import ConnectorStatus
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import Desired
@@ -127,7 +121,7 @@ class Executor:
         self._edges = edges
         self._progress = edges.settings.progress
         self._configs = reveal_configs(plan, desired, live)
-        self._cluster_actions = ClusterActions(
+        self._operations = ClusterOperations(
             edges.cluster,
             self._read_back,
             edges.patience_in_action,
@@ -145,7 +139,7 @@ class Executor:
         done or `starts` refuses the next one."""
         results: list[ActionResult] = []
         bare = [action for _, action in actions]
-        state = state_before(name, bare, self._live, project=self._plan.project)
+        states = states_before(bare, self._live, project=self._plan.project)
         for number, action in actions:
             reason = starts.reason_to_skip(begun=bool(results))
             if results and results[-1].outcome is not Outcome.DONE:
@@ -155,18 +149,19 @@ class Executor:
             if reason:
                 result = ActionResult(action, Outcome.SKIPPED, reason)
             else:
-                result = self._execute(number, action, state, starts)
-                state = predict(state, action)
+                result = self._execute(number, action, states, starts)
+                states = action.predict(states)
             results.append(result)
             self._progress(Finished(number, result))
         done = all(result.outcome is Outcome.DONE for result in results)
-        if done and state.target is not None and name in self.changed:
-            wanted = replace(self.changed[name].wanted, target=state.target)
+        target = states[name].target
+        if done and target is not None and name in self.changed:
+            wanted = replace(self.changed[name].wanted, target=target)
             self.changed[name] = replace(self.changed[name], wanted=wanted)
         elif not done:
             self.changed.pop(name, None)
             starts.connector_failed()
-        left = "" if done else self._left(state, results, starts)
+        left = "" if done else self._left(name, states, results, starts)
         return ConnectorReport(name, tuple(results), left)
 
     def _restores(self, action: Action, results: Sequence[ActionResult]) -> bool:
@@ -175,7 +170,8 @@ class Executor:
         if not results or action.connector not in self._refused:
             return False
         first, before = results[0].action, self._edges.ledger.state.restore_to(action.connector)
-        stopped = isinstance(first, Stop) and results[0].outcome is Outcome.DONE
+        stopped = isinstance(first, Stop) and first.connector == action.connector
+        stopped = stopped and results[0].outcome is Outcome.DONE
         written = any(isinstance(each.action, ConfigAction) for each in results)
         return stopped and not written and before is not None and action.asks_for is before
 
@@ -204,28 +200,30 @@ class Executor:
     def redact(self, name: str, text: str) -> str:
         """`text` without the connector's secrets."""
         spec, live = self._desired.connectors.get(name), self._live.connectors.get(name)
-        actions = (action for action in self._plan.actions if action.connector == name)
-        old = self._live.connectors.get(next(filter(None, map(old_name, actions)), ""))
+        others = _other_names(self._plan, name)
+        renamed = (
+            self._live.connectors[other] for other in others if other in self._live.connectors
+        )
         return redact(
             text,
             self._redactor(name),
             {} if spec is None else spec.config,
             {} if live is None else live.config,
-            {} if old is None else old.config,
+            *(connector.config for connector in renamed),
         )
 
     def _execute(
-        self, number: int, action: Action, state: ConnectorState, starts: NewStarts
+        self, number: int, action: Action, states: States, starts: NewStarts
     ) -> ActionResult:
         """Runs one action; the journal then holds what became of it, too."""
-        step = Step(number, subject(action), type(action).__name__, started_ms=self._now_ms())
+        step = Step(number, action.connector, type(action).__name__, started_ms=self._now_ms())
         begun = False
         try:
-            found = self._checked(action, state)
-            if isinstance(action, Stop | StopOld) and action.restore_to is not None:
-                ensure_movable(subject(action), self._live, self._edges, self._waiting)
+            found = self._checked(action, states)
+            if isinstance(action, Stop) and action.restore_to is not None:
+                ensure_movable(action.connector, self._live, self._edges, self._waiting)
             context = self._context(action, found)
-            self._begin(step, action, state, found, context)
+            self._begin(step, action, states, found, context)
             begun = True
             if isinstance(action, AlterOffsets) and action.to is not None and found is not None:
                 action = at_final_offsets(action, found.config, self._edges)
@@ -234,7 +232,7 @@ class Executor:
             if isinstance(action, ConfigAction):
                 context = replace(context, added=self._added(action.connector, found))
             # I4: the next action starts only when this is committed
-            records = records_after(action, self._edges.ledger.state, context)
+            records = tuple(action.records_after(self._edges.ledger.state, context))
             records += tuple(self._offsets_after(action))
             self._edges.ledger.done(replace(step, ended_ms=self._now_ms()), records)
             return ActionResult(action, Outcome.DONE)
@@ -255,9 +253,9 @@ class Executor:
         self,
         step: Step,
         action: Action,
-        predicted: ConnectorState,
+        predicted: States,
         found: Found | None,
-        context: Context,
+        context: RecordContext,
     ) -> None:
         """I5: the state to restore is in the ledger before anything happens to the connector."""
         ledger = self._edges.ledger
@@ -265,37 +263,37 @@ class Executor:
         if action.ledger_only:
             ledger.correct(snapshot)
             return
-        records = (*snapshot, *records_before(action, ledger.state, context))
-        ledger.started(step, records, then=records_after(action, ledger.state, context))
+        records = (*snapshot, *action.records_before(ledger.state, context))
+        ledger.started(step, records, then=tuple(action.records_after(ledger.state, context)))
 
     def _snapshot(
-        self, action: Action, predicted: ConnectorState, found: Found | None
+        self, action: Action, predicted: States, found: Found | None
     ) -> Iterator[NewRecord]:
         """What a rollback returns to: the connector before its first action, and its offsets before
         they move."""
-        name, ledger = subject(action), self._edges.ledger
+        name, ledger = action.connector, self._edges.ledger
         if name not in self._snapshots:
-            old = predicted.old.name if predicted.old and name == predicted.name else None
-            spec = self._desired.connectors.get(action.connector)
+            others = (other for other in predicted if name == action.group != other)
+            spec = self._desired.connectors.get(action.group)
             snapshot = snapshot_of(
                 name,
                 None if found is None else without_reserved(found.config),
                 None if found is None else found.target,
                 ledger.state,
                 self._redactor(name),
-                renamed_from=old,
+                renamed_from=next(others, None),
                 ignore=() if spec is None else spec.ignore,
             )
             yield from snapshot_records(ledger.topic, self._apply_id, name, snapshot)
             self._snapshots.add(name)
-        if found is not None and action.moves_offsets:
+        if found is not None and action.changes_offsets:
             offsets = self._edges.cluster.offsets(name)
             self._moving[name] = Offsets(offsets)
             yield from offsets_records(ledger.topic, self._apply_id, name, offsets)
 
     def _offsets_after(self, action: Action) -> Iterator[NewRecord]:
         """Where the action moved offsets to, for who looks at it later."""
-        name, ledger = subject(action), self._edges.ledger
+        name, ledger = action.connector, self._edges.ledger
         before = self._moving.pop(name, None)
         if before is not None and isinstance(action, OffsetsAction):
             moves = () if isinstance(action, ResetOffsets) else action.moves
@@ -313,16 +311,14 @@ class Executor:
         except FATAL as error:
             starts.end(error)
 
-    def _checked(self, action: Action, predicted: ConnectorState) -> Found | None:
+    def _checked(self, action: Action, predicted: States) -> Found | None:
         """The connector as it is now. Raises LeaseLost, or Failed where it is not as planned."""
         self._edges.lease.keep()
-        now = self._now(predicted)
-        if predicted.old is not None:
-            now = replace(now, old=self._now(predicted.old))
-        problems = unmet(action, replace(now, relied_on=predicted.config))
+        states = {name: self._now(state) for name, state in predicted.items()}
+        problems = unmet(action, states)
         if problems:
             raise Failed(*problems)
-        return self._read_back(subject(action))
+        return self._read_back(action.connector)
 
     def _perform(self, number: int, action: Action) -> Action:
         name, cluster = action.connector, self._edges.cluster
@@ -330,10 +326,10 @@ class Executor:
         before = self._before(name) if action.settles else None
         evidence = self._edges.evidence if cluster.runs_tasks else None
         if evidence is not None:
-            evidence.note(subject(action), speaks=not isinstance(action, Restart))
-        performed = self._cluster_actions.run(action, self._configs.get(name, {}))
+            evidence.note(action.connector, speaks=not isinstance(action, Restart))
+        performed = action.perform(self._operations, self._configs.get(name, {}))
         if evidence is not None and action.settles:
-            evidence.changed(subject(action))
+            evidence.changed(action.connector)
         if action.settles:
             now = self._edges.settings.clock.now()
             self.changed[name] = Changed(self._wanted(name), before, now)
@@ -354,7 +350,8 @@ class Executor:
         there = self._read_back(name)
         found = None if there is None else (there.config, there.target)
         redactor = live_redactor(name, self._live)
-        return state_now(predicted, found, self._edges.ledger.state, redactor)
+        state = state_now(predicted, found, self._edges.ledger.state, redactor)
+        return replace(state, relied_on=predicted.config)
 
     def _read_back(self, name: str) -> Found | None:
         """The connector as it is now, without keys that are the cluster's."""
@@ -378,14 +375,14 @@ class Executor:
             return known
         return frozenset(without_reserved(now.config)) - ours.keys() - {"name"}
 
-    def _context(self, action: Action, found: Found | None) -> Context:
-        name = subject(action)
+    def _context(self, action: Action, found: Found | None) -> RecordContext:
+        name = action.connector
         spec = self._desired.connectors.get(name)
         config = {} if found is None else without_reserved(found.config)
         if isinstance(action, ConfigAction):
             config = self._configs[name]
         redactor = self._redactor(name)
-        return Context(
+        return RecordContext(
             topic=self._edges.ledger.topic,
             project=self._plan.project,
             now_ms=self._now_ms(),
@@ -416,20 +413,24 @@ class Executor:
         texts = (
             f"{each.what} ({each.why})" if each.why else each.what for each in error.diagnostics
         )
-        return self.redact(action.connector, "; ".join(texts))
+        return self.redact(action.group, "; ".join(texts))
 
     def _left(
-        self, state: ConnectorState, results: Sequence[ActionResult], starts: NewStarts
+        self, name: str, states: States, results: Sequence[ActionResult], starts: NewStarts
     ) -> str:
         """The state that the connector is left in, and the connector that is renamed to it."""
         if all(result.outcome is Outcome.SKIPPED for result in results):
             return "as it was"
         reachable = starts.ended_by is None
-        goes = any(isinstance(result.action, Delete) for result in results)
-        left = self._where(state.name, reachable=reachable, goes=goes)
-        if state.old is None:
-            return left
-        return f"{left}; {self._old_left(state.name, state.old.name, reachable=reachable)}"
+        goes = any(
+            isinstance(result.action, Delete) and result.action.connector == name
+            for result in results
+        )
+        left = [self._where(name, reachable=reachable, goes=goes)]
+        left += [
+            self._old_left(name, other, reachable=reachable) for other in states if other != name
+        ]
+        return "; ".join(left)
 
     def _old_left(self, name: str, old: str, *, reachable: bool) -> str:
         """The state that the old name of a rename is left in, and what the next apply does."""
@@ -458,3 +459,9 @@ class Executor:
         if held is not None and not goes and found.target is TargetState.STOPPED:
             return f"stopped; the next apply brings it back to {held.value}"
         return found.target.value
+
+
+def _other_names(plan: Plan, name: str) -> frozenset[str]:
+    """Returns the other connectors of a connector's group of actions: its old name."""
+    names = (action.names for action in plan.actions if action.group == name)
+    return frozenset[str]().union(*names) - {name}

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from connect_reconciler.actions import AlterOffsets
 from connect_reconciler.apply.edges import Edges, MoveRefused
 from connect_reconciler.backend.observe.sink_logs import logs_of_sink
-from connect_reconciler.model.actions import AlterOffsets
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.offsets.moves import MoveContext, moves_to, totals

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from connect_reconciler.model import actions as act
+from connect_reconciler import actions as act
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.config_values import Secret, without_reserved
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import sink_partition
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import fingerprint, reveal
 from connect_reconciler.plan.diff import base_config, written_config
-from connect_reconciler.plan.predict import check_plan
+from connect_reconciler.plan.staleness import check_plan
 from connect_runtime.kafka.rights import DELETE, READ, Rights
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_specs.desired import Desired, Project
@@ -72,11 +72,11 @@ def rights_to_move(
     topics: dict[str, tuple[str, ...]] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for action in plan.actions:
-        if isinstance(action, act.DeleteOld):
+        if isinstance(action, act.Delete):
             # An apply that was killed may have deleted it before it could record that
-            old = live.connectors.get(action.old)
+            old = live.connectors.get(action.connector)
             elsewhere = old is not None and _has_own_login(old.config)
-            if old is not None and action.reset and old.kind == "sink" and not elsewhere:
+            if old is not None and action.reset_offsets and old.kind == "sink" and not elsewhere:
                 groups[sink_group(old.name, old.config, project.worker)] = (DELETE,)
             continue
         if not isinstance(action, act.OffsetsAction):

@@ -14,8 +14,8 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TypeAlias
 
-from connect_reconciler.model.actions import Action
-from connect_reconciler.model.plan import Plan
+from connect_reconciler.actions import Action
+from connect_reconciler.actions.plan import Plan
 from connect_specs.diagnostics import Diagnostic, ExitCode
 
 _IN_PROGRESS = "interrupted while it was under way"
@@ -220,7 +220,7 @@ class ResultRecorder:
 
     def _reports(self) -> Iterator[ConnectorReport]:
         numbered = enumerate(self._plan.actions, 1)
-        for name, group in groupby(numbered, key=lambda each: each[1].connector):
+        for name, group in groupby(numbered, key=lambda each: each[1].group):
             results = tuple(self._result(number, action) for number, action in group)
             outcomes = {each.outcome for each in results}
             left = "" if outcomes == {Outcome.DONE} else "its state was not read"

@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 
+from connect_reconciler.actions import Action
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.edges import FATAL, Edges
 from connect_reconciler.apply.executor import Executor, NewStarts
 from connect_reconciler.apply.health_gate import await_health
@@ -31,11 +33,9 @@ from connect_reconciler.apply.report import (
     ResultRecorder,
     exit_code,
 )
-from connect_reconciler.ledger.action_records import overtaken_stops, owned_by_configs
 from connect_reconciler.ledger.journal import Ending, Journal
-from connect_reconciler.model.actions import Action
+from connect_reconciler.ledger.snapshots import overtaken_stops, owned_by_configs
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.order import rank
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError, ExitCode
@@ -134,8 +134,8 @@ def _applied(
         key = secrets.token_bytes(32) if live.ledger.fingerprint_key is None else None
         edges.ledger.begin(journal, new_fingerprint_key=key)
         topic = edges.ledger.topic
-        edges.ledger.correct(owned_by_configs(topic, edges.ledger.state, plan, live))
-        edges.ledger.correct(overtaken_stops(topic, edges.ledger.state, plan, live))
+        edges.ledger.correct(owned_by_configs(topic, edges.ledger.state, plan.project, live))
+        edges.ledger.correct(overtaken_stops(topic, edges.ledger.state, plan.project, live))
     except FATAL as error:
         starts.end(error)
     settings.progress(Began(journal.id, journal.actions))
@@ -181,7 +181,7 @@ def _run_connectors(
     groups = [
         (name, tuple(numbered))
         for name, numbered in groupby(
-            enumerate(plan.actions, 1), key=lambda numbered: numbered[1].connector
+            enumerate(plan.actions, 1), key=lambda numbered: numbered[1].group
         )
     ]
     reports: dict[str, ConnectorReport] = {}

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from connect_reconciler import actions as act
 from connect_reconciler.ledger.config_entry import (
     Entry,
     dump_entry,
@@ -22,11 +23,10 @@ from connect_reconciler.ledger.config_entry import (
     offsets_mark,
 )
 from connect_reconciler.ledger.journal import Ending, Journal, Step
-from connect_reconciler.ledger.records import PIN, RENAME, parts_of
 from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
-from connect_reconciler.model import actions as act
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import LedgerState
+from connect_reconciler.model.ledger_records import PIN, RENAME, parts_of
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import OffsetEntry

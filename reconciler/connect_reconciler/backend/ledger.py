@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from connect_reconciler.backend.lease import PURPOSE, LeaseLost
 from connect_reconciler.ledger.journal import Ending, Journal, Step, journal_record, steps_record
-from connect_reconciler.ledger.records import fingerprint_key_record
 from connect_reconciler.ledger.topic import LedgerSnapshot, journal_removal, reduce_all
 from connect_reconciler.model.ledger import LedgerState
+from connect_reconciler.model.ledger_records import fingerprint_key_record
 from connect_runtime.storage.log import Fenced, LogReader, Logs, LogWriter, NewRecord, WriteFailed
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
 from connect_specs.names import ledger_transactional_id

@@ -21,7 +21,6 @@ from connect_reconciler.apply.report import (
     Health,
     Outcome,
 )
-from connect_reconciler.model.actions import verb
 from connect_specs.counting import listed
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, NextStep, Stale
 from connect_specs.printable import lines_of, padded, width_of
@@ -298,7 +297,7 @@ def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:
                 "health_detail": LATER if each.health is Health.LATER else each.health_detail,
                 "actions": [
                     {
-                        "action": verb(done.action),
+                        "action": done.action.imperative,
                         "outcome": done.outcome.value,
                         "detail": done.detail,
                     }
@@ -326,7 +325,7 @@ def _connector(report: ConnectorReport) -> list[str]:
     lines = [f"  {report.name}: {state}"] if state else []
     for done in report.results:
         if done.outcome in (Outcome.FAILED, Outcome.UNKNOWN):
-            what = verb(done.action)
+            what = done.action.imperative
             lines.append(f"  {report.name}: {what} {done.outcome.value}: {done.detail}")
     if report.left:
         lines.append(f"  {report.name}: left as it is: {report.left}")

@@ -20,7 +20,7 @@ from connect_reconciler.cli.output import (
 from connect_reconciler.cli.project_files import not_written, replace_file
 from connect_reconciler.plan.checks.hidden_values import ensure_typed
 from connect_reconciler.render.human import render_plan
-from connect_reconciler.render.plan_file.file import (
+from connect_reconciler.render.plan_file import (
     dump_plan,
     load_plan,
     render_plan_json,
@@ -30,10 +30,10 @@ from connect_reconciler.render.texts import style
 from connect_specs.text_files import read_text
 
 if TYPE_CHECKING:
+    from connect_reconciler.actions.plan import Plan
     from connect_reconciler.cli.options import Forms
     from connect_reconciler.cli.session import Invocation
     from connect_reconciler.model.live import Live
-    from connect_reconciler.model.plan import Plan
 
 
 def show_and_save(
@@ -48,7 +48,7 @@ def show_and_save(
         from connect_reconciler.workflow.replanning import ensure_secrets_can_be_told_apart
 
         ensure_secrets_can_be_told_apart(plan, live)
-        ensure_typed(live, {each.connector for each in plan.actions}, "no plan is saved")
+        ensure_typed(live, {each.group for each in plan.actions}, "no plan is saved")
         plan = without_key_yet(plan)
     if forms.html is not None:
         written.append(write_page(plan, call.path(forms.html)))

@@ -45,8 +45,7 @@ from connect_reconciler.cli.output import (
 )
 from connect_reconciler.cli.plan_output import show_plan
 from connect_reconciler.cli.signals import at_once, may_change, stop_requested
-from connect_reconciler.model.actions import verb
-from connect_reconciler.render.plan_file.file import render_plan_json
+from connect_reconciler.render.plan_file import render_plan_json
 from connect_reconciler.render.words import question
 from connect_specs.counting import listed
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, NextStep
@@ -54,10 +53,10 @@ from connect_specs.diagnostics_text import render_diagnostics
 from connect_specs.printable import one_line
 
 if TYPE_CHECKING:
+    from connect_reconciler.actions.plan import Plan
     from connect_reconciler.apply.report import ApplyReport, Progress
     from connect_reconciler.backend.backend import Backend
     from connect_reconciler.backend.lease import Lease
-    from connect_reconciler.model.plan import Plan
     from connect_reconciler.workflow.apply import Ended, Undone
     from connect_reconciler.workflow.user import Stop
     from connect_specs.desired import Project
@@ -234,15 +233,15 @@ class ProgressLines:
             case Began(actions=actions):
                 self._actions = actions
             case Started(action=action):
-                self._in_progress[action.connector] = action.connector
+                self._in_progress[action.group] = action.group
             case Finished(result=each):
                 self._ended += 1
-                self._in_progress.pop(each.action.connector, None)
+                self._in_progress.pop(each.action.group, None)
                 if each.outcome is Outcome.SKIPPED:
                     return  # may be very many; the report counts them
                 detail = f": {each.detail}" if each.detail else ""
-                what = f"{verb(each.action)} {each.outcome.value}{detail}"
-                self._line(f"  {each.action.connector}: {what}")
+                what = f"{each.action.imperative} {each.outcome.value}{detail}"
+                self._line(f"  {each.action.group}: {what}")
             case Waiting(connector=connector, what=what):
                 self._in_progress[connector] = f"{connector} (until {what})"
                 if self._below is None:

@@ -9,7 +9,10 @@ from typing import Any
 
 import orjson
 
-from connect_reconciler.ledger.records import (
+from connect_reconciler.ledger.topic import LedgerUnreadable
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming, renaming_of
+from connect_reconciler.model.ledger_records import (
     FORMAT,
     owned_from_json,
     owned_to_json,
@@ -19,9 +22,6 @@ from connect_reconciler.ledger.records import (
     rename_to_json,
     text,
 )
-from connect_reconciler.ledger.topic import LedgerUnreadable
-from connect_reconciler.model.config_values import LEDGER_KEY
-from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming, renaming_of
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.partitions import partition_key

@@ -17,7 +17,10 @@ from typing import Any, Literal, TypeAlias
 
 import orjson
 
-from connect_reconciler.ledger.records import (
+from connect_reconciler.actions import CopyOffsets, PinAction, action_named
+from connect_reconciler.model.config_values import Plain, Secret, Value, recorded
+from connect_reconciler.model.ledger import ConnectorSnapshot, renaming_of
+from connect_reconciler.model.ledger_records import (
     decode,
     encode,
     entries_from_json,
@@ -30,9 +33,6 @@ from connect_reconciler.ledger.records import (
     text,
     time_ms,
 )
-from connect_reconciler.model.actions import ACTIONS, CarryOffsets, PinAction
-from connect_reconciler.model.config_values import Plain, Secret, Value, recorded
-from connect_reconciler.model.ledger import ConnectorSnapshot, renaming_of
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import OffsetEntry
@@ -184,7 +184,7 @@ def unfinished_steps(connector: str, value: bytes) -> tuple[Step, ...]:
 
 def begun_changes(steps: Sequence[Step]) -> frozenset[str]:
     """The connectors whose health is checked after what an apply began to do with them."""
-    found = ((step.connector, ACTIONS.get(step.action)) for step in steps)
+    found = ((step.connector, action_named(step.action)) for step in steps)
     return frozenset(name for name, action in found if action is not None and action.settles)
 
 
@@ -193,12 +193,12 @@ def unmoved(steps: Sequence[Step]) -> frozenset[str]:
     cluster refused, or it only copied them to another connector."""
     ends: dict[str, set[bool]] = {}
     for step in steps:
-        action = ACTIONS.get(step.action)
+        action = action_named(step.action)
         if action is not None and action.moves_offsets:
             # What is carried comes from elsewhere, and the others are several requests, of which
             # some may have been granted
             refused = step.end == "failed" and issubclass(action, PinAction)
-            carried = action is CarryOffsets
+            carried = action is CopyOffsets
             ends.setdefault(step.connector, set()).add(refused or carried)
     return frozenset(name for name, refused in ends.items() if refused == {True})
 

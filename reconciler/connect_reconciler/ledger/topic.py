@@ -24,7 +24,16 @@ from connect_reconciler.ledger.journal import (
     unfinished_steps,
     unmoved,
 )
-from connect_reconciler.ledger.records import (
+from connect_reconciler.model.ledger import (
+    ConnectorSnapshot,
+    HalfDone,
+    Later,
+    LedgerState,
+    Unfinished,
+    old_name_in,
+    renaming_of,
+)
+from connect_reconciler.model.ledger_records import (
     CONNECTOR,
     FINGERPRINT_KEY,
     META,
@@ -38,15 +47,6 @@ from connect_reconciler.ledger.records import (
     rename_from_json,
     target,
     text,
-)
-from connect_reconciler.model.ledger import (
-    ConnectorSnapshot,
-    HalfDone,
-    Later,
-    LedgerState,
-    Unfinished,
-    old_name_in,
-    renaming_of,
 )
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.diagnostics import Diagnostic, Failed

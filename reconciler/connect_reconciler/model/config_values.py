@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema, WrapSerializer
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,44 @@ class Secret:
     fingerprint: str
 
 
-Value: TypeAlias = Plain | Secret
+def _to_json(value: Plain | Secret) -> str | dict[str, str]:
+    return value.text if isinstance(value, Plain) else {"secret": value.fingerprint}
+
+
+def _from_json(value: object) -> Plain | Secret:
+    match value:
+        case str():
+            return Plain(value)
+        case {"secret": str(fingerprint), **others} if not others:
+            return Secret(fingerprint)
+    raise ValueError("a value is a text or the fingerprint of a secret")
+
+
+_JSON_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "string"},
+        {
+            "type": "object",
+            "properties": {"secret": {"type": "string"}},
+            "required": ["secret"],
+            "additionalProperties": False,
+        },
+    ]
+}
+# In a plan file a text, or `{"secret": fingerprint}`
+Value: TypeAlias = Annotated[
+    Plain | Secret,
+    PlainSerializer(_to_json),
+    PlainValidator(_from_json),
+    WithJsonSchema(_JSON_SCHEMA),
+]
+
+
+# A connector's whole config; sorted in a plan file
+Config: TypeAlias = Annotated[
+    Mapping[str, Value],
+    WrapSerializer(lambda config, handler: dict(sorted(handler(config).items()))),
+]
 
 
 def recorded(config: Mapping[str, Value]) -> dict[str, str]:

@@ -5,8 +5,8 @@ snapshots of connectors and the actions left unfinished.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias, TypeVar
 
 from connect_reconciler.model.config_values import Value
 from connect_reconciler.model.offsets import Offsets
@@ -79,6 +79,9 @@ class Renaming:
     held: bool = False
 
 
+Record = TypeVar("Record", AppliedPin, Renaming)
+
+
 # --- renames ---
 
 
@@ -92,6 +95,12 @@ def carried(renames: Mapping[str, Renaming], old: str) -> bool:
     """Whether the connector has the offsets of `old`."""
     found = renames.get(old)
     return found is not None and found.stage == "carried"
+
+
+def without_hold(records: Mapping[str, Record]) -> dict[str, Record]:
+    """Returns a connector's pins or renames once it may run: its offsets move, and nothing holds
+    them."""
+    return {key: replace(record, held=False) for key, record in records.items()}
 
 
 # --- a rename in the form of a pin: in ledgers of earlier versions, and in plan files ---

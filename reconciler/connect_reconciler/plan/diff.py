@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal, TypeAlias
 
-from connect_reconciler.model.actions import FieldChange
+from connect_reconciler.actions import FieldChange
+from connect_reconciler.actions.connector_state import changes_place
 from connect_reconciler.model.config_values import Value, without_reserved
 from connect_reconciler.model.ledger import AppliedPin, Owned, begun, carried
 from connect_reconciler.model.live import Kind, Live, LiveConnector, kind_of
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import ConfigRedactor, live_redactor, redacted
 from connect_reconciler.plan.offsets.sink_positions import entries_at
-from connect_reconciler.plan.predict import changes_place
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
 from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState

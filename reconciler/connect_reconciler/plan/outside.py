@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from connect_reconciler.model.actions import FieldChange
+from connect_reconciler.actions import FieldChange
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live, LiveConnector

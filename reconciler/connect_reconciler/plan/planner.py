@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import key_id
 from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.checks.register import check_connectors, check_whole
@@ -98,7 +98,7 @@ def make_plan(
 def attributed(plan: Plan, changes: Iterable[ConnectorDiff]) -> Plan:
     """The plan with the places of its connectors' specs, and the warnings about unchanged parts."""
     found = tuple(changes)
-    acting = {action.connector for action in plan.actions}
+    acting = {action.group for action in plan.actions}
     quiet = _Unchanged(found, acting)
     return replace(
         plan,

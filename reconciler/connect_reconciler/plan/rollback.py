@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from connect_reconciler.model import actions as act
+from connect_reconciler import actions as act
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.ledger import ConnectorSnapshot, Later
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reasons import Reason
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.diff import ignores, rename_of
 from connect_reconciler.plan.planner import make_plan
@@ -34,6 +33,7 @@ from connect_reconciler.plan.rollback_problems import (
     stays_ignored,
 )
 from connect_reconciler.plan.scope import Scope, chosen
+from connect_specs.counting import counted
 from connect_specs.desired import Desired, DesiredConnector, Pin
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.partitions import ROLLBACK_PIN
@@ -168,29 +168,33 @@ def _for_rollback(problems: Iterable[Diagnostic], rollback: Rollback) -> Iterato
 
 
 def _as_before(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> act.Action:
-    """The action with the state before the apply as its reason; the plan names the apply."""
-    reason = _reason(action, before)
-    return action if reason is None else replace(action, reason=reason)
-
-
-def _reason(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> Reason | None:
-    """None where the action itself says to which state it leads."""
+    """Returns the action with the state before the apply as its reason, unless the action itself
+    says which it is; the plan names the apply."""
     match action:
         case act.Create(renamed_from=None):
-            return Reason("was-there")
-        case act.Create() | act.StopOld():
-            return Reason("had-this-name")
-        case act.Delete(connector=name):
-            there = before[name].config is not None
-            return Reason("was-only-begun" if there else "was-not-there")
-        case act.UpdateConfig():
-            return Reason("keys-were-different")
-        case act.Protect():
-            return Reason("was-protected")
+            return replace(action, reason="it was there before", reason_code="was-there")
+        case act.Create(connector=name) | act.Stop(renamed_to=str(name)):
+            reason = f"its name was {name} before"
+            return replace(action, reason=reason, reason_code="had-this-name")
+        case act.Delete(renamed_to=str()):
+            return action
+        case act.Delete(connector=name) if before[name].config is not None:
+            reason = "its new name was only begun before"
+            return replace(action, reason=reason, reason_code="was-only-begun")
+        case act.Delete():
+            return replace(action, reason="it was not there before", reason_code="was-not-there")
+        case act.UpdateConfig(changes=changes):
+            were = "was" if len(changes) == 1 else "were"
+            reason = f"{counted(len(changes), 'key')} {were} different before"
+            return replace(action, reason=reason, reason_code="keys-were-different")
+        case act.Protect(prevent_delete=prevent_delete):
+            reason = f"it was {'' if prevent_delete else 'not '}protected against deletion before"
+            return replace(action, reason=reason, reason_code="was-protected")
         case act.AlterOffsets() | act.ResetOffsets():
-            return Reason("offsets-were-others")
+            reason = "its offsets were others before"
+            return replace(action, reason=reason, reason_code="offsets-were-others")
         case _:
-            return None
+            return action
 
 
 def _with_pins(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> act.Action:

@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from glob import escape
 
+from connect_reconciler.actions.plan import TARGETED
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import TARGETED
 from connect_specs.counting import listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, Invalid, warning

@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import groupby
 
-from connect_reconciler.model import actions as act
+from connect_reconciler import actions as act
+from connect_reconciler.actions.plan import Plan, grouped
 from connect_reconciler.model.config_values import Plain, Secret, Value
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import (
     same_offset,
 )
-from connect_reconciler.model.plan import Plan, grouped
-from connect_reconciler.model.reasons import NO_REASON
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.predict import predict, state_before, unmet_configs
 from connect_reconciler.plan.scope import Scope
+from connect_reconciler.plan.staleness import states_before, unmet_configs
 from connect_specs.desired import DeleteLimits, Desired, Offset, Overrides
 from connect_specs.diagnostics import Diagnostic, Stale
 from connect_specs.partitions import PartitionKey, partition_key
@@ -36,7 +35,7 @@ _REST_HINT = "`connect plan` shows what is left to do, and `connect apply` witho
 
 def scope_of_saved(saved: Plan, desired: Desired, live: Live) -> Scope:
     """The plan's connectors. Raises Stale for one that does not belong to the project."""
-    names = tuple(dict.fromkeys(action.connector for action in saved.actions))
+    names = tuple(dict.fromkeys(action.group for action in saved.actions))
     owned = live.ledger.owned_by(desired.project)
     strangers = [name for name in names if name not in desired.connectors and name not in owned]
     if strangers:
@@ -129,21 +128,21 @@ def _other_configs(saved: Plan, now: Plan, live: Live) -> Iterator[Diagnostic]:
     """What is wrong with configs that the saved plan relied on for the actions that are left."""
     key = live.ledger.fingerprint_key
     for actions in grouped(now):
-        name = actions[0].connector
-        left = iter([each for each in saved.actions if each.connector == name])
-        state = state_before(name, actions, live, project=now.project)
+        name = actions[0].group
+        left = iter([each for each in saved.actions if each.group == name])
+        states = states_before(actions, live, project=now.project)
         if not saved.key_id:
             # Its first apply made the key
-            state = replace(state, key=None)
+            states = {each: replace(state, key=None) for each, state in states.items()}
         for action in actions:
             wanted = _essence(action)
             then = next((each for each in left if _is_left(_essence(each), wanted, key)), None)
             # What is only to be forgotten is gone already
-            found = list(unmet_configs(then, state)) if type(then) is type(action) else []
+            found = list(unmet_configs(then, states)) if type(then) is type(action) else []
             yield from found
             if found:
                 break
-            state = predict(state, action)
+            states = action.predict(states)
 
 
 def ensure_changes_shown(shown: Plan, now: Plan) -> None:
@@ -180,7 +179,7 @@ def _same_value(then: Value | None, now: Value | None) -> bool:
 def still_known(saved: Plan, desired: Desired, live: Live) -> Plan:
     """The plan without connectors that neither specs nor ledger know: they were deleted."""
     known = desired.connectors.keys() | live.ledger.connectors.keys()
-    return replace(saved, actions=tuple(a for a in saved.actions if a.connector in known))
+    return replace(saved, actions=tuple(a for a in saved.actions if a.group in known))
 
 
 def _is_left(then: act.Action, now: act.Action, key: bytes | None) -> bool:
@@ -189,10 +188,10 @@ def _is_left(then: act.Action, now: act.Action, key: bytes | None) -> bool:
         return isinstance(then, act.Delete | act.Forget)
     if type(then) is not type(now):
         return False
-    if isinstance(then, act.StopOld) and isinstance(now, act.StopOld):
-        return then.old == now.old
-    if isinstance(then, act.DeleteOld) and isinstance(now, act.DeleteOld):
-        return then.old == now.old and (then.reset or not now.reset)
+    if isinstance(then, act.Stop) and isinstance(now, act.Stop) and now.renamed_to is not None:
+        return then.connector == now.connector
+    if isinstance(then, act.Delete) and isinstance(now, act.Delete):
+        return then.connector == now.connector and (then.reset_offsets or not now.reset_offsets)
     return not list(_fields(then, _marked_as(then, now), key))
 
 
@@ -212,19 +211,19 @@ def _groups(plan: Plan) -> dict[str, tuple[act.Action, ...]]:
     has failed changes all the time."""
     lasting = (action for action in plan.actions if not isinstance(action, act.Restart))
     found: dict[str, tuple[act.Action, ...]] = {}
-    for name, actions in groupby(lasting, key=lambda action: action.connector):
+    for name, actions in groupby(lasting, key=lambda action: action.group):
         found[name] = (*found.get(name, ()), *map(_essence, actions))
     return found
 
 
 def _essence(action: act.Action) -> act.Action:
     """The action without fields that only explain it."""
-    bare = replace(action, reason=NO_REASON, effects=(), requires=())
+    bare = replace(action, reason="", reason_code=None, effects=(), requires=())
     if isinstance(bare, act.UpdateConfig):
         return replace(bare, changes=())
-    if isinstance(bare, act.Create):
+    if isinstance(bare, act.Create) and bare.changes is not None:
         return replace(bare, changes=tuple(replace(each, effects=()) for each in bare.changes))
-    if isinstance(bare, act.ResetOffsets | act.CarryOffsets):
+    if isinstance(bare, act.ResetOffsets | act.CopyOffsets):
         return replace(bare, moves=())
     if isinstance(bare, act.AlterOffsets):
         places = sorted((m.entry for m in bare.moves), key=lambda e: partition_key(e.partition))
@@ -290,4 +289,4 @@ def _offsets(moves: tuple[act.OffsetMove, ...]) -> dict[PartitionKey, Offset | N
 
 
 def _names(actions: tuple[act.Action, ...]) -> str:
-    return ", ".join(map(act.verb, actions)) or "nothing"
+    return ", ".join(action.imperative for action in actions) or "nothing"

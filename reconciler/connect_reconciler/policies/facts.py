@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, get_args
 from zoneinfo import ZoneInfo
 
-from connect_reconciler.model import actions as act
+from connect_reconciler import actions as act
+from connect_reconciler.actions.plan import KINDS, Plan, grouped, kinds, summarize
 from connect_reconciler.model.config_values import Plain, Value
-from connect_reconciler.model.plan import KINDS, Plan, grouped, kinds, summarize
 from connect_reconciler.model.secrets import SENSITIVE
 from connect_reconciler.plan.offsets.sink_positions import position_text
 from connect_specs.desired import Consequence, Position
@@ -52,7 +52,7 @@ def plan_facts(plan: Plan, unknown_keys: Mapping[str, Sequence[str]]) -> Facts:
         "env": plan.env or "",
         "does": dict(summarize(plan)),
         "changes": [
-            change_facts(actions, unknown_keys.get(actions[0].connector, ()))
+            change_facts(actions, unknown_keys.get(actions[0].group, ()))
             for actions in grouped(plan)
         ],
     }
@@ -68,10 +68,10 @@ def change_facts(actions: tuple[act.Action, ...], unknown_keys: Sequence[str]) -
         change
         for action in actions
         if isinstance(action, act.ConfigAction)
-        for change in action.changes
+        for change in action.field_changes
     ]
     return {
-        "connector": actions[0].connector,
+        "connector": actions[0].group,
         "does": list(kinds(actions)),
         "config": _config(configs[-1]) if configs else {},
         "keys": [_key(change) for change in fields],

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import cel
 
-from connect_reconciler.model.plan import Plan
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.policies.expression import compiled
 from connect_reconciler.policies.facts import Facts, now_facts, plan_facts
 from connect_specs.desired import Project

@@ -8,15 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from connect_reconciler.model.actions import Action, ChangeKind, Create, UpdateConfig, old_name
-from connect_reconciler.model.plan import RISKY, TARGETED, Plan, grouped, kinds
+from connect_reconciler.actions import Action, ChangeKind, Create, UpdateConfig
+from connect_reconciler.actions.plan import RISKY, TARGETED, Plan, grouped, kinds
 from connect_reconciler.render.words import (
     CONSEQUENCES,
     GRAVE,
     kind_words,
     reason_beside,
-    reason_code,
-    reason_text,
     recreates,
 )
 from connect_specs.diagnostics import Diagnostic, Location
@@ -87,8 +85,8 @@ class Block:
         """`create (new: connectors/c.yaml:1)`: what the actions amount to, why where one action
         says it all, and the spec."""
         words = self.words
-        if self.alone and reason_code(self.actions[0]) == "state":
-            words = reason_text(self.actions[0])
+        if self.alone and self.actions[0].reason_code == "state":
+            words = self.actions[0].reason
         about = [*self._why(), *self._where()]
         return f"{words} ({self._between().join(about)})" if about else words
 
@@ -100,8 +98,8 @@ class Block:
     def _why(self) -> Iterator[str]:
         first = self.actions[0]
         if isinstance(first, Create) and first.renamed_from is None:
-            yield reason_text(first)
-        elif self.alone and reason_code(first) != "state" and reason_beside(first):
+            yield first.reason
+        elif self.alone and first.reason_code != "state" and reason_beside(first):
             yield reason_beside(first)
 
     def _where(self) -> Iterator[str]:
@@ -109,12 +107,12 @@ class Block:
             yield f"{self.place.file}:{self.place.line}"
 
     def _between(self) -> str:
-        return ": " if reason_code(self.actions[0]) == "new" else "; "
+        return ": " if self.actions[0].reason_code == "new" else "; "
 
     def _kind_words(self, kind: ChangeKind) -> str:
-        old = next(filter(None, map(old_name, self.actions)), None)
-        if kind == "rename" and old is not None:
-            return f"rename from {old}"
+        if kind == "rename":
+            names = frozenset[str]().union(*(action.names for action in self.actions))
+            return f"rename from {', '.join(names - {self.connector})}"
         if kind == "create" and any(map(recreates, self.actions)):
             return "recreate"
         return kind_words(kind)
@@ -135,7 +133,7 @@ def blocks(plan: Plan) -> tuple[Block, ...]:
     groups = grouped(plan)
     few = len(groups) <= _FEW
     found = [
-        Block(each[0].connector, kinds(each), each, few, plan.places.get(each[0].connector))
+        Block(each[0].group, kinds(each), each, few, plan.places.get(each[0].group))
         for each in groups
     ]
     return tuple(sorted(found, key=lambda block: (not block.deletes, not block.risky)))

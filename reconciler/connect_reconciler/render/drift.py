@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, assert_never
 
+from connect_reconciler.actions import FieldChange
 from connect_reconciler.drift.model import (
     ChangedIn,
     Detail,
@@ -19,7 +20,6 @@ from connect_reconciler.drift.model import (
     Finding,
     FindingKind,
 )
-from connect_reconciler.model.actions import FieldChange
 from connect_reconciler.model.config_values import Plain, Secret, Value
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, value_text
 from connect_specs.counting import counted

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from connect_reconciler.actions import verb_of
 from connect_reconciler.ledger.journal import Ending, Journal, Step
-from connect_reconciler.model.actions import verb_of
 from connect_reconciler.model.ledger import ConnectorSnapshot
 from connect_reconciler.model.offsets import Offsets, same_offset
 from connect_reconciler.plan.offsets.moves import label_of, place_of

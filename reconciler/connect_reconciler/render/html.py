@@ -14,9 +14,8 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from connect_reconciler.model.actions import verb
+from connect_reconciler.actions.plan import Plan, summarize
 from connect_reconciler.model.config_values import Plain, Value
-from connect_reconciler.model.plan import Plan, summarize
 from connect_reconciler.render import words
 from connect_reconciler.render.blocks import about_unchanged, blocks, shown_warnings, titles
 from connect_reconciler.render.texts import VALUE_LENGTH_MAX, sides, sign
@@ -56,7 +55,6 @@ def _environment() -> Environment:
     environment.filters.update(line=one_line, text=lines_of)
     environment.globals.update(
         consequences=words.CONSEQUENCES,
-        details=words.details,
         effects=words.effects,
         harmless=words.harmless,
         kind_words=words.kind_words,
@@ -64,7 +62,6 @@ def _environment() -> Environment:
         long=_long,
         sides=sides,
         sign=sign,
-        verb=verb,
     )
     return environment
 

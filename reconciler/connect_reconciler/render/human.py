@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from connect_reconciler.model.actions import Action, FieldChange
-from connect_reconciler.model.plan import Plan
+from connect_reconciler.actions import Action, FieldChange
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.render.blocks import (
     Block,
     Mark,
@@ -19,7 +19,6 @@ from connect_reconciler.render.blocks import (
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, sign
 from connect_reconciler.render.words import (
     CONSEQUENCES,
-    details,
     effects,
     harmless,
     step,
@@ -63,10 +62,9 @@ def _step(action: Action, style: Style) -> str:
 
 
 def _details(action: Action, style: Style) -> Iterator[str]:
-    found = details(action)
-    for change in found.fields:
+    for change in action.shown_fields:
         yield from _field(change, style)
-    for move in found.moves:
+    for move in action.offset_moves:
         text = one_line(move.effect)
         yield text if harmless(move) else style.paint("risk", text)
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import quote
 
-from connect_reconciler.model.actions import Action, FieldChange
-from connect_reconciler.model.plan import Plan
+from connect_reconciler.actions import Action, FieldChange
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.render.blocks import (
     Block,
     WarningGroup,
@@ -28,7 +28,6 @@ from connect_reconciler.render.blocks import (
 from connect_reconciler.render.texts import long_text, sides, sign
 from connect_reconciler.render.words import (
     CONSEQUENCES,
-    details,
     effects,
     harmless,
     step,
@@ -135,14 +134,13 @@ def _actions(block: Block, most: int | None) -> Iterator[str]:
     for action in block.actions:
         if not block.alone:
             yield _step(action)
-        found = details(action)
-        if found.fields:
-            yield _table(found.fields, most)
+        if action.shown_fields:
+            yield _table(action.shown_fields, most)
         lines = [
             prose(move.effect) if harmless(move) else f"<b>{prose(move.effect)}</b>"
-            for move in found.moves[:most]
+            for move in action.offset_moves[:most]
         ]
-        lines += _rest(len(found.moves), most, "partitions")
+        lines += _rest(len(action.offset_moves), most, "partitions")
         lines += [f"→ {prose(line)}" for line in effects(action)[:most]]
         if lines:
             yield "<br>".join(lines)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from connect_reconciler.model.actions import FieldChange
+from connect_reconciler.actions import FieldChange
 from connect_reconciler.model.config_values import Secret, Value
 from connect_reconciler.model.secrets import SENSITIVE
 from connect_specs.printable import one_line

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from connect_reconciler.actions import ConfigAction
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.observe.plugin_facts import kinds_of, passwords, passwords_in
 from connect_reconciler.backend.plugins import RestPlugins, Validation, local_definitions
@@ -19,10 +21,8 @@ from connect_reconciler.backend.plugins import installed as installed_plugin
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import follows_from_another
-from connect_reconciler.model.actions import ConfigAction
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live, kind_of
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.checks.pins import shape_problem, unread_topics
 from connect_reconciler.plan.checks.unsupported import names_not_creatable
 from connect_reconciler.plan.diff import base_config, recorded_pin, written_config

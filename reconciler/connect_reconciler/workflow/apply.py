@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from glob import escape
 from typing import TYPE_CHECKING
 
+from connect_reconciler.actions import Action, AlterOffsets
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.edges import Edges, Limits, Settings, edges_over
 from connect_reconciler.apply.preconditions import ensure_fresh, rights_to_move
 from connect_reconciler.apply.report import LATER, ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.lease import Lease, LeaseRefused, Waits, silently, who
-from connect_reconciler.model.actions import Action, AlterOffsets
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.rollback import Configs
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.validation.configs import COMMITS, ensure_installed, whole_number

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from glob import escape
 
+from connect_reconciler.actions import Adopt
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.report import ApplyReport
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.model.actions import Adopt
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.model.secrets import is_mask
 from connect_reconciler.workflow.apply import edges_for
 from connect_reconciler.workflow.planning import observed, planned, policies_of
@@ -197,7 +197,7 @@ def adoption(backend: Backend, desired: Desired) -> Plan:
     plan = planned(project, desired, replace(live, ledger=ledger), policies_of(project))
     if plan.errors:
         raise Invalid(*plan.errors)
-    more = {each.connector for each in plan.actions if not isinstance(each, Adopt)}
+    more = {each.group for each in plan.actions if not isinstance(each, Adopt)}
     if more:
         what = "an apply would change more than its owner"
         hint = "an earlier apply did not finish: run `connect apply` first"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from connect_reconciler.actions.plan import Plan, target_of
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan, target_of
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import Scope, narrowed
 from connect_reconciler.validation.configs import check_project, check_specs, checked

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from connect_reconciler.actions import ConfigAction
+from connect_reconciler.actions.plan import Plan, target_of
 from connect_reconciler.apply.preconditions import ensure_fresh
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.ledger.topic import LedgerSnapshot
-from connect_reconciler.model.actions import ConfigAction
 from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan, target_of
 from connect_reconciler.model.secrets import key_id
 from connect_reconciler.plan.scope import Scope, narrowed
 from connect_reconciler.plan.verification import (
@@ -28,7 +28,7 @@ from connect_reconciler.plan.verification import (
     scope_of_saved,
     still_known,
 )
-from connect_reconciler.render.plan_file.file import check_saved, plan_hash
+from connect_reconciler.render.plan_file import check_saved, plan_hash
 from connect_reconciler.validation.configs import checked
 from connect_reconciler.workflow.planning import judged, observed, planned
 from connect_specs.desired import Desired, Project

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from connect_reconciler.actions.plan import TARGETED, Plan, target_of
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.ledger.journal import Journal
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import TARGETED, Plan, target_of
 from connect_reconciler.plan.rollback import (
     Configs,
     Rollback,

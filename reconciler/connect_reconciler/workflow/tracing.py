@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from connect_reconciler.actions import Action
 from connect_reconciler.apply.report import (
     ApplyReport,
     Began,
@@ -22,12 +23,11 @@ from connect_reconciler.apply.report import (
     Progress,
     Started,
 )
-from connect_reconciler.model.actions import Action, subject
 from connect_reconciler.workflow.trace_sender import TraceSender
 
 if TYPE_CHECKING:
+    from connect_reconciler.actions.plan import Plan
     from connect_reconciler.apply.edges import Edges
-    from connect_reconciler.model.plan import Plan
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _BAD: Final = (Outcome.FAILED, Outcome.UNKNOWN)
@@ -89,7 +89,7 @@ class ApplyTrace:
 
     def _action(self, action: Action) -> Any:
         kind = type(action).__name__
-        attributes = {"connect.connector": subject(action), "connect.action": kind}
+        attributes = {"connect.connector": action.connector, "connect.action": kind}
         return self._tracer.start_span(
             f"connect action {kind}", self._context, attributes=attributes
         )

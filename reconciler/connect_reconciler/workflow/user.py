@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from connect_reconciler.actions.plan import Plan
     from connect_reconciler.apply.report import ApplyReport, Progress
-    from connect_reconciler.model.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters
 from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.port import Found, OutcomeUnknown
-from connect_reconciler.ledger.records import owned_record
 from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.ledger_records import owned_record
 from connect_reconciler.model.live import LogRange
 from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import pytest
 
+from connect_reconciler.actions import AlterOffsets, Counts, ResetOffsets
 from connect_reconciler.apply.report import Outcome
-from connect_reconciler.model.actions import AlterOffsets, Counts, ResetOffsets
 from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.render.plan_file.file import dump_plan, load_plan
+from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location
 from connect_specs.partitions import sink_entry

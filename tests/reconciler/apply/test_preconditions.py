@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from connect_reconciler.actions import Delete
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.preconditions import rights_to_move
-from connect_reconciler.model.actions import DeleteOld
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reasons import NO_REASON
 from connect_runtime.kafka.rights import DELETE
 from connect_specs.desired import Desired, Project
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 
 PROJECT = Project("p", Path("connect.yaml"), "g", ClusterTopics.of("g"), {}, None, {}, ())
-PLAN = Plan(
-    "p", "g", "c", 0, (DeleteOld(connector="new", old="old", reason=NO_REASON, reset=True),)
-)
+PLAN = Plan("p", "g", "c", 0, (Delete(connector="old", renamed_to="new", reset_offsets=True),))
 OLD = LiveConnector("old", "sink", {"name": "old", "topics": "t"}, TargetState.STOPPED)
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from connect_reconciler.ledger.records import owned_record, pin_record, rename_record
 from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
 from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming
+from connect_reconciler.model.ledger_records import owned_record, pin_record, rename_record
 from connect_reconciler.model.live import LogRange
 from connect_runtime.herder.errors import RequestError
 from connect_runtime.storage.offsets_topic import offset_records
@@ -20,7 +20,7 @@ from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
-from support.fake_cluster import TOPICS, FakeCluster
+from support.fake_cluster import TOPICS, FakeCluster, refused
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
 SOURCE = {"connector.class": "FileStreamSource", "topic": "t", "tasks.max": "1"}
@@ -341,6 +341,21 @@ def test_what_moved_since_the_plan_is_carried() -> None:
     world.kafka.groups["connect-old"]["t", 0] = 42
     assert world.apply(desired, plan).exit_code == 0
     assert world.kafka.groups == {"connect-new": {("t", 0): 42}}
+
+
+def test_a_rename_that_goes_on_resumes_nothing_before_the_offsets_have_moved() -> None:
+    world, desired = build(CASES["sink"])
+    cluster = FakeCluster(world.kafka)
+
+    def busy(name: str) -> None:
+        raise refused("its tasks haven't stopped completely yet")
+
+    cluster.on_alter = busy
+    for _ in range(2):
+        assert world.apply(desired, cluster=cluster).exit_code is ExitCode.FAILED
+        assert world.observe(desired).connectors["new"].target is STOPPED
+    assert world.apply(desired).exit_code is ExitCode.OK
+    assert set(world.observe(desired).connectors) == {"new"}
 
 
 def test_a_pin_of_the_old_name_counts() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.edges import Limits, Settings, edges_over
 from connect_reconciler.apply.report import ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
@@ -22,7 +23,6 @@ from connect_reconciler.ledger.config_entry import load_entry
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import AppliedPin, Renaming, carried
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget

@@ -8,14 +8,13 @@ from dataclasses import replace
 import pytest
 
 from connect_reconciler.apply.report import Health
-from connect_reconciler.ledger.records import owned_record
 from connect_reconciler.model.ledger import Owned
+from connect_reconciler.model.ledger_records import owned_record
 from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.rollback import in_scope
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.plan.verification import ensure_rest
-from connect_reconciler.render.words import reason_text
 from connect_specs.desired import Pin
 from connect_specs.diagnostics import Invalid
 from support.applying import PROJECT, Applying, desired_of, names
@@ -76,7 +75,7 @@ def test_there_and_back_and_there_again(world: Applying) -> None:
         "Resume moved",
         "Create deleted",
     ]
-    assert [reason_text(action) for action in plan.actions] == [
+    assert [action.reason for action in plan.actions] == [
         "it was not there before",
         "it was protected against deletion before",
         "state: running → paused",

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from connect_reconciler.model.actions import Create
+from connect_reconciler.actions import Create
 from connect_reconciler.plan.verification import ensure_same
-from connect_reconciler.render.plan_file.file import dump_plan, load_plan
+from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import OffsetEntry, Pin
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
@@ -44,12 +44,12 @@ def test_a_rename_with_a_pin_goes_back_to_where_it_was(
     world.kafka.groups["connect-new"] = {("t", 0): 9}
     way, plan = back(world, renamed, files)
     assert names(plan) == [
-        "StopOld old",
+        "Stop new",
         "Create old",
-        "CarryOffsets old",
+        "CopyOffsets old",
         "AlterOffsets old",
         "Resume old",
-        "DeleteOld old",
+        "Delete new",
     ]
     if saved:
         ensure_same(load_plan(dump_plan(plan)), plan, world.observe(files))

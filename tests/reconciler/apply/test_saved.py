@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from connect_reconciler.model.actions import AlterOffsets, ResetOffsets
+from connect_reconciler.actions import AlterOffsets, ResetOffsets
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.live import LogRange
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.verification import planned_again
-from connect_reconciler.render.plan_file.file import dump_plan, load_plan
+from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from support.applying import Applying, desired_of

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.ledger.journal import Ending
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.verification import planned_again
-from connect_reconciler.render.plan_file.file import dump_plan, load_plan
+from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_reconciler.workflow.replanning import as_saved
 from connect_specs.desired import Desired, Pin
 from connect_specs.diagnostics import Stale

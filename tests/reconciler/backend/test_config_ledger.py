@@ -19,10 +19,10 @@ from connect_reconciler.ledger.config_entry import (
     with_configs,
 )
 from connect_reconciler.ledger.journal import Step
-from connect_reconciler.ledger.records import owned_record, pin_record
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming
+from connect_reconciler.model.ledger_records import owned_record, pin_record
 from connect_runtime.herder.errors import RequestError
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Failed

@@ -9,7 +9,6 @@ import pytest
 from connect_reconciler.backend.lease import LeaseLost
 from connect_reconciler.backend.ledger import Ledger, NotRecorded, read_ledger
 from connect_reconciler.ledger.journal import Ending, Journal, Step, snapshot_records
-from connect_reconciler.ledger.records import owned_record, pin_record
 from connect_reconciler.model.ledger import (
     AppliedPin,
     ConnectorSnapshot,
@@ -17,6 +16,7 @@ from connect_reconciler.model.ledger import (
     Owned,
     Unfinished,
 )
+from connect_reconciler.model.ledger_records import owned_record, pin_record
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.log import Logs
 from connect_runtime.storage.memory import MemoryLogs

@@ -15,7 +15,6 @@ from connect_reconciler.ledger.journal import (
     snapshot_records,
     steps_record,
 )
-from connect_reconciler.ledger.records import fingerprint_key_record, owned_record, pin_record
 from connect_reconciler.ledger.topic import (
     LedgerSnapshot,
     LedgerUnreadable,
@@ -31,6 +30,7 @@ from connect_reconciler.model.ledger import (
     Owned,
     Unfinished,
 )
+from connect_reconciler.model.ledger_records import fingerprint_key_record, owned_record, pin_record
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import OffsetEntry

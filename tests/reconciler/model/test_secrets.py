@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.model.actions import UpdateConfig
+from connect_reconciler.actions import UpdateConfig
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector

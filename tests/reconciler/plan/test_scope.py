@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.render.human import render_plan
-from connect_reconciler.render.plan_file.file import dump_plan, load_plan
+from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import DeleteLimits, Desired
 from connect_specs.diagnostics import ExitCode, Invalid
 from support.plans import desired_of, live_of
@@ -52,7 +52,7 @@ def plan_of(world: tuple[Desired, Live], *targets: str, exclude: tuple[str, ...]
 
 
 def touched(plan: Plan) -> list[str]:
-    return sorted({action.connector for action in plan.actions})
+    return sorted({action.group for action in plan.actions})
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_names_choose(
 
 def test_a_rename_stays_whole(world: tuple[Desired, Live]) -> None:
     kinds = [type(each).__name__ for each in plan_of(world, "bill*").actions]
-    assert kinds == ["StopOld", "Create", "CarryOffsets", "Resume", "DeleteOld"]
+    assert kinds == ["Stop", "Create", "CopyOffsets", "Resume", "Delete"]
 
 
 def test_the_first_line_says_that_it_is_partial(world: tuple[Desired, Live]) -> None:

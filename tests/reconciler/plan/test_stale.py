@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.model.actions import (
+from connect_reconciler.actions import (
     AlterOffsets,
     Create,
     Delete,
@@ -17,16 +17,17 @@ from connect_reconciler.model.actions import (
     Stop,
     UpdateConfig,
 )
+from connect_reconciler.actions.connector_state import States, changed, state_of
+from connect_reconciler.actions.plan import Plan
+from connect_reconciler.actions.preconditions import (
+    Exists,
+    check,
+)
 from connect_reconciler.model.ledger import AppliedPin, Owned
 from connect_reconciler.model.live import Live, LogRange, TopicLogs
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.preconditions import (
-    Exists,
-)
-from connect_reconciler.model.reasons import NO_REASON
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.predict import check, check_plan, predict, state_of, unmet
+from connect_reconciler.plan.staleness import check_plan, unmet
 from connect_specs.desired import Desired
 from connect_specs.states import TargetState
 from support.plans import desired_of, entries, live_of
@@ -194,23 +195,24 @@ def test_progress_is_no_precondition(plan: Plan, live: Live) -> None:
 
 
 def test_each_action_is_checked_again_on_what_is_there_then(plan: Plan, live: Live) -> None:
-    state = state_of("archive", live, project="orders")
+    states: States = {"archive": state_of("archive", live, project="orders")}
     stop, update, alter, resume = (
         action for action in plan.actions if action.connector == "archive"
     )
-    assert unmet(stop, state) == ()
-    assert [each.code for each in unmet(update, state)] == ["stale.state"]
+    assert unmet(stop, states) == ()
+    assert [each.code for each in unmet(update, states)] == ["stale.state"]
     for action in (stop, update):
-        state = predict(state, action)
-    assert [each.code for each in unmet(resume, state)] == ["stale.pin-missing"]
-    someone_resumed = replace(state, target=TargetState.RUNNING)
+        states = action.predict(states)
+    assert [each.code for each in unmet(resume, states)] == ["stale.pin-missing"]
+    someone_resumed = changed(states, "archive", target=TargetState.RUNNING)
     assert [each.code for each in unmet(alter, someone_resumed)] == ["stale.state"]
-    assert state.target is not None
-    assert unmet(resume, predict(state, alter)) == ()
+    assert states["archive"].target is not None
+    assert unmet(resume, alter.predict(states)) == ()
 
 
 def test_config_is_not_told_in_what_is_stale(live: Live) -> None:
-    problem = check(Exists("00"), state_of("archive", live, project="orders"))
+    states = {"archive": state_of("archive", live, project="orders")}
+    problem = check(Exists(config_fingerprint="00"), states, "archive")
     assert problem is not None
     assert problem.where == "archive"
     assert "hunter" not in repr(problem)
@@ -232,6 +234,6 @@ def test_a_connector_that_is_let_go_is_held_to_nothing(
         restore_to=TargetState.RUNNING,
         pins={"rewind": AppliedPin("x", None, held=True)},
     )
-    let_go = predict(stopped, action(connector="archive", reason=NO_REASON))
+    let_go = action(connector="archive").predict({"archive": stopped})["archive"]
     assert let_go.restore_to is None
     assert not let_go.pins["rewind"].held

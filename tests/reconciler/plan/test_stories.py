@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from connect_reconciler.model.actions import (
+from connect_reconciler.actions import (
     AlterOffsets,
     Pause,
     Resume,
     Stop,
 )
-from connect_reconciler.model.live import Live
-from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.preconditions import (
+from connect_reconciler.actions.connector_state import state_of
+from connect_reconciler.actions.preconditions import (
     PinRecorded,
 )
+from connect_reconciler.model.live import Live
+from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.predict import check, state_of
 from connect_specs.desired import Desired
 from connect_specs.states import TargetState
 from support.plans import after, desired_of, entries, live_of
@@ -94,6 +94,6 @@ def test_a_pin_is_recorded_only_with_its_content(tmp_path: Path) -> None:
     live = _applied(desired, live_of(LIVE, desired))
     state = state_of("archive", live, project="orders")
     known = state.pins["park"].content_hash
-    assert check(PinRecorded("park", known), state) is None
-    assert check(PinRecorded("park", "other"), state) is not None
-    assert check(PinRecorded("other", known), state) is not None
+    assert PinRecorded(pin="park", content_hash=known).problem(state) == ""
+    assert PinRecorded(pin="park", content_hash="other").problem(state)
+    assert PinRecorded(pin="other", content_hash=known).problem(state)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.model.actions import (
+from connect_reconciler.actions import (
     Action,
     AlterOffsets,
-    CarryOffsets,
+    CopyOffsets,
     Create,
     Delete,
     Pause,
@@ -21,14 +21,13 @@ from connect_reconciler.model.actions import (
     Stop,
     UpdateConfig,
 )
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reasons import NO_REASON, as_reason
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.verification import planned_again
-from connect_reconciler.render.plan_file.file import dump_plan, load_plan
+from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Stale
 from support.plans import KEY, desired_of, live_of
@@ -77,7 +76,7 @@ def test_what_the_specs_give_is_taken(scenario: Scenario) -> None:
 
 def test_words_of_the_file_are_not_shown(world: tuple[Desired, Live, Plan]) -> None:
     desired, live, plan = world
-    lies = tuple(replace(each, reason=as_reason("harmless"), effects=()) for each in plan.actions)
+    lies = tuple(replace(each, reason="harmless", effects=()) for each in plan.actions)
     assert planned_again(replace(plan, actions=lies), desired, live).actions == plan.actions
 
 
@@ -123,23 +122,23 @@ CRAFTED: Mapping[str, tuple[Callable[[Plan], Plan], str]] = {
         "they give `stop, change config, set offsets, resume`",
     ),
     "another guard": (
-        _more(a=Protect(connector="fresh", reason=NO_REASON, prevent_delete=True)),
+        _more(a=Protect(connector="fresh", prevent_delete=True)),
         "it does `create, protect`",
     ),
     "a connector of others": (
-        _more(a=Delete(connector="others", reason=NO_REASON)),
+        _more(a=Delete(connector="others")),
         "neither a spec nor the ledger has it",
     ),
     "a connector that is there": (
-        _more(a=Pause(connector="nowhere", reason=NO_REASON)),
+        _more(a=Pause(connector="nowhere")),
         "neither a spec nor the ledger has it",
     ),
     "an action twice": (
-        _more(a=Stop(connector="gone", reason=NO_REASON)),
+        _more(a=Stop(connector="gone")),
         "it does `delete, stop`",
     ),
     "offsets of another": (
-        _more(a=CarryOffsets(connector="fresh", reason=NO_REASON, old="archive", moves=())),
+        _more(a=CopyOffsets(connector="fresh", source="archive", moves=())),
         "it does `create, carry offsets`",
     ),
 }

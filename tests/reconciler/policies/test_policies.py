@@ -9,7 +9,7 @@ from pathlib import Path
 import cel
 import pytest
 
-from connect_reconciler.model.actions import (
+from connect_reconciler.actions import (
     Action,
     AlterOffsets,
     Counts,
@@ -20,9 +20,8 @@ from connect_reconciler.model.actions import (
     ResetOffsets,
     UpdateConfig,
 )
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.config_values import Plain, Secret
-from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reasons import as_reason
 from connect_reconciler.policies.facts import SAMPLE, SHAPES, Shape, now_facts, plan_facts
 from connect_reconciler.policies.policy import Policy, judge, load_policies
 from connect_specs.desired import OffsetEntry
@@ -40,22 +39,22 @@ def at(offset: int) -> OffsetEntry:
 
 REWIND = AlterOffsets(
     connector="orders",
-    reason=as_reason("pin"),
+    reason="pin",
     pin="p",
     pin_hash="h",
     moves=(OffsetMove(at(5), at(2_000_005), None, "back", Counts(2_000_000, exact=False)),),
 )
 RESET = ResetOffsets(
     connector="source",
-    reason=as_reason("pin"),
+    reason="pin",
     pin="p",
     pin_hash="h",
     moves=(OffsetMove(OffsetEntry({"file": "a"}, None), None, None, "unclear"),),
 )
-DELETE = Delete(connector="old", reason=as_reason("its spec is gone"))
+DELETE = Delete(connector="old", reason="its spec is gone")
 CHANGE = UpdateConfig(
     connector="orders",
-    reason=as_reason("differs"),
+    reason="differs",
     config={"tasks.max": Plain("2"), "password": Secret("abc")},
     changes=(
         FieldChange("tasks.max", Plain("1"), Plain("2"), "restart"),
@@ -64,7 +63,7 @@ CHANGE = UpdateConfig(
 )
 CREATE = Create(
     connector="new",
-    reason=as_reason("not there"),
+    reason="not there",
     config={"connector.class": Plain("FileStreamSink")},
     initial_state=TargetState.RUNNING,
 )

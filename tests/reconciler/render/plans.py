@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from connect_reconciler.model.actions import (
+from connect_reconciler.actions import (
     AlterOffsets,
     Delete,
     FieldChange,
     OffsetMove,
     UpdateConfig,
 )
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.config_values import Plain, Secret
-from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reasons import as_reason
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic
 
@@ -50,11 +49,11 @@ CHANGE = st.builds(
     EFFECTS,
 )
 ACTION = st.one_of(
-    st.builds(Delete, connector=TEXT, reason=TEXT.map(as_reason), effects=EFFECTS),
+    st.builds(Delete, connector=TEXT, reason=TEXT, effects=EFFECTS),
     st.builds(
         UpdateConfig,
         connector=TEXT,
-        reason=TEXT.map(as_reason),
+        reason=TEXT,
         effects=EFFECTS,
         config=st.just({}),
         changes=st.lists(CHANGE, max_size=4).map(tuple),
@@ -62,7 +61,7 @@ ACTION = st.one_of(
     st.builds(
         AlterOffsets,
         connector=TEXT,
-        reason=TEXT.map(as_reason),
+        reason=TEXT,
         pin=TEXT,
         pin_hash=TEXT,
         moves=st.builds(

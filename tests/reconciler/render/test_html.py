@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from connect_reconciler.model.actions import (
+from connect_reconciler.actions import (
     Action,
     AlterOffsets,
     Create,
@@ -24,9 +24,8 @@ from connect_reconciler.model.actions import (
     OffsetMove,
     UpdateConfig,
 )
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.config_values import Plain, Secret
-from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.reasons import as_reason
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.words import NO_CHANGES, summary_line
 from connect_specs.desired import OffsetEntry
@@ -51,7 +50,7 @@ LONG = "select 1 " * 100
 def _rewind(name: str) -> AlterOffsets:
     entry = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 1})
     move = OffsetMove(entry, None, "t-0 9 → 1: redelivers 8 offsets", "back")
-    return AlterOffsets(connector=name, reason=as_reason("r"), pin="p", pin_hash="h", moves=(move,))
+    return AlterOffsets(connector=name, reason="r", pin="p", pin_hash="h", moves=(move,))
 
 
 def _update(name: str) -> UpdateConfig:
@@ -61,14 +60,12 @@ def _update(name: str) -> UpdateConfig:
         FieldChange("password", Secret("ab" * 32), Secret("cd" * 32)),
         FieldChange("evil", None, Plain(EVIL)),
     )
-    return UpdateConfig(connector=name, reason=as_reason("r"), config={}, changes=changes)
+    return UpdateConfig(connector=name, reason="r", config={}, changes=changes)
 
 
 def _create(name: str) -> Create:
     running = TargetState.RUNNING
-    return Create(
-        connector=name, reason=as_reason("r"), config={"topic": Plain(name)}, initial_state=running
-    )
+    return Create(connector=name, reason="r", config={"topic": Plain(name)}, initial_state=running)
 
 
 def _plan(*actions: Action) -> Plan:
@@ -80,7 +77,7 @@ MIXED = replace(
         _create("orders-new"),
         _update("orders"),
         _rewind("payments"),
-        Delete(connector=EVIL, reason=as_reason("r")),
+        Delete(connector=EVIL, reason="r"),
     ),
     errors=(Diagnostic("policy.deny", EVIL, EVIL, EVIL, EVIL),),
 )

@@ -10,23 +10,21 @@ from typing import get_args
 
 import pytest
 
-from connect_reconciler.model.actions import (
-    Action,
+from connect_reconciler.actions import (
+    ACTIONS,
     Delete,
-    DeleteOld,
     FieldChange,
     UpdateConfig,
 )
-from connect_reconciler.model.config_values import Plain, Secret
-from connect_reconciler.model.plan import KINDS, Plan, grouped, kinds, summarize
-from connect_reconciler.model.preconditions import (
+from connect_reconciler.actions.plan import KINDS, Plan, grouped, kinds, summarize
+from connect_reconciler.actions.preconditions import (
     Precondition,
 )
-from connect_reconciler.model.reasons import ReasonCode, as_reason
+from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.render.human import render_plan
-from connect_reconciler.render.plan_file.file import load_plan, render_plan_json
+from connect_reconciler.render.plan_file import load_plan, render_plan_json
 from connect_reconciler.render.texts import COLOUR, PLAIN, change_text, style, value_text
-from connect_reconciler.render.words import NO_CHANGES, REASONS, summary_line
+from connect_reconciler.render.words import NO_CHANGES, summary_line
 from connect_specs.printable import one_line
 from support.plans import plan_with_everything
 
@@ -36,13 +34,9 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 def test_the_plan_with_everything_has_everything() -> None:
     plan = plan_with_everything()
-    assert {type(action) for action in plan.actions} == set(get_args(Action))
+    assert {type(action) for action in plan.actions} == set(ACTIONS.values())
     requires = {type(each) for action in plan.actions for each in action.requires}
-    assert requires == set(get_args(Precondition))
-
-
-def test_every_reason_has_a_sentence() -> None:
-    assert REASONS.keys() == set(get_args(ReasonCode))
+    assert requires == set(get_args(get_args(Precondition)[0]))
 
 
 def test_every_action_is_shown() -> None:
@@ -87,9 +81,9 @@ def test_every_kind_is_counted_and_named() -> None:
 
 def test_what_can_hurt_is_first() -> None:
     """Deletes, and what deletes or rewinds, come first in the terminal too."""
-    change = UpdateConfig(connector="a", reason=as_reason("r"), config={}, changes=())
-    rename = DeleteOld(connector="b", reason=as_reason("r"), old="c", reset=True)
-    delete = Delete(connector="d", reason=as_reason("r"))
+    change = UpdateConfig(connector="a", reason="r", config={}, changes=())
+    rename = Delete(connector="c", reason="r", renamed_to="b", reset_offsets=True)
+    delete = Delete(connector="d", reason="r")
     plan = replace(EMPTY, actions=(change, rename, delete))
     assert re.findall("^. ([a-d]): ", render_plan(plan), re.MULTILINE) == ["d", "b", "a"]
 
@@ -155,9 +149,7 @@ def test_consequences_stand_beside_their_keys_once() -> None:
         FieldChange("z", Plain("1"), None),
     )
     effects = ("tasks restart", "also reads b")
-    update = UpdateConfig(
-        connector="a", reason=as_reason("r"), config={}, changes=changes, effects=effects
-    )
+    update = UpdateConfig(connector="a", reason="r", config={}, changes=changes, effects=effects)
     text = render_plan(replace(EMPTY, actions=(update,)))
     assert text == CONSEQUENCES
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from connect_reconciler.model.actions import (
+from connect_reconciler.actions import (
     Action,
     AlterOffsets,
     Create,
@@ -24,9 +24,8 @@ from connect_reconciler.model.actions import (
     OffsetMove,
     UpdateConfig,
 )
+from connect_reconciler.actions.plan import Plan, Target
 from connect_reconciler.model.config_values import Plain, Secret
-from connect_reconciler.model.plan import Plan, Target
-from connect_reconciler.model.reasons import as_reason
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown
@@ -83,7 +82,7 @@ class Page(HTMLParser):
 def _update(name: str, *changes: FieldChange, effects: tuple[str, ...] = ()) -> UpdateConfig:
     return UpdateConfig(
         connector=name,
-        reason=as_reason("r"),
+        reason="r",
         config={},
         changes=changes,
         effects=effects,
@@ -100,13 +99,15 @@ def _rewind(name: str, partitions: int = 1) -> AlterOffsets:
         )
         for number in range(partitions)
     )
-    return AlterOffsets(connector=name, reason=as_reason("r"), pin="p", pin_hash="h", moves=moves)
+    return AlterOffsets(connector=name, reason="r", pin="p", pin_hash="h", moves=moves)
 
 
 def _create(name: str, keys: int = 3) -> Create:
     config = {f"key{number}": Plain(f"value {number}") for number in range(keys)}
     running = TargetState.RUNNING
-    return Create(connector=name, reason=as_reason("new"), config=config, initial_state=running)
+    return Create(
+        connector=name, reason="new", reason_code="new", config=config, initial_state=running
+    )
 
 
 def _plan(*actions: Action) -> Plan:
@@ -125,7 +126,7 @@ def test_a_small_plan_word_for_word() -> None:
     update = _update("orders", batch, topics, secret, effects=("tasks restart", "also reads b"))
     gone = Delete(
         connector="old",
-        reason=as_reason("no spec names it"),
+        reason="no spec names it",
         effects=("its offsets stay",),
     )
     error = Diagnostic("policy.deny", "no deletes on Fridays", "old", hint="wait")
@@ -266,7 +267,7 @@ def test_deletes_rewinds_and_errors_stay_when_the_rest_goes() -> None:
         actions.append(_create(f"c{number}", keys=20))
         if number % 100 == 0:
             actions += [
-                Delete(connector=f"d{number}", reason=as_reason("r")),
+                Delete(connector=f"d{number}", reason="r"),
                 _rewind(f"r{number}"),
             ]
     errors = tuple(Diagnostic("plan.owned", f"error {each}", f"e{each}") for each in range(50))
@@ -283,7 +284,7 @@ def test_deletes_rewinds_and_errors_stay_when_the_rest_goes() -> None:
 
 
 def test_5000_deletes_and_5000_errors_share_the_room() -> None:
-    actions = [Delete(connector=f"d{number}", reason=as_reason("r")) for number in range(5000)]
+    actions = [Delete(connector=f"d{number}", reason="r") for number in range(5000)]
     errors = tuple(Diagnostic("plan.owned", "error", f"e{each}") for each in range(5000))
     text = render_markdown(replace(_plan(*actions), errors=errors))
     assert len(text) < LIMIT

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.model.actions import Create, Delete
-from connect_reconciler.model.plan import Plan, Target, target_of
-from connect_reconciler.model.reasons import as_reason
+from connect_reconciler.actions import Create, Delete
+from connect_reconciler.actions.plan import Plan, Target, target_of
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.words import question, target_text
 from connect_specs.desired import Project, RestTarget
@@ -24,9 +23,13 @@ PLAN = Plan(
     0,
     (
         Create(
-            connector="a", reason=as_reason("new"), config={}, initial_state=TargetState.RUNNING
+            connector="a",
+            reason="new",
+            reason_code="new",
+            config={},
+            initial_state=TargetState.RUNNING,
         ),
-        Delete(connector="b", reason=as_reason("its spec is gone")),
+        Delete(connector="b", reason="its spec is gone"),
     ),
     env="prod",
     target=Target(REST, None),

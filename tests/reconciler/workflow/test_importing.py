@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from connect_reconciler.actions import Adopt
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.lease import LeaseRefused
 from connect_reconciler.cli.terminal import Terminal
-from connect_reconciler.model.actions import Adopt
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.planner import make_plan

@@ -10,6 +10,8 @@ from typing import Any, cast
 import cel
 import pytest
 
+from connect_reconciler.actions import AlterOffsets, Counts
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.report import (
     ActionResult,
     ApplyReport,
@@ -20,9 +22,7 @@ from connect_reconciler.apply.report import (
 from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.cli.terminal import Terminal
-from connect_reconciler.model.actions import AlterOffsets, Counts
 from connect_reconciler.model.live import Live, LogRange
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.policies.policy import Policy
 from connect_reconciler.workflow import apply

@@ -186,7 +186,7 @@ def apply(
         user = Terminal(yes, as_json, warnings, run)
         rollback_policies = policies if rollback_on_failure else None
         if saved is not None:
-            scope = Scope.exactly(each.connector for each in saved.actions)
+            scope = Scope.exactly(each.group for each in saved.actions)
         applying = ApplyRun(
             backend, user, choices, lease, replan, rollback_policies, policies, scope
         )

@@ -14,9 +14,9 @@ from connect_reconciler.workflow.user import Choices
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
+    from connect_reconciler.actions.plan import Plan
     from connect_reconciler.ledger.journal import Journal
     from connect_reconciler.ledger.topic import LedgerSnapshot
-    from connect_reconciler.model.plan import Plan
     from connect_specs.desired import Project
 
 
@@ -157,7 +157,7 @@ def rollback(
     if file is not None:
         opt.ensure_whole(scope)
         saved = _saved(call.path(file), apply_id)
-        scope = Scope.exactly(each.connector for each in saved.actions)
+        scope = Scope.exactly(each.group for each in saved.actions)
     run = run_of(call, project, asked, file, ("rollback", apply_id))
     waits = bool(lock_timeout) and not only_plan
     with backend_for(run, project, waits=waits, takeover=takes_over) as (backend, lease):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from connect_reconciler.model import actions as act
+from connect_reconciler import actions as act
 from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.context import Context

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterator
 
-from connect_reconciler.model.actions import Action, Delete
+from connect_reconciler.actions import Action, Delete
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
@@ -169,7 +169,8 @@ def no_owned_is_named(desired: Desired, ledger: LedgerState) -> str | None:
 def too_many_deletes(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
     """The plan deletes more connectors than `max_deletes`. A rename deletes none."""
     limits = context.deletes
-    names = [action.connector for action in actions if isinstance(action, Delete)]
+    deletes = [action for action in actions if isinstance(action, Delete)]
+    names = [action.connector for action in deletes if action.renamed_to is None]
     if limits.most is not None and len(names) > limits.most:
         yield Diagnostic(
             "plan.max-deletes",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from connect_reconciler.model.actions import Action
+from connect_reconciler.actions import Action
 from connect_reconciler.plan.checks import (
     groups,
     hidden_values,
@@ -49,11 +49,11 @@ CONNECTOR_CHECKS: Final[tuple[ConnectorCheck, ...]] = (
     unsupported.name_not_addressable,
     ownership.other_environment,
     renames.not_possible,
-    renames.into_group,
+    renames.conflicting_group,
     groups.lease_group,
     groups.carried_offsets_in_use,
     renames.nothing_to_rename,
-    renames.taken_back,
+    renames.reversed_rename,
     groups.shared_records,
     groups.read_by_strangers,
     pins.reused_id,

@@ -1,4 +1,4 @@
-"""Can a connector get another name, and its offsets with it? Pure.
+"""Checks of renames: a connector gets another name, and its offsets with it. Pure.
 
 The loader sees to it that a name is renamed once.
 """
@@ -8,47 +8,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from connect_reconciler.actions.connector_state import SINK_SERVERS
 from connect_reconciler.model.ledger import begun
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff, Rename
-from connect_reconciler.plan.predict import SINK_SERVERS
 from connect_specs.desired import Consequence, Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.names import sink_group
 from connect_specs.states import TargetState
 
-# What a change of a key does that makes carried offsets worth nothing
+# Consequences of a changed key after which carried offsets mean nothing
 _ANEW: frozenset[Consequence] = frozenset({"reread", "redelivery", "new-offsets-topic"})
 
 
-def not_possible(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """Why the connector cannot be renamed as its spec says, or must be."""
-    spec, desired, live = changes.spec, context.desired, context.live
+def not_possible(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """Yields why the connector cannot be renamed as its spec says, or must be."""
+    spec, desired, live = diff.spec, context.desired, context.live
     if spec is None:
         return
     problem = _given_up(spec, desired, live)
-    if problem is None and changes.rename is not None:
-        problem = _old_spec(changes.rename.old, desired) or _on_cluster(
-            changes, changes.rename, desired.project, live
+    if problem is None and diff.rename is not None:
+        problem = _old_spec(diff.rename.old, desired) or _on_cluster(
+            diff, diff.rename, desired.project, live
         )
     if problem is not None:
         yield replace(problem, where=spec.renamed_from_where or spec.where)
 
 
-def into_group(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """The new name gets the old one's offsets and no others: in a group of its own, or the same."""
-    spec, rename = changes.spec, changes.rename
-    if spec is None or rename is None or rename.live is None or not changes.carries:
+def conflicting_group(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """Yields an error where the new name would get offsets in a consumer group of other sinks."""
+    spec, rename = diff.spec, diff.rename
+    if spec is None or rename is None or rename.live is None or not diff.carries:
         return
-    if changes.kind != "sink" or rename.live.kind != "sink":
+    if diff.kind != "sink" or rename.live.kind != "sink":
         return
-    group = sink_group(changes.name, changes.written or {}, context.worker)
-    others = context.other_readers(group, changes.name, rename.old)
-    if others and group != sink_group(rename.old, rename.live.config, context.worker):
+    group = sink_group(diff.name, diff.written or {}, context.worker)
+    readers = context.other_readers(group, diff.name, rename.old)
+    if readers and group != sink_group(rename.old, rename.live.config, context.worker):
         yield Diagnostic(
             "plan.rename-into-group",
-            f"{changes.name} is to read with the consumer group of {', '.join(others)}, whose"
+            f"{diff.name} is to read with the consumer group of {', '.join(readers)}, whose"
             f" offsets those of {rename.old} would replace",
             spec.renamed_from_where or spec.where,
             hint="rename it with a consumer group of its own",
@@ -56,53 +56,53 @@ def into_group(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]
         )
 
 
-def nothing_to_rename(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A warning of a connector that is created although its spec renames one."""
-    spec = changes.spec
-    if spec is None or spec.renamed_from is None or changes.rename is not None:
+def nothing_to_rename(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """Yields a warning of a connector that is created although its spec renames one."""
+    spec = diff.spec
+    if spec is None or spec.renamed_from is None or diff.rename is not None:
         return
-    if changes.live is not None or changes.owned is not None:
+    if diff.live is not None or diff.owned is not None:
         return
-    old, orphans = spec.renamed_from, context.live.orphan_offsets
-    left = "; its offsets are still there, and are not used" if orphans.get(old) else ""
+    old_name, orphans = spec.renamed_from, context.live.orphan_offsets
+    unused = "; its offsets are still there, and are not used" if orphans.get(old_name) else ""
     yield warning(
         "plan.nothing-to-rename",
-        f"there is no connector {old} to rename, so {spec.name} is a new connector{left}",
+        f"there is no connector {old_name} to rename, so {spec.name} is a new connector{unused}",
         spec.renamed_from_where or spec.where,
         hint="take renamed_from out if that is what you want",
     )
 
 
-def taken_back(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A warning of a connector that runs again although another one has gone on from its
+def reversed_rename(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+    """Yields a warning of a connector that runs again although another one has gone on from its
     offsets, and cannot give them back."""
-    name, live = changes.name, context.live
-    if changes.spec is None or changes.live is None or changes.rename is not None:
+    name, live = diff.name, context.live
+    if diff.spec is None or diff.live is None or diff.rename is not None:
         return
-    for new in live.ledger.carried_to(name):
-        if changes.goal is TargetState.STOPPED or live.ledger.owner(name) is None:
+    for successor in live.ledger.carried_to(name):
+        if diff.goal is TargetState.STOPPED or live.ledger.owner(name) is None:
             continue
-        gone = "" if new in live.connectors else ", which is not there any more"
+        gone = "" if successor in live.connectors else ", which is not there any more"
         yield warning(
             "plan.rename-taken-back",
-            f"the offsets of {name} were carried to {new}{gone}: what {new} did since, {name} does"
-            " again",
-            place_of(changes),
+            f"the offsets of {name} were carried to {successor}{gone}: what {successor} did since,"
+            f" {name} does again",
+            place_of(diff),
             hint=f"to prevent that, set the offsets of {name} with a pin",
         )
 
 
 def _given_up(spec: DesiredConnector, desired: Desired, live: Live) -> Diagnostic | None:
-    """A rename that an apply began, and whose old name neither files nor this spec name."""
+    """Returns a problem for a rename that an apply began, and that no spec names."""
     renames = live.ledger.renames_of(spec.name)
-    for old in sorted(renames):
-        there = old in live.connectors and old not in desired.connectors
-        given_up = old != spec.renamed_from and begun(renames, old)
-        if given_up and there and spec.name in live.connectors:
+    for name in sorted(renames):
+        present = name in live.connectors and name not in desired.connectors
+        given_up = name != spec.renamed_from and begun(renames, name)
+        if given_up and present and spec.name in live.connectors:
             return _problem(
                 "plan.rename-given-up",
-                f"an apply began to rename {old} to {spec.name}, and its offsets are still there",
-                f"put renamed_from: {old} back; or, to keep {old}, put its spec in place of this",
+                f"an apply began to rename {name} to {spec.name}, and its offsets are still there",
+                f"put renamed_from: {name} back; or, to keep {name}, put its spec in place of this",
             )
     return None
 
@@ -120,10 +120,8 @@ def _old_spec(old: str, desired: Desired) -> Diagnostic | None:
     )
 
 
-def _on_cluster(
-    changes: ConnectorDiff, rename: Rename, project: str, live: Live
-) -> Diagnostic | None:
-    name, old, connector = changes.name, rename.old, rename.live
+def _on_cluster(diff: ConnectorDiff, rename: Rename, project: str, live: Live) -> Diagnostic | None:
+    name, old, connector = diff.name, rename.old, rename.live
     if refused := _not_allowed(name, rename, project):
         return refused
     if connector is None:
@@ -145,13 +143,13 @@ def _on_cluster(
         return _running_again(name, old, connector.target)
     return (
         _carried_elsewhere(name, old, live)
-        or _goes_on_elsewhere(changes, old, connector)
+        or _goes_on_elsewhere(diff, old, connector)
         or _own_rename(name, old, live)
     )
 
 
 def _not_allowed(name: str, rename: Rename, project: str) -> Diagnostic | None:
-    """Whether the old connector must stay, or nobody began to rename it."""
+    """Returns a problem if the old connector must stay, or no apply began to rename it."""
     old, owned = rename.old, rename.owned
     if owned is not None and owned.project != project:
         return _problem(
@@ -176,29 +174,29 @@ def _not_allowed(name: str, rename: Rename, project: str) -> Diagnostic | None:
 
 
 def _carried_elsewhere(name: str, old: str, live: Live) -> Diagnostic | None:
-    """A problem where a third connector has gone on from the offsets of the old one."""
-    others = [new for new in live.ledger.carried_to(old) if new != name and new in live.connectors]
-    if not others:
-        return None
-    return _problem(
-        "plan.rename-carried-elsewhere",
-        f"{name} is renamed from {old}, whose offsets were carried to {others[0]}",
-        f"write renamed_from: {others[0]}, which goes on where {old} stopped",
-    )
+    """Returns a problem if a third connector has gone on from the offsets of the old one."""
+    for successor in live.ledger.carried_to(old):
+        if successor != name and successor in live.connectors:
+            return _problem(
+                "plan.rename-carried-elsewhere",
+                f"{name} is renamed from {old}, whose offsets were carried to {successor}",
+                f"write renamed_from: {successor}, which goes on where {old} stopped",
+            )
+    return None
 
 
 def _goes_on_elsewhere(
-    changes: ConnectorDiff, old: str, connector: LiveConnector
+    diff: ConnectorDiff, old: str, connector: LiveConnector
 ) -> Diagnostic | None:
-    """Whether the new config makes the old connector's offsets mean something else, or nothing."""
-    name = changes.name
-    if {changes.kind, connector.kind} == {"source", "sink"}:
+    """Returns a problem if the old connector's offsets mean something else with the new config."""
+    name = diff.name
+    if {diff.kind, connector.kind} == {"source", "sink"}:
         return _problem(
             "plan.rename-other-kind",
-            f"{old} is a {connector.kind}, and {name} is a {changes.kind}: offsets do not fit",
+            f"{old} is a {connector.kind}, and {name} is a {diff.kind}: offsets do not fit",
             f"take renamed_from out: {name} is then created, and {old} deleted",
         )
-    grave = [each.key for each in changes.moved if each.consequence in _ANEW]
+    grave = [change.key for change in diff.moved if change.consequence in _ANEW]
     if grave and connector.offsets:
         return _problem(
             "plan.rename-begins-anew",
@@ -206,7 +204,7 @@ def _goes_on_elsewhere(
             f" where {old} stops",
             f"rename it first, and change {', '.join(grave)} after that",
         )
-    if connector.config.get(SINK_SERVERS) != (changes.written or {}).get(SINK_SERVERS):
+    if connector.config.get(SINK_SERVERS) != (diff.written or {}).get(SINK_SERVERS):
         return _problem(
             "plan.rename-other-kafka",
             f"{name} reads another Kafka cluster than {old}: its offsets mean nothing there",
@@ -227,15 +225,15 @@ def _running_again(name: str, old: str, target: TargetState) -> Diagnostic | Non
 
 
 def _own_rename(name: str, old: str, live: Live) -> Diagnostic | None:
-    """A problem where the old connector is itself being renamed, also from a name that was deleted
-    meanwhile."""
+    """Returns a problem if the old connector is itself being renamed, also from a name that has
+    been deleted since."""
     renames = live.ledger.renames_of(old)
-    for older in sorted(renames):
-        if begun(renames, older) and (older in live.connectors or older == name):
+    for first_name in sorted(renames):
+        if begun(renames, first_name) and (first_name in live.connectors or first_name == name):
             return _problem(
                 "plan.rename-unfinished",
-                f"{old} is still being renamed from {older}",
-                f"finish that first: put the spec of {old} back, renamed_from: {older}",
+                f"{old} is still being renamed from {first_name}",
+                f"finish that first: put the spec of {old} back, renamed_from: {first_name}",
             )
     return None
 

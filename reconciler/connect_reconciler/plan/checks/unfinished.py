@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from connect_reconciler.model import actions as act
+from connect_reconciler import actions as act
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.ledger import HalfDone, Owned
 from connect_reconciler.model.live import Live
@@ -108,7 +108,7 @@ def _stays_failed(changes: ConnectorDiff) -> bool:
 
 def took_place(step: HalfDone, live: Live) -> bool | None:
     """Whether the cluster did what was asked; None where nothing tells."""
-    connector, action = live.connectors.get(step.connector), act.ACTIONS.get(step.action)
+    connector, action = live.connectors.get(step.connector), act.action_named(step.action)
     if action is None:
         return None
     if action is act.Create:
@@ -121,8 +121,8 @@ def took_place(step: HalfDone, live: Live) -> bool | None:
         if connector.target is not action.asks_for:
             return False
         # A rename stops its old name also where that is stopped already
-        was_there = action.on_old and step.snapshot.target is action.asks_for
-        return None if was_there else True
+        was_stopped = action is act.Stop and step.snapshot.target is action.asks_for
+        return None if was_stopped else True
     if action is act.UpdateConfig and step.snapshot.config is not None:
         key = live.ledger.fingerprint_key
         now = redacted(without_reserved(connector.config), ConfigRedactor(step.connector, key))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
-from connect_reconciler.model.actions import Action, Adopt, Protect
+from connect_reconciler.actions import Action, Adopt, Protect
 from connect_reconciler.model.live import OLDEST, Feature, Live, knows, parse, shown, too_old
 from connect_reconciler.model.secrets import masked_keys
 from connect_reconciler.plan.context import Context, place_of
@@ -37,7 +37,7 @@ def without_put_off(actions: Iterable[Action], live: Live) -> tuple[Action, ...]
     """The actions without those that only tell the ledger something, where that has to wait. A
     connector that is gone has no config to wait for."""
     kept: list[Action] = []
-    for name, each in groupby(actions, key=lambda action: action.connector):
+    for name, each in groupby(actions, key=lambda action: action.group):
         group = tuple(each)
         waits = all(isinstance(action, Adopt | Protect) for action in group)
         if not (live.rest_alone and waits and not _is_stopped(name, live)):

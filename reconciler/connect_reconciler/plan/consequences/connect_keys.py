@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connect_reconciler.actions.connector_state import SINK_SERVERS
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.consequences.beginning import first_start, places_of, to_deliver
 from connect_reconciler.plan.consequences.rule import Rule, RuleContext
 from connect_reconciler.plan.offsets.sink_positions import sink_start, sink_topics
-from connect_reconciler.plan.predict import SINK_SERVERS
 from connect_specs.names import GROUP_KEY, sink_group
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from connect_reconciler.model.actions import FieldChange
+from connect_reconciler.actions import FieldChange
 from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.consequences.connect_keys import CONNECT_RULES

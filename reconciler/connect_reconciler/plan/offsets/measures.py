@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Literal, TypeAlias, TypeVar
 
-from connect_reconciler.model.actions import Unit
+from connect_reconciler.actions import Unit
 from connect_specs.counting import counted
 from connect_specs.desired import JsonScalar, Offset
 

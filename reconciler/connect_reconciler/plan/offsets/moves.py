@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from connect_reconciler.model.actions import Counts, OffsetMove
+from connect_reconciler.actions import Counts, OffsetMove
 from connect_reconciler.model.live import Kind, LiveConnector, RecordAt, TopicLogs
 from connect_reconciler.model.offsets import Offsets, TopicPartition, sink_offset, sink_partition
 from connect_reconciler.plan.offsets.measures import span

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from connect_reconciler.model.actions import Counts, Direction, Unit
+from connect_reconciler.actions import Counts, Direction, Unit
 from connect_reconciler.model.offsets import same_offset
 from connect_reconciler.plan.offsets.measures import (
     Distance,

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import TopicPartition
 
+from connect_reconciler.actions import AlterOffsets
 from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.observe import kafka_view
-from connect_reconciler.ledger.records import fingerprint_key_record, owned_record, pin_record
-from connect_reconciler.model.actions import AlterOffsets
 from connect_reconciler.model.ledger import AppliedPin, Owned
+from connect_reconciler.model.ledger_records import fingerprint_key_record, owned_record, pin_record
 from connect_reconciler.model.live import Live, LogRange
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Location

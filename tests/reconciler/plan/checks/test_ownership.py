@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.ledger.records import owned_from_json, owned_to_json
-from connect_reconciler.model.actions import Adopt, UpdateConfig
+from connect_reconciler.actions import Adopt, UpdateConfig
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.ledger import LedgerState, Owned
-from connect_reconciler.model.plan import Plan
+from connect_reconciler.model.ledger_records import owned_from_json, owned_to_json
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.render.human import render_plan
 from connect_specs.desired import Overrides

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from connect_reconciler.ledger.records import pin_record
-from connect_reconciler.model.actions import AlterOffsets
+from connect_reconciler.actions import AlterOffsets
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned
+from connect_reconciler.model.ledger_records import pin_record
 from connect_reconciler.model.live import Live, LiveConnector, LogRange, TopicLogs
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Kind, Live, LiveConnector, LogRange, TopicLogs
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.plan import Plan
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin

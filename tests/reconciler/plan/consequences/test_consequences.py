@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from connect_reconciler.model.actions import UpdateConfig
+from connect_reconciler.actions import UpdateConfig
 from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.desired import Consequence, ConsequenceRule, Desired

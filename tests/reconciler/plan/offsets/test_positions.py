@@ -8,22 +8,21 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.model.actions import (
+from connect_reconciler.actions import (
     AlterOffsets,
     Create,
     Resume,
     Stop,
 )
-from connect_reconciler.model.live import Live
-from connect_reconciler.model.plan import Plan
-from connect_reconciler.model.preconditions import (
+from connect_reconciler.actions.plan import Plan
+from connect_reconciler.actions.preconditions import (
     InsideLog,
 )
+from connect_reconciler.model.live import Live
 from connect_reconciler.plan.offsets.sink_positions import position_text, sink_topics
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.predict import check_plan
-from connect_reconciler.render.plan_file.file import dump_plan, load_plan
-from connect_reconciler.render.words import reason_text
+from connect_reconciler.plan.staleness import check_plan
+from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import Desired, OffsetEntry, Pin, Position
 from connect_specs.diagnostics import Location
 from connect_specs.partitions import content_hash
@@ -165,9 +164,7 @@ def test_a_sink_of_the_same_plan(tmp_path: Path) -> None:
     plan = planned(desired, live)
     assert [type(action) for action in plan.actions] == [Create, AlterOffsets, Resume]
     assert moved(plan) == {"orders-0": 420, "orders-1": 50, "returns-0": 7}
-    assert (
-        reason_text(plan.actions[1]) == "pin go is new, to 2026-11-21T12:00:00Z once it is stopped"
-    )
+    assert plan.actions[1].reason == "pin go is new, to 2026-11-21T12:00:00Z once it is stopped"
 
 
 def test_a_pattern_names_topics_of_the_cluster(tmp_path: Path) -> None:

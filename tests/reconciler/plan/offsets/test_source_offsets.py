@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.model.actions import Counts, Direction
+from connect_reconciler.actions import Counts, Direction
 from connect_reconciler.plan.offsets.source_moves import SHAPES, source_move
 from connect_specs.desired import Offset, Partition
 
