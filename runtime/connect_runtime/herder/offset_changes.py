@@ -41,7 +41,7 @@ from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.assignments_topic import assignment_record
 from connect_runtime.storage.layered_offsets import OffsetWrites
-from connect_runtime.storage.log import Logs, NewRecord, OffsetsNotWritten
+from connect_runtime.storage.log import LogWriter, NewRecord, OffsetsNotWritten
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_runtime.traces import trace_text
 from connect_specs.desired import Offset, OffsetEntry, Partition
@@ -255,34 +255,43 @@ class ConnectorOffsets:
     def _change_source(
         self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
     ) -> bool:
-        fenced = self._fence(change, clients)
-        text = (
-            "Timed out while trying to read to the end of the offsets topic prior to modifying "
-            f"offsets for source connector {change.name}"
-        )
-        with _refused(text, Refusal.NOT_READ):
-            stored = self._sources.read(clients)
-        wanted: Sequence[tuple[Partition, Offset | None]]
-        if change.entries is None:
-            known = stored.merged.connectors.get(change.name, {})
-            wanted = [(found.partition, None) for found in known.values()]
-        else:
-            wanted = parse_source_offsets(change.entries)
-        connector = cast(SourceConnector, plugin.cls())
-        config = dict(resolved.config)
-        handled = self._ask_hook(
-            change, lambda: connector.alter_offsets(config, wanted), "source", resolved
-        )
-        self._write_offsets(change, clients, fenced, stored.writes(wanted))
+        fenced = self._herder.run_on_thread(lambda: self._fencing(change))
+        with self._fencing_writer(clients, fenced) as writer:
+            text = (
+                "Timed out while trying to read to the end of the offsets topic prior to modifying "
+                f"offsets for source connector {change.name}"
+            )
+            with _refused(text, Refusal.NOT_READ):
+                stored = self._sources.read(clients)
+            offsets: Sequence[tuple[Partition, Offset | None]]
+            if change.entries is None:
+                known = stored.merged.connectors.get(change.name, {})
+                offsets = [(source.partition, None) for source in known.values()]
+            else:
+                offsets = parse_source_offsets(change.entries)
+            connector = cast(SourceConnector, plugin.cls())
+            config = dict(resolved.config)
+            handled = self._ask_hook(
+                change, lambda: connector.alter_offsets(config, offsets), "source", resolved
+            )
+            self._write_offsets(change, clients, fenced, writer, stored.writes(offsets))
         return handled
 
-    def _fence(self, change: Change, clients: ConnectorClients) -> _Fencing:
-        """Fences the producers; the fencing record is written before the offsets."""
-        fencing = self._herder.run_on_thread(lambda: self._fencing(change))
+    @contextmanager
+    def _fencing_writer(self, clients: ConnectorClients, fenced: _Fencing) -> Iterator[LogWriter]:
+        """Fences the connector's producers, and opens the one that writes its offsets, which has
+        the id of task 0. A task 0 that another leader starts later fences this writer."""
         text = "Failed to perform zombie fencing for source connector prior to modifying offsets"
-        with _refused(text):
-            self._sources.fence(clients, fencing.tasks)
-        return fencing
+        with self._sources.logs.of_producers(clients) as producers:
+            with _refused(text):
+                producers.logs.fence(
+                    [clients.transactional_id(task) for task in range(1, fenced.tasks)]
+                )
+                writer = producers.logs.writer(clients.transactional_id(0))
+            try:
+                yield writer
+            finally:
+                writer.close()
 
     def _prepare(self, clients: ConnectorClients, writes: OffsetWrites) -> None:
         if not writes.own:
@@ -293,7 +302,12 @@ class ConnectorOffsets:
             raise RequestError(500, f"The offsets topic cannot be used: {error}") from error
 
     def _write_offsets(
-        self, change: Change, clients: ConnectorClients, fenced: _Fencing, writes: OffsetWrites
+        self,
+        change: Change,
+        clients: ConnectorClients,
+        fenced: _Fencing,
+        writer: LogWriter,
+        writes: OffsetWrites,
     ) -> None:
         """Writes the offsets with the id of task 0 (KIP-875): another connector never waits for
         their partitions."""
@@ -301,8 +315,7 @@ class ConnectorOffsets:
         if writes.removed:
             self._write_below(change, fenced, writes.removed)
         if writes.own:
-            with self._sources.logs.of_producers(clients) as theirs:
-                self._write_as_task(change, clients, fenced, theirs.logs, writes.own)
+            self._write_as_task(change, fenced, writer, writes.own)
         if writes.copies:
             try:
                 self._write_below(change, fenced, writes.copies)
@@ -325,25 +338,14 @@ class ConnectorOffsets:
             writer.close()
 
     def _write_as_task(
-        self,
-        change: Change,
-        clients: ConnectorClients,
-        fenced: _Fencing,
-        logs: Logs,
-        records: Sequence[NewRecord],
+        self, change: Change, fenced: _Fencing, writer: LogWriter, records: Sequence[NewRecord]
     ) -> None:
-        """Writes with a producer that is opened before a write of the leader proves that this
-        process still leads and the connector is stopped: if another leader starts a task 0 after
-        that, it fences this producer."""
+        """Writes once a write of the leader proves that this process still leads and the connector
+        is stopped: a later leader fences the writer, which is already open."""
+        self._herder.run_on_thread(lambda: self._prove(change, fenced))
         text = f"Failed to modify offsets for source connector {change.name}"
-        with _refused(text, Refusal.NOT_WRITTEN):
-            writer = logs.writer(clients.transactional_id(0))
-        try:
-            self._herder.run_on_thread(lambda: self._prove(change, fenced))
-            with _refused(f"{text} in topic {records[0].topic}", Refusal.NOT_WRITTEN):
-                writer.write(records)
-        finally:
-            writer.close()
+        with _refused(f"{text} in topic {records[0].topic}", Refusal.NOT_WRITTEN):
+            writer.write(records)
 
     def _change_sink(
         self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
