@@ -10,7 +10,7 @@ from benchmarks.inputs import Inputs
 from benchmarks.topics import delete_topic, make_topic, read_topic
 from benchmarks.workloads import Workload
 from connect_runtime.kafka.jars import classpath
-from connect_runtime.kafka.java import find_java
+from connect_runtime.kafka.local_processes import find_java
 
 NAMES: Final = {
     "source": "`kafka-producer-perf-test`, transactions of 100 ms",

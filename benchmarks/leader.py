@@ -11,13 +11,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from connect_runtime.herder.assembly import ConnectHerder, Edges
+from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
 from connect_runtime.herder.decide import decide
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import TaskId
@@ -77,7 +77,7 @@ def idle_share(bootstrap: str, connectors: int) -> float:
     connect = ConnectHerder(
         url,
         WorkerSettings(group, config.topics, "idle:8083", config.properties),
-        Edges(
+        HerderPorts(
             logs=logs,
             groups=SinkGroups(),
             election=Election(config.client, group, config.topics.config, url),

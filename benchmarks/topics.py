@@ -10,7 +10,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, IsolationLevel, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from connect_runtime.kafka.log_ends import ends_now
+from connect_runtime.kafka.topics import ends_now
 
 _PATIENCE_S: Final = 300.0
 

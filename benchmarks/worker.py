@@ -13,10 +13,9 @@ from typing import Any
 
 import httpx
 
-from connect_runtime.kafka.embedded_settings import LOGGING
+from connect_runtime.kafka.embedded import LOGGING
 from connect_runtime.kafka.jars import classpath
-from connect_runtime.kafka.java import find_java
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.kafka.local_processes import LOOPBACK, find_java, free_port
 
 _START_S = 120.0
 _RETRIES_S = 60.0

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from connect_runtime.kafka.jars import cache_folder
-from connect_runtime.kafka.java import find_java
+from connect_runtime.kafka.local_processes import find_java
 
 # Each of 50 to 70 MB. Several installations may share the folder.
 _KEPT = 4

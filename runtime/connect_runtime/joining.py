@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, TypeVar
 
-from connect_runtime.kafka.client_checks import check_worker_clients
+from connect_runtime.kafka.client_checks import READ, WRITE, check_rights, check_worker_clients
 from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.election import GroupTaken, find_leader
 from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.kafka.log import TOO_FEW_BROKERS, TOPIC_NOT_READY, KafkaLogs
-from connect_runtime.kafka.rights import READ, WRITE, check_rights
 from connect_runtime.settings.worker_config import SMALL_SEGMENTS, TopicSettings, WorkerConfig
+from connect_runtime.waiting import retry_while
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -87,20 +87,20 @@ def _when_started(call: Callable[[float], T], wait_s: float) -> T:
 def _check_members(config: WorkerConfig) -> None:
     """Raises GroupTaken if the group belongs to others. Killed workers stay members for one
     session; this waits for that long."""
-    deadline = time.monotonic() + _SESSION_S
     warned = False
-    while True:
-        try:
-            find_leader(config.client, config.group_id, config.topics.config, 0.0)
-            return
-        except GroupTaken as taken:
-            if time.monotonic() > deadline:
-                raise
-            if not warned:
-                text = "%s: %s; waiting up to %.0f s for its members to leave"
-                _log.warning(text, config.group_id, taken.diagnostics[0].what, _SESSION_S)
-                warned = True
-        time.sleep(_RETRY_S)
+
+    def is_taken(error: Exception) -> bool:
+        nonlocal warned
+        if isinstance(error, GroupTaken) and not warned:
+            text = "%s: %s; waiting up to %.0f s for its members to leave"
+            _log.warning(text, config.group_id, error.diagnostics[0].what, _SESSION_S)
+            warned = True
+        return isinstance(error, GroupTaken)
+
+    def find() -> None:
+        find_leader(config.client, config.group_id, config.topics.config, 0.0)
+
+    retry_while(is_taken, find, _SESSION_S, every_s=_RETRY_S)
 
 
 def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
@@ -144,8 +144,8 @@ def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
         )
 
 
-class Leader:
-    """Finds a cluster's leader by request Kafka on demand; thread-safe.
+class LeaderLookup:
+    """Finds a cluster's leader on demand, by asking Kafka; thread-safe.
 
     One thread at a time asks Kafka: a Kafka that does not answer delays callers only briefly.
     """

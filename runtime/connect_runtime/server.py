@@ -16,17 +16,16 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
 from connect_runtime.herder.herder import Herder
-from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.launcher import WorkerSettings
+from connect_runtime.herder.verbs import RequestError, Verbs
 from connect_runtime.herder.view import View
-from connect_runtime.herder.worker_settings import WorkerSettings
-from connect_runtime.joining import Leader, find_cluster, find_kafka, join_topics
+from connect_runtime.joining import LeaderLookup, find_cluster, find_kafka, join_topics
 from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.sink_groups import SinkGroups
-from connect_runtime.kafka.topics_watch import TopicsWatch
+from connect_runtime.kafka.topics import TopicsWatch
 from connect_runtime.logs.log_format import process_is_about
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.plugins.modules import allow_modules
@@ -56,7 +55,7 @@ from connect_specs.connector_files import FirstConnector
 
 _log = logging.getLogger(__name__)
 
-# As long as a change of a sink's offsets waits for its group (kafka/sink_groups)
+# As long as a change of a sink's offsets waits for its group (kafka/groups)
 _LEAVING_S = 5.0
 # In which a task of a former leader reads that it is to end, and writes that it has ended
 _REPORT_S = 10.0
@@ -167,13 +166,13 @@ class Runtime:
         return ConnectHerder(
             self.url,
             self._settings(),
-            Edges(
+            HerderPorts(
                 logs=logs,
                 groups=SinkGroups(),
                 election=Election(config.client, config.group_id, topic, self.url),
                 launcher=launcher,
                 check=self._check,
-                leader=Leader(config.client, config.group_id, topic),
+                leader=LeaderLookup(config.client, config.group_id, topic),
                 topics_problem=lambda: watch.problem,
                 topics_degraded=lambda: watch.degraded,
                 providers=self._providers,
@@ -194,7 +193,7 @@ class Runtime:
         return ConnectHerder(
             self.url,
             self._settings(server.path),
-            Edges(
+            HerderPorts(
                 logs=logs,
                 groups=SinkGroups(),
                 election=Alone(),

@@ -120,6 +120,11 @@ class ConnectError(Exception):
         """Returns the reasons, which the text does not hold; empty if there are none."""
         return "; ".join(d.why for d in self.diagnostics if d.why)
 
+    @property
+    def explained(self) -> str:
+        """Returns the text, with the reasons in parentheses."""
+        return f"{self} ({self.why})" if self.why else str(self)
+
 
 class Failed(ConnectError):
     """The work was tried and did not succeed."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.ports import LOOPBACK, free_port
 from support import http
 from support.broker import BrokerAddress
 from support.lines import Account, Feeder, account, once

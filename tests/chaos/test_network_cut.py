@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
-from connect_runtime.kafka import embedded, embedded_settings
+from connect_runtime.kafka import embedded
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from support import http
 from support.distributed import Runtime, start_runtime
@@ -36,7 +36,7 @@ EVERY_S = 1.0
 def _broker(folder: Path, host: str) -> Iterator[str]:
     with (
         patch.object(embedded, "LOOPBACK", host),
-        patch.object(embedded_settings, "LOOPBACK", host),
+        patch.object(embedded, "LOOPBACK", host),
     ):
         started = EmbeddedBroker.start(folder)
         try:

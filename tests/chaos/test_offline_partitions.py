@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage.snapshots import State, StatusSnapshot, TaskId
 from connect_runtime.storage.status_topic import reduce_all
 from connect_specs.names import ClusterTopics

@@ -24,7 +24,7 @@ from connect_reconciler.cli.verbs.connector import _confirmed as delete_agreed
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import Owned
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot
 from connect_specs.desired import Project, RestTarget

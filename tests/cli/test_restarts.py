@@ -17,7 +17,7 @@ from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.cli.verbs import restart as verb
 from connect_reconciler.cli.verbs.restart import Tried, failed_parts, next_try
 from connect_reconciler.plan.scope import Scope
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Failed, Unreachable

@@ -23,8 +23,7 @@ from connect_reconciler.cli.running.logs import events, is_about
 from connect_reconciler.cli.signals import StopRequest
 from connect_runtime.api import ConnectorError
 from connect_runtime.api.configdef import ConfigType, parse_value
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus, Runtime
-from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus, RuntimeInfo, Verbs
 from connect_runtime.logs.log_format import VARIABLE
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.traces import trace_text
@@ -47,8 +46,8 @@ def status(*states: State) -> ConnectorStatus:
 class OneFailed:
     """What `up` shows rows of."""
 
-    def runtime(self) -> Runtime:
-        return Runtime("http://me", True, 1, 4, 0)
+    def runtime(self) -> RuntimeInfo:
+        return RuntimeInfo("http://me", True, 1, 4, 0)
 
     def changes(self) -> int:
         return 1

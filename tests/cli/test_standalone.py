@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.kafka.ports import free_port
+from connect_runtime.kafka.local_processes import free_port
 from support.command import Command
 
 WORKER = """\

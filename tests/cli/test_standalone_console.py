@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from support import http
 from support.broker import BrokerAddress, create_topic, produce
 from support.rig import Ends, Rig

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.kafka.embedded import find_broker
-from connect_runtime.kafka.process import is_alive, start_time
+from connect_runtime.kafka.local_processes import is_alive, start_time
 from connect_runtime.settings.slots import default_slots, memory_limit
 from support.certificates import Authority, Certificate
 from support.command import CONNECT, Command

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from connect_reconciler.cli import project_files
-from connect_reconciler.cli.project_files import make_data_folder, replace_file, written
+from connect_reconciler.cli.project_files import make_data_folder, written
 from connect_reconciler.cli.running import process
+from connect_runtime.files import replace_file
 from support.applying import PROJECT
 
 

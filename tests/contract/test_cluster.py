@@ -14,7 +14,7 @@ from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import group_is_active, wants_stop
 from connect_reconciler.backend.runtime import InProcessCluster
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import WriteRefused
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, TaskId

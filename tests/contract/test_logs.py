@@ -16,7 +16,7 @@ from connect_runtime.storage.log import (
     Logs,
     NewRecord,
     WriteFailed,
-    unread,
+    unread_text,
 )
 from connect_runtime.storage.memory import MemoryLogs
 from connect_specs.diagnostics import Failed
@@ -352,7 +352,7 @@ def test_reading_what_is_available_leaves_out_what_an_open_transaction_hides(
     held = cluster.hold_open(f"{topic}-other", some(topic, "held"))
     reader = cluster.logs.reader(topic)
     assert list(reader.read_available(READ_S)) == list(before)
-    assert f"{topic}-0" in str(unread(reader.left_out))
+    assert f"{topic}-0" in str(unread_text(reader.left_out))
     held.commit()
     found: list[LogRecord] = []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from connect_reconciler.backend.http import HttpCluster
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_specs.desired import OffsetEntry, Pin
 from connect_specs.partitions import partition_key
 from connect_specs.states import TargetState

@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from connect_runtime.server import Runtime
 from connect_runtime.settings.worker_config import from_properties
 from connect_specs.desired import RestTarget

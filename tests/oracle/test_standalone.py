@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import httpx
 import pytest
 
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from connect_runtime.storage.offset_file import OffsetFile
 from connect_runtime.storage.serialized_map import NotAMap, decode
 from support import http

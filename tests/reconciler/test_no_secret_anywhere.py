@@ -29,7 +29,7 @@ from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.markdown import render_markdown
 from connect_reconciler.render.plan_file import dump_plan, render_plan_json
 from connect_reconciler.validation.configs import checked
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Desired, DesiredConnector, Project, RestTarget
 from connect_specs.diagnostics import Location

@@ -9,7 +9,7 @@ import pytest
 
 from connect_runtime import class_archives
 from connect_runtime.class_archives import ClassArchive
-from connect_runtime.kafka.java import find_java
+from connect_runtime.kafka.local_processes import find_java
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from connect_runtime import joining
-from connect_runtime.joining import Leader, find_cluster, find_kafka
+from connect_runtime.joining import LeaderLookup, find_cluster, find_kafka
 from connect_runtime.kafka.election import Leader as Member
 from connect_runtime.kafka.errors import as_failure
 from connect_runtime.settings.worker_config import from_properties
@@ -139,11 +139,11 @@ def test_a_worker_does_not_wait_for_a_right(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_an_answer_of_kafka_is_waited_for(kafka: Kafka) -> None:
     kafka.answers.set()
-    assert Leader({}, "g", "c")() == "http://a:1"
+    assert LeaderLookup({}, "g", "c")() == "http://a:1"
 
 
 def test_a_frozen_kafka_holds_nobody_up(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    leader = Leader({}, "g", "c")
+    leader = LeaderLookup({}, "g", "c")
     begun = time.monotonic()
     for _ in range(20):
         assert leader() is None
@@ -166,4 +166,4 @@ def test_what_cannot_be_asked_is_not_known(kafka: Kafka, monkeypatch: pytest.Mon
         raise Unreachable(Diagnostic("test", "refused"))
 
     monkeypatch.setattr(joining, "find_leader", refuse)
-    assert Leader({}, "g", "c")() is None
+    assert LeaderLookup({}, "g", "c")() is None

@@ -19,7 +19,7 @@ from connect_runtime.api import (
     TransactionBoundaries,
 )
 from connect_runtime.connectors.file_source import FileStreamSourceConnector
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.rest import plugins as plugins_module

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka.admin import AclBinding
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
 from support.broker import BrokerAddress, create_topic, produce, read_to_end

@@ -17,7 +17,7 @@ from connect_reconciler.cli import entry
 from connect_runtime.kafka import groups
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.log_ends import log_ranges, topic_sizes
+from connect_runtime.kafka.topics import log_ranges, topic_sizes
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import State, StatusSnapshot
 from connect_runtime.storage.status_topic import reduce_all

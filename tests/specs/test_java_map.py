@@ -17,7 +17,7 @@ import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from connect_runtime.kafka.jars import classpath
-from connect_runtime.kafka.java import find_java
+from connect_runtime.kafka.local_processes import find_java
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Location
 from connect_specs.exporting import export_text

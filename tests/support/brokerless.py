@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Final
 
-from connect_runtime.kafka.ports import LOOPBACK
+from connect_runtime.kafka.local_processes import LOOPBACK
 
 # Kafka's protocol guide, "Api Keys"
 _METADATA: Final = 3

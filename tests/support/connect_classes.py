@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from connect_runtime.api.transforms import ConnectRecord
 from connect_runtime.kafka.jars import classpath
-from connect_runtime.kafka.java import find_java
+from connect_runtime.kafka.local_processes import find_java
 from support.connect_json import Json, record_json
 
 PROGRAM = Path(__file__).parents[1] / "oracle" / "transforms" / "ApplyTransforms.java"

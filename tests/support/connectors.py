@@ -25,6 +25,16 @@ SOURCE = f"{__name__}.ObedientSource"
 SINK = f"{__name__}.ObedientSink"
 
 
+def source(**more: str) -> dict[str, str]:
+    """Returns the config of a source `c`."""
+    return {"name": "c", "connector.class": SOURCE, "tasks.max": "3", **more}
+
+
+def sink(**more: str) -> dict[str, str]:
+    """Returns the config of a sink `c`."""
+    return {"name": "c", "connector.class": SINK, "tasks.max": "3", "topics": "t", **more}
+
+
 class _Obedient:
     """What source and sink share. `seen` counts calls by connector name and method."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from support.processes import Process, of_session, task_processes
 from support.rig import Rig, Up
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from shutil import rmtree
 
-from connect_runtime.kafka.process import end_process
+from connect_runtime.kafka.local_processes import end_process
 
 _RECORD = "process.json"
 _PATIENCE_S = 20

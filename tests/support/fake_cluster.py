@@ -13,8 +13,7 @@ from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.herder import requests
-from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus, RequestError
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.memory import MemoryLogs
@@ -247,14 +246,14 @@ class FakeCluster:
     def _movable(self, name: str, verb: str) -> ConnectorState:
         """A connector whose offsets can be moved. Raises RequestError for any other."""
         state = self._known(name)
-        requests.stopped(state)
+        requests.check_stopped(state)
         self.on_alter(name)
         if is_sink(state.config) and sink_group(name, state.config) in self.kafka.active:
             raise refused(STILL_ACTIVE.format(verb=verb, name=name))
         return state
 
     def _known(self, name: str) -> ConnectorState:
-        return requests.known(self._snapshot(), name, "Connector {} not found")
+        return requests.find_connector(self._snapshot(), name, "Connector {} not found")
 
     def _write(self, records: Sequence[NewRecord]) -> None:
         if records:

@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from connect_runtime.kafka import embedded_settings
+from connect_runtime.kafka import embedded
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.embedded import EmbeddedBroker
-from connect_runtime.kafka.ports import free_port
+from connect_runtime.kafka.local_processes import free_port
 from support.certificates import Authority
 
 PASSWORD = "of-a-test"
@@ -158,7 +158,7 @@ def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
     ports = {name: free_port() for name in _PROTOCOLS}
     more = "".join(f",{name}://{{host}}:{port}" for name, port in ports.items())
     properties = (
-        embedded_settings._PROPERTIES.replace(
+        embedded._PROPERTIES.replace(
             "CONTROLLER://{host}:{controller_port}\n",
             f"CONTROLLER://{{host}}:{{controller_port}}{more}\n",
         ).replace(
@@ -173,7 +173,7 @@ def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
             authority=authority.own.certificate,
         )
     )
-    with patch.object(embedded_settings, "_PROPERTIES", properties):
+    with patch.object(embedded, "_PROPERTIES", properties):
         broker = EmbeddedBroker.start(folder)
     try:
         yield GuardedBroker({"bootstrap.servers": broker.bootstrap_servers}, ports, authority)

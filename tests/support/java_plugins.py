@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from connect_runtime.kafka.jars import classpath
-from connect_runtime.kafka.java import find_java
+from connect_runtime.kafka.local_processes import find_java
 
 
 def make_jar(source: Path, services: Mapping[str, str], jar: Path) -> None:

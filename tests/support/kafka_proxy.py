@@ -12,7 +12,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Self
 
-from connect_runtime.kafka.ports import LOOPBACK
+from connect_runtime.kafka.local_processes import LOOPBACK
 
 # Kafka's protocol guide, "Api Keys" and "Error Codes"
 _FIND_COORDINATOR: Final = 10

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.worker_settings import WorkerSettings
+from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.server import Bound, RestServer
 from connect_runtime.settings.worker_config import from_project
@@ -30,7 +30,7 @@ def leading(project: Project, client: Mapping[str, str], host: str = "127.0.0.1"
     herder = ConnectHerder(
         url,
         WorkerSettings(group_id, topics, url, worker.properties),
-        Edges(
+        HerderPorts(
             logs=logs,
             groups=SinkGroups(),
             election=Election(client, group_id, topics.config, url),

@@ -14,7 +14,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-from connect_runtime.kafka.ports import LOOPBACK
+from connect_runtime.kafka.local_processes import LOOPBACK
 
 # The answer: the connection is closed in its place, it never comes, or it is a load balancer's 503.
 # Or the request is lost, or gets 503 and goes no further, or gets there when the test says so,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.worker_settings import WorkerSettings
+from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.kafka.groups import GroupActive
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import assignments_topic, config_topic, offsets_topic, status_topic
@@ -58,7 +58,7 @@ class Later(Executor):
 
 
 class MemoryGroups:
-    """Implements `Groups`. `active` holds groups that have members."""
+    """Stands for `SinkGroups`. `active` holds groups that have members."""
 
     def __init__(self) -> None:
         self.committed: dict[str, dict[tuple[str, int], int]] = {}
@@ -100,7 +100,7 @@ class MemoryRuntime:
             WorkerSettings(
                 GROUP_ID, TOPICS, url.removeprefix("http://"), cluster.worker, graceful_s=5.0
             ),
-            Edges(
+            HerderPorts(
                 logs=cluster.logs,
                 groups=cluster.groups,
                 election=self.candidate,
@@ -172,6 +172,13 @@ class MemoryCluster:
             if quiet > 65:
                 return
         raise AssertionError("the cluster does not come to rest")
+
+    def pass_time(self, seconds: int) -> None:
+        """Moves all runtimes once in each of so many seconds."""
+        for _ in range(seconds):
+            for runtime in self.runtimes:
+                runtime.move()
+            self.clock.now += 1
 
     def ends(self) -> tuple[int, ...]:
         """The ends of the topics that the herder writes."""

@@ -14,12 +14,17 @@ from typing import Self
 import httpx
 
 from connect_runtime.class_archives import ClassArchive
-from connect_runtime.kafka.embedded import EmbeddedBroker
-from connect_runtime.kafka.embedded_settings import LOGGING
+from connect_runtime.kafka.embedded import LOGGING, EmbeddedBroker
 from connect_runtime.kafka.jars import jars_folder
-from connect_runtime.kafka.java import find_java
-from connect_runtime.kafka.ports import LOOPBACK, free_port
-from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
+from connect_runtime.kafka.local_processes import (
+    LOOPBACK,
+    end_process,
+    find_java,
+    free_port,
+    is_alive,
+    spawn,
+    start_time,
+)
 from connect_runtime.kafka_version import KAFKA_VERSION
 from support.connect_jars import worker_classpath
 from support.wait import wait_until

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
-from connect_runtime.kafka import embedded, embedded_settings
+from connect_runtime.kafka import embedded
 from connect_runtime.kafka.embedded import EmbeddedBroker
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from support.guarded_broker import GUARDED, Logins
 from support.kafka_proxy import KafkaProxy
 from support.processes import Process, process
@@ -56,7 +56,7 @@ def own_broker(folder: Path) -> Iterator[OwnBroker]:
     at_login = f",GUARDED://{LOOPBACK}:{guarded}"
     listening = _listeners(behind) + at_login
     properties = (
-        embedded_settings._PROPERTIES.replace(
+        embedded._PROPERTIES.replace(
             "CONTROLLER://{host}:{controller_port}\n",
             f"CONTROLLER://{{host}}:{{controller_port}}{listening}\n",
         ).replace(
@@ -82,7 +82,7 @@ def own_broker(folder: Path) -> Iterator[OwnBroker]:
 def _start(folder: Path, properties: str, port: int | None) -> EmbeddedBroker:
     # this machine may be busy with what a fault has started
     with (
-        patch.object(embedded_settings, "_PROPERTIES", properties),
+        patch.object(embedded, "_PROPERTIES", properties),
         patch.object(embedded, "_START_S", _START_S),
     ):
         return EmbeddedBroker.start(folder, port=port)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from connect_runtime.kafka.process import is_alive, start_time
+from connect_runtime.kafka.local_processes import is_alive, start_time
 from support.wait import wait_until
 
 _DAEMON = "-m connect_runtime.spark.daemon"

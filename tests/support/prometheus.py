@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from support import http
 from support.wait import wait_until
 

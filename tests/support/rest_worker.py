@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import httpx
 from starlette.types import ASGIApp
 
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.connect_cluster import Check, ConnectCluster
-from connect_runtime.herder.worker_settings import WorkerSettings
+from connect_runtime.herder.connect_cluster import Check, ConnectCluster, ConnectHerder, HerderPorts
+from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.rest.app import create_app
 from connect_runtime.storage.memory import MemoryLogs
 from support.launcher import MemoryLauncher
@@ -94,7 +93,7 @@ def rest_worker(
     connect = ConnectHerder(
         "http://leader:8083",
         WorkerSettings(GROUP_ID, TOPICS, "leader:8083", {}),
-        Edges(
+        HerderPorts(
             logs=logs,
             groups=groups,
             election=election,

@@ -29,8 +29,8 @@ from confluent_kafka.admin import OffsetSpec
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.embedded import BrokerRecord, find_broker
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC
-from connect_runtime.kafka.log_ends import list_offsets
-from connect_runtime.kafka.process import end_process, is_alive
+from connect_runtime.kafka.local_processes import end_process, is_alive
+from connect_runtime.kafka.topics import list_offsets
 from connect_specs.names import ClusterTopics
 from support import http, processes
 from support.command import CONNECT, run_connect

@@ -11,13 +11,13 @@ from unittest.mock import patch
 
 from confluent_kafka.admin import NewTopic
 
-from connect_runtime.kafka import clients, embedded, embedded_settings
+from connect_runtime.kafka import clients, embedded
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from connect_runtime.kafka.log import KafkaLogs
 from support.processes import kill, process
 from support.wait import wait_until
 
-_PROPERTIES = embedded_settings._PROPERTIES
+_PROPERTIES = embedded._PROPERTIES
 _START_S = 120.0
 
 
@@ -120,7 +120,7 @@ def _make_own_topics(first: EmbeddedBroker) -> None:
 
 def _start(folder: Path, properties: str, port: int | None) -> EmbeddedBroker:
     with (
-        patch.object(embedded_settings, "_PROPERTIES", properties),
+        patch.object(embedded, "_PROPERTIES", properties),
         patch.object(embedded, "_START_S", _START_S),
     ):
         return EmbeddedBroker.start(folder, port=port)

@@ -8,7 +8,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from support.wait import wait_until
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import httpx
 from pyspark.find_spark_home import _find_spark_home
 
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from connect_runtime.spark.session import JAVA_FLAGS, class_archive
 from support import http, processes
 from support.processes import Process

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.worker_settings import WorkerSettings
-from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.launcher import WorkerSettings
+from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.standalone.alone import Alone
 from connect_runtime.standalone.logs import StandaloneLogs
@@ -52,7 +52,7 @@ def standalone_worker(
             socket=server.path,
             leaving_s=leaving_s,
         ),
-        Edges(
+        HerderPorts(
             logs=logs,
             groups=SinkGroups(),
             election=Alone(),

@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.connect_cluster import Check, ConnectCluster
-from connect_runtime.herder.worker_settings import WorkerSettings
+from connect_runtime.herder.connect_cluster import Check, ConnectCluster, ConnectHerder, HerderPorts
+from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.sink_groups import SinkGroups
-from connect_runtime.kafka.topics_watch import TopicsWatch
+from connect_runtime.kafka.topics import TopicsWatch
 from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.storage.log import Logs
 from connect_runtime.storage.snapshots import State
@@ -89,7 +88,7 @@ def thread_cluster(
     connect = ConnectHerder(
         "http://ours:8083",
         WorkerSettings(config.group_id, config.topics, "ours:8083", config.properties),
-        Edges(
+        HerderPorts(
             logs=logs,
             groups=SinkGroups(),
             election=Election(

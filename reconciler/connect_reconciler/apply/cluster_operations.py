@@ -15,8 +15,7 @@ from connect_reconciler.backend.port import Cluster, OutcomeUnknown, ReadBack
 from connect_reconciler.backend.rest.refusals import group_is_active, not_written, timed_out
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys, same_spec
-from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.herder.verbs import ConnectorStatus, RequestError
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 from connect_specs.states import TargetState

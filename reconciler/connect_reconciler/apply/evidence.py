@@ -22,7 +22,7 @@ from connect_reconciler.backend.observe.kafka_view import View
 from connect_reconciler.backend.port import Cluster, Found, ReadBack
 from connect_reconciler.model.offsets import sink_offset, sink_partition
 from connect_reconciler.plan.offsets.sink_positions import sink_partitions, sink_start
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.diagnostics import Failed, Unreachable
 

@@ -12,7 +12,7 @@ from typing import TypeAlias, assert_never
 
 from connect_reconciler.backend.observe.plugin_facts import cause_in
 from connect_reconciler.model.offsets import TopicPartition
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.states import TargetState
 

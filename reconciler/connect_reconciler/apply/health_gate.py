@@ -20,8 +20,7 @@ from connect_reconciler.apply.health import (
     watch_lag,
 )
 from connect_reconciler.apply.report import ConnectorReport, Health, Waiting
-from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.herder.verbs import ConnectorStatus, RequestError
 from connect_specs.diagnostics import ConnectError
 from connect_specs.states import TargetState
 

@@ -24,7 +24,7 @@ from connect_reconciler.backend.rest.refusals import HASTY
 from connect_reconciler.drift.model import Seen
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
-from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.herder.verbs import ConnectorStatus
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.plugin_definitions import Definitions

@@ -31,7 +31,7 @@ from connect_reconciler.backend.rest.refusals import PATIENT
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.live import Feature, Live, knows, tasks_follow
 from connect_reconciler.model.secrets import masked_keys, same_spec
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.log import KafkaLogs
 from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Unreachable

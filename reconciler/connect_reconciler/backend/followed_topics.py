@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from connect_reconciler.backend.port import Found
-from connect_runtime.herder.values import InstanceStatus
+from connect_runtime.herder.verbs import InstanceStatus
 from connect_runtime.storage import config_topic, status_topic
-from connect_runtime.storage.log import LogReader, LogRecord, unread
+from connect_runtime.storage.log import LogReader, LogRecord, unread_text
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, Status, StatusSnapshot, TaskId
 from connect_specs.diagnostics import ConnectError
 
@@ -122,7 +122,7 @@ class StatusTopic:
     @property
     def unread(self) -> str | None:
         """Why statuses could not be read, which may be any connector's."""
-        return unread(self._reader.left_out)
+        return unread_text(self._reader.left_out)
 
     def told(self, name: str) -> Reported:
         """The newest statuses that were read."""
@@ -143,7 +143,7 @@ class StatusTopic:
         restarted: set[int] = set()
         for record in later:
             # each record by itself: the reducer leaves out stops that come late
-            for task, status in status_topic.reduce(StatusSnapshot(), record).tasks.items():
+            for task, status in status_topic.reduce_all(StatusSnapshot(), (record,)).tasks.items():
                 by = (task, status.worker_id)
                 if status.state is State.UNASSIGNED:
                     stopped.add(by)

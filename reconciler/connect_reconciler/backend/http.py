@@ -12,8 +12,7 @@ from connect_reconciler.backend.rest.shapes import Expected
 from connect_reconciler.model.config_values import is_of_cluster
 from connect_reconciler.model.live import Feature, knows
 from connect_reconciler.model.secrets import masked_keys, same_config
-from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.herder.verbs import ConnectorStatus, RequestError
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry

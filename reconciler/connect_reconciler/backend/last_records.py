@@ -12,9 +12,9 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import TopicPartition
-from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import consumer
 from connect_runtime.kafka.errors import as_failure
+from connect_runtime.kafka.kafka_logging import logged
 
 WITHIN_S: Final = 30.0
 _SLICE_S: Final = 0.2

@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Protocol, TypeAlias
 
-from connect_runtime.kafka.coordinators import Coordinators
+from connect_runtime.kafka.client_checks import READ, WRITE, check_rights
 from connect_runtime.kafka.election import Election, find_leader, leader_of, members_of
 from connect_runtime.kafka.groups import GroupActive, alter_group_offsets, list_group_offsets
+from connect_runtime.kafka.librdkafka import Coordinators
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.rights import READ, WRITE, check_rights
 from connect_runtime.storage.log import Logs
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid

@@ -19,8 +19,8 @@ from connect_reconciler.backend.rest.answers import NotConnect, Refused
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.shapes import Expected
 from connect_runtime.api import ConnectorError
-from connect_runtime.herder.calls import Exits, SharedCalls, TakesTooLong
-from connect_runtime.herder.errors import Refusal, RequestError
+from connect_runtime.herder.plugin_calls import Exits, SharedCalls, TakesTooLong
+from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.plugins import OTHER_KINDS, keys_json, plugins_json

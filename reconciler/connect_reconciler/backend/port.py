@@ -12,7 +12,7 @@ from typing import Protocol
 
 from connect_reconciler.ledger.journal import Ending, Journal, Step
 from connect_reconciler.model.ledger import LedgerState
-from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.herder.verbs import ConnectorStatus
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Failed

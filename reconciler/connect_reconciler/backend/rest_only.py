@@ -32,7 +32,7 @@ from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.live import Feature, Live, knows
 from connect_reconciler.model.secrets import masked_keys, same_spec, seen
-from connect_runtime.herder.values import ConnectorInfo
+from connect_runtime.herder.verbs import ConnectorInfo
 from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 from connect_specs.states import TargetState

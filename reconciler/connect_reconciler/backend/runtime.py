@@ -22,25 +22,24 @@ from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.model.live import Live
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder import reads
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder import requests
+from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
 from connect_runtime.herder.herder import Herder
-from connect_runtime.herder.values import ConnectorStatus
-from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.launcher import WorkerSettings
+from connect_runtime.herder.verbs import ConnectorStatus, RequestError, Verbs
 from connect_runtime.herder.view import View
-from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.election import Election, Leader, find_leader
 from connect_runtime.kafka.errors import is_denied
+from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.rest.password import USER, password_file, read_password
 from connect_runtime.settings.worker_config import from_project, project_tls
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
 from connect_runtime.validation.validate import check
+from connect_runtime.waiting import wait_until
 from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 from connect_specs.states import TargetState
@@ -51,6 +50,7 @@ _ELECTION_S = 2.0
 _ELECTED_S = 3.0
 _JOIN_S = 10.0
 _EVERY_S = 0.2
+_LOOK_S = 0.02
 
 
 class RuntimeBackend(KafkaBackend):
@@ -70,7 +70,7 @@ class RuntimeBackend(KafkaBackend):
         status = status_topic.reduce_all(StatusSnapshot(), records)
         known = View(config=config, status=status)
         told = {
-            name: reads.status(known, name, lambda class_name: "unknown")
+            name: requests.status(known, name, lambda class_name: "unknown")
             for name in config.connectors.keys() & status.connectors.keys()
         }
         unread = view.unread.get(topics.status)
@@ -165,7 +165,7 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
         herder = ConnectHerder(
             identity,
             WorkerSettings(project.group_id, project.topics, identity, worker.properties),
-            Edges(
+            HerderPorts(
                 logs=logs,
                 groups=SinkGroups(),
                 election=Election(client, project.group_id, project.topics.config, identity),
@@ -177,7 +177,7 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
         )
         stack.callback(herder.stop)
         herder.start()
-        if not _wait(lambda: _leads(herder.herder), _JOIN_S):
+        if not wait_until(lambda: _leads(herder.herder), _JOIN_S, every_s=_LOOK_S):
             return None
         return InProcessCluster(herder.verbs, stack.pop_all().close)
 
@@ -187,15 +187,6 @@ def _leads(herder: Herder) -> bool:
     if herder.obstacle is not None and is_denied(herder.obstacle):
         raise herder.obstacle
     return herder.leading
-
-
-def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def runtime_target(project: Project, url: str) -> RestTarget:

@@ -111,8 +111,8 @@ def _start(project: Project) -> EmbeddedBroker:
 
 def _write_client_properties(project: Project, broker: EmbeddedBroker) -> None:
     """For Kafka's own tools, which need the password."""
-    from connect_runtime.private_files import write_private
+    from connect_runtime.files import replace_file
 
     if project.embedded_authentication:
         lines = [f"{key}={value}\n" for key, value in broker.client_properties.items()]
-        write_private(project.data / _CLIENT, "".join(lines))
+        replace_file(project.data / _CLIENT, "".join(lines), mode=0o600)

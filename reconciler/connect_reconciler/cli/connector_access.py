@@ -18,7 +18,7 @@ from connect_reconciler.ledger.config_entry import load_ledger, with_configs
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.secrets import redact
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Invalid
 from connect_specs.loader import load_specs

@@ -2,7 +2,7 @@
 
 Each has a callback that changes the invocation, so no verb needs to know of them. What
 `--verbose` and `--log-file` log is redacted where a request is made:
-`backend.rest.exchange_log` and `connect_runtime.kafka.calls`.
+`backend.rest.exchange_log` and `connect_runtime.kafka.kafka_logging`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from connect_reconciler.cli.output import (
     width,
     with_hanging_indent,
 )
-from connect_reconciler.cli.project_files import not_written, replace_file
+from connect_reconciler.cli.project_files import not_written
 from connect_reconciler.plan.checks.hidden_values import ensure_typed
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file import (
@@ -27,6 +27,7 @@ from connect_reconciler.render.plan_file import (
     without_key_yet,
 )
 from connect_reconciler.render.texts import style
+from connect_runtime.files import replace_file
 from connect_specs.text_files import read_text
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.signals import may_change
-from connect_runtime.private_files import make_private_folder
+from connect_runtime.files import make_private_folder, replace_file
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.spec_files import is_no_spec
 
@@ -147,26 +146,3 @@ def _restore(before: Mapping[Path, bytes | None], created: Sequence[Path]) -> No
     for folder in created:
         with suppress(OSError):
             folder.rmdir()
-
-
-def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666) -> None:
-    """Writes the whole file or none of it. `mode`, less the umask, is who may read it.
-
-    A device or a pipe, such as /dev/stdout, is written to, and stays. Raises OSError.
-    """
-    data = content.encode() if isinstance(content, str) else content
-    if file.exists() and not file.is_file():
-        with file.open("wb") as out:
-            out.write(data)
-        return
-    file = Path(os.path.realpath(file))
-    unfinished = file.with_name(f".{file.name}.new")
-    unfinished.unlink(missing_ok=True)
-    handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-        unfinished.replace(file)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise

@@ -17,7 +17,7 @@ from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import NEWEST_TRIED, OLDEST, parse, shown, too_old
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys
-from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
+from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, StatusSnapshot, TaskId

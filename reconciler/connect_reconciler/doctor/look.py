@@ -46,8 +46,7 @@ from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.validation.coming_policy import refused_later
-from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.values import ConnectorInfo
+from connect_runtime.herder.verbs import ConnectorInfo, RequestError
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.errors import as_failure, error_of

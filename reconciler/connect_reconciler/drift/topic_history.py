@@ -100,7 +100,7 @@ class _ConfigFold:
             return
         kind, name = about
         # Of one record alone: what it says, without what came before
-        said = config_topic.reduce(ConfigSnapshot(), record)
+        said = config_topic.reduce_all(ConfigSnapshot(), (record,))
         if kind == "config":
             state = said.connectors.get(name)
             if state is not None or record.value is None:

@@ -35,7 +35,7 @@ from connect_reconciler.validation.judges import (
     kind_by_class,
 )
 from connect_runtime.api import ConfigError, ConnectorError, SourceConnector
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry as installed
 from connect_runtime.settings.worker_config import from_project
 from connect_runtime.settings.worker_keys import is_known, without_effect

@@ -22,8 +22,8 @@ from connect_reconciler.backend.plugins import (
 from connect_reconciler.backend.rest.refusals import is_unlisted, no_such_class
 from connect_reconciler.model.live import Kind, kind_of
 from connect_reconciler.validation.keys import wrong_values
-from connect_runtime.herder.calls import TakesTooLong
-from connect_runtime.herder.errors import Refusal, RequestError
+from connect_runtime.herder.plugin_calls import TakesTooLong
+from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins.modules import PLUGIN_MODULES
 from connect_runtime.settings.worker_config import WorkerConfig, from_project
 from connect_runtime.validation.validate import check_common, validate

@@ -28,7 +28,7 @@ from connect_reconciler.workflow.replanning import Moved, Replan, left_of
 from connect_reconciler.workflow.rollback import find_rollback
 from connect_reconciler.workflow.tracing import traced
 from connect_reconciler.workflow.user import Choices, Stop, User
-from connect_runtime.kafka.rights import check_rights
+from connect_runtime.kafka.client_checks import check_rights
 from connect_specs.counting import listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode

@@ -1,30 +1,49 @@
-"""Implements Connect's verbs on the herder, for REST and an in-process apply, from any thread.
+"""Connect's verbs on the herder, for REST and an in-process apply, from any thread.
 
 Reads use the newest view. Writes run on the herder's thread, where the view cannot change between
-the check and the write.
+the check and the write. `ConnectHerder` is a herder with these verbs, made of its parts, for
+`connect up` and for an apply without a runtime.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from connect_runtime.herder import reads, requests
+from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.herder import requests
+from connect_runtime.herder.earlier_attempts import utc_text
 from connect_runtime.herder.effects import Effect, Reassign
-from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
-from connect_runtime.herder.herder import Herder
-from connect_runtime.herder.kinds import Kinds
+from connect_runtime.herder.herder import Candidate, Herder
+from connect_runtime.herder.launcher import Launcher, WorkerSettings
 from connect_runtime.herder.offset_changes import ConnectorOffsets
-from connect_runtime.herder.restart import restart_effects, task_restart_effects
-from connect_runtime.herder.resting import utc
+from connect_runtime.herder.plugin_calls import ConnectorTypes
+from connect_runtime.herder.requests import restart_effects, task_restart_effects
 from connect_runtime.herder.runs import RunPhase
-from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus, Runtime, TaskInfo
+from connect_runtime.herder.source_offsets import OpenLogs, SourceOffsets
+from connect_runtime.herder.verbs import (
+    ConnectorInfo,
+    ConnectorStatus,
+    NotLeader,
+    Refusal,
+    RequestError,
+    RuntimeInfo,
+    TaskInfo,
+)
 from connect_runtime.herder.view import View
+from connect_runtime.herder.worker import Worker
+from connect_runtime.kafka.groups import SinkGroups
+from connect_runtime.kafka.log import connector_logs
 from connect_runtime.plugins import registry
+from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.settings.topic_tracking import TopicTracking
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import (
     Fenced,
+    Logs,
     NewRecord,
     OffsetsNotWritten,
     WriteFailed,
@@ -73,8 +92,8 @@ class ConnectCluster:
         self._tracking = tracking
         self._topics_problem = topics_problem
         self._topics_degraded = topics_degraded
-        self._kinds = Kinds()
-        # Whether a leader was known once; before, this worker is still starting
+        self._kinds = ConnectorTypes()
+        # True once a leader was known; until that, this worker is starting
         self._started = False
 
     # --- reads ---
@@ -83,16 +102,16 @@ class ConnectCluster:
         return list(self._herder.view.config.connectors)
 
     def info(self, name: str) -> ConnectorInfo:
-        return reads.info(self._herder.view, name, self._kinds.of)
+        return requests.info(self._herder.view, name, self._kinds.of)
 
     def config(self, name: str) -> Mapping[str, str]:
-        return requests.known(self._herder.view.config, name, reads.NOT_FOUND).config
+        return requests.find_connector(self._herder.view.config, name, requests.NOT_FOUND).config
 
     def status(self, name: str) -> ConnectorStatus:
-        return reads.status(self._herder.view, name, self._kinds.of)
+        return requests.status(self._herder.view, name, self._kinds.of)
 
     def tasks(self, name: str) -> Sequence[TaskInfo]:
-        return reads.tasks(self._herder.view, name)
+        return requests.tasks(self._herder.view, name)
 
     def topics(self, name: str) -> Sequence[str]:
         requests.check_tracked(self._tracking)
@@ -101,21 +120,21 @@ class ConnectCluster:
     def offsets(self, name: str) -> Sequence[OffsetEntry]:
         return self._offsets.list(name)
 
-    def runtime(self) -> Runtime:
+    def runtime(self) -> RuntimeInfo:
         view = self._herder.view
         leading = self._herder.leading
-        unconfirmed = reads.unconfirmed(view, self._herder.now()) if leading else ()
-        return Runtime(
+        unconfirmed = requests.unconfirmed_tasks(view, self._herder.now()) if leading else ()
+        return RuntimeInfo(
             leader=self._herder.url if leading else self._leader(),
             leading=leading,
             term=view.term,
             slots=view.slots or 0,
             running=sum(run.active for run in view.runs.values()),
-            waiting=reads.waiting(view, self._herder.now()) if leading else (),
+            waiting=requests.waiting_tasks(view, self._herder.now()) if leading else (),
             problem=self._problem() or self._topics_problem() or self.degraded(),
             paused_release=view.paused_release,
             unconfirmed=unconfirmed,
-            unconfirmed_since=utc(view, view.led_at) if unconfirmed else None,
+            unconfirmed_since=utc_text(view, view.led_at) if unconfirmed else None,
         )
 
     def changes(self) -> int:
@@ -164,13 +183,13 @@ class ConnectCluster:
         return info, created
 
     def patch_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
-        state = requests.known(self._herder.view.config, name, reads.NOT_FOUND)
+        state = requests.find_connector(self._herder.view.config, name, requests.NOT_FOUND)
         merged = requests.patch(state, patch)
         self._check(merged.get("name") or name, merged)
 
         def unless_changed() -> Sequence[NewRecord]:
-            now = requests.known(self._herder.view.config, name, reads.NOT_FOUND)
-            if (now.config, now.null_keys) != (state.config, state.null_keys):
+            current = requests.find_connector(self._herder.view.config, name, requests.NOT_FOUND)
+            if (current.config, current.null_keys) != (state.config, state.null_keys):
                 raise RequestError(
                     409,
                     "Cannot complete request momentarily due to stale configuration (typically "
@@ -203,12 +222,12 @@ class ConnectCluster:
 
         def begin() -> View | None:
             self._herder.must_lead()
-            before = self._herder.view
-            requests.known(before.config, name, "Unknown connector: {}")
+            view = self._herder.view
+            requests.find_connector(view.config, name, "Unknown connector: {}")
             if not flags:
-                self._perform(restart_effects(before, name))
+                self._perform(restart_effects(view, name))
                 return None
-            if name not in before.status.connectors:
+            if name not in view.status.connectors:
                 raise RequestError(404, f"Status for connector {name} not found")
             record = config_topic.restart_record(
                 self._topics.config, name, include_tasks=include_tasks, only_failed=only_failed
@@ -219,14 +238,16 @@ class ConnectCluster:
                     self._herder.view, name, include_tasks=include_tasks, only_failed=only_failed
                 )
             )
-            return before
+            return view
 
-        before = self._run(lambda: self._herder.run_on_thread(begin))
-        if before is None:
+        view = self._run(lambda: self._herder.run_on_thread(begin))
+        if view is None:
             return None
         # not on the herder's thread: finding the class may take long
-        status = reads.status(before, name, self._kinds.of)
-        return reads.restarting(status, include_tasks=include_tasks, only_failed=only_failed)
+        status = requests.status(view, name, self._kinds.of)
+        return requests.restarting_status(
+            status, include_tasks=include_tasks, only_failed=only_failed
+        )
 
     def restart_task(self, name: str, task: int) -> None:
         def begin() -> None:
@@ -294,10 +315,10 @@ class ConnectCluster:
     def _perform(self, effects: Sequence[Effect]) -> None:
         self._herder.perform(effects, self._herder.now())
 
-    def _run(self, what: Callable[[], T]) -> T:
-        """Runs `what` and turns its failures into Connect's errors."""
+    def _run(self, call: Callable[[], T]) -> T:
+        """Runs the call and turns its failures into Connect's errors."""
         try:
-            return what()
+            return call()
         except NotLeader as error:
             leader = self._leader()
             # the election names this runtime before it leads, or after it stopped
@@ -318,9 +339,93 @@ class ConnectCluster:
                 "Failed to write to config topic; this may be due to a transient error and the "
                 "request can be safely retried"
             )
-            why = next((each.why or each.what for each in error.diagnostics), "")
+            reason = next(
+                (diagnostic.why or diagnostic.what for diagnostic in error.diagnostics), ""
+            )
             raise RequestError(
-                500, f"{text} ({why})" if why else text, Refusal.NOT_WRITTEN
+                500, f"{text} ({reason})" if reason else text, Refusal.NOT_WRITTEN
             ) from error
         except TimeoutError as error:
             raise RequestError(500, "Request timed out", Refusal.TIMED_OUT) from error
+
+
+@dataclass(frozen=True, slots=True)
+class HerderPorts:
+    """The herder's outside dependencies: Kafka's logs, groups and election, the launcher (None: run
+    nothing), the config check, the leader's URL if another runtime leads, logs for connectors that
+    need their own, which topics that it needs, and which others, cannot be used now, and the
+    worker's config providers, which the caller closes. Tests pass their own clock and pool."""
+
+    logs: Logs
+    groups: SinkGroups
+    election: Candidate
+    launcher: Launcher | None
+    check: Check
+    leader: Callable[[], str | None]
+    open_logs: OpenLogs = connector_logs
+    clock: Callable[[], float] = time.monotonic
+    pool: Executor | None = None
+    topics_problem: Callable[[], str | None] = lambda: None
+    topics_degraded: Callable[[], str | None] = lambda: None
+    providers: ConfigProviders = field(default_factory=lambda: ConfigProviders({}))
+
+
+class ConnectHerder:
+    """A herder with Connect's verbs. Call `start`, then `stop`, which also closes what it
+    opened."""
+
+    def __init__(self, url: str, settings: WorkerSettings, edges: HerderPorts) -> None:
+        allow_modules(settings.properties)
+        self._settings = settings
+        self._sources = SourceOffsets(
+            edges.logs,
+            settings.group_id,
+            settings.topics.offsets,
+            settings.properties,
+            edges.providers,
+            edges.open_logs,
+            in_file=settings.socket is not None,
+        )
+        self._worker = Worker(
+            settings, edges.launcher, self._sources, edges.providers, self._fence, edges.pool
+        )
+        self.herder = Herder(
+            url=url,
+            group_id=settings.group_id,
+            topics=settings.topics,
+            logs=edges.logs,
+            election=edges.election,
+            worker=self._worker,
+            clock=edges.clock,
+        )
+        offsets = ConnectorOffsets(
+            self.herder,
+            settings.topics,
+            self._sources,
+            edges.groups,
+            edges.providers,
+            settings.leaving_s,
+        )
+        self.verbs = ConnectCluster(
+            self.herder,
+            settings.topics,
+            offsets,
+            check=edges.check,
+            leader=edges.leader,
+            problem=lambda: edges.launcher.problem if edges.launcher else None,
+            tracking=TopicTracking.of(settings.properties),
+            topics_problem=edges.topics_problem,
+            topics_degraded=edges.topics_degraded,
+        )
+
+    def _fence(self, name: str, config: Mapping[str, str], tasks: int) -> None:
+        self._sources.fence(self._sources.clients(name, config, "source"), tasks)
+
+    def start(self) -> None:
+        """Starts reading the topics, taking part in the election and answering requests."""
+        self.herder.start()
+
+    def stop(self) -> None:
+        """Stops tasks and connectors in order, writes their statuses, and leaves the group."""
+        self.herder.stop(self._settings.graceful_s + 20)
+        self._sources.close()

@@ -13,6 +13,13 @@ import traceback
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from connect_runtime.herder.decide_tasks import end, tasks_of, tasks_of_failed
+from connect_runtime.herder.earlier_attempts import (
+    NOTED_S,
+    ended_attempts,
+    kind_of,
+    may_write,
+    wait_for_slot,
+)
 from connect_runtime.herder.effects import (
     AskTasks,
     ConnectorStatusIs,
@@ -31,9 +38,7 @@ from connect_runtime.herder.effects import (
     Unassign,
     Wait,
 )
-from connect_runtime.herder.resting import NOTED_S, wait_for_slot
-from connect_runtime.herder.runs import Failure, Instance, InstancePhase, RunPhase
-from connect_runtime.herder.succession import ended, kind_of, may_write
+from connect_runtime.herder.runs import ConnectorFailure, Instance, InstancePhase, RunPhase
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
 from connect_specs.states import TargetState
@@ -46,13 +51,13 @@ def decide(view: View, now: float, names: Collection[str] | None = None) -> tupl
     effects: list[Effect] = []
     for name, ids in _by_connector(view, names).items():
         try:
-            wanted = list(_connector(view, name, ids, now))
+            steps = list(_connector(view, name, ids, now))
         except Exception:  # bad records of one connector must not affect the others
-            wanted = [Fail(name, traceback.format_exc())]
-        if any(isinstance(effect, Fail | Fence) for effect in wanted) and _has_failed(view, name):
+            steps = [Fail(name, traceback.format_exc())]
+        if any(isinstance(effect, Fail | Fence) for effect in steps) and _has_failed(view, name):
             # a retry has not succeeded yet
-            wanted = [each for each in wanted if not isinstance(each, ConnectorStatusIs)]
-        for effect in wanted:
+            steps = [step for step in steps if not isinstance(step, ConnectorStatusIs)]
+        for effect in steps:
             if isinstance(effect, Launch):
                 free = view.free if free is None else free
                 if free <= 0:
@@ -64,13 +69,13 @@ def decide(view: View, now: float, names: Collection[str] | None = None) -> tupl
 
 
 def next_look(view: View, now: float) -> float:
-    """Returns when to decide again if nothing changes, in seconds of the herder's clock. Whatever
-    was due by `now` needed nothing."""
+    """Returns when to decide again if nothing changes, in seconds of the herder's clock. Nothing
+    that was due by `now` needed an effect."""
     runs = (run.deadline for run in view.runs.values() if run.phase in _TIMED)
     instances = (
         at
-        for each in view.instances.values()
-        for at in (each.deadline, each.reload_at, each.ask_at)
+        for instance in view.instances.values()
+        for at in (instance.deadline, instance.reload_at, instance.ask_at)
     )
     failures = (failure.retry_at for failure in view.failures.values())
     notes = (at + NOTED_S for at in (*view.waits.values(), *_unknown_since(view)))
@@ -88,15 +93,20 @@ _TIMED = (RunPhase.STOPPING, RunPhase.KILLED, RunPhase.ENDED)
 
 def _by_connector(view: View, names: Collection[str] | None) -> dict[str, list[TaskId]]:
     """Returns known connector names, of `names` if given, with their known tasks."""
-    known = (*view.config.connectors, *view.instances, *view.status.connectors, *view.failures)
-    found: dict[str, dict[TaskId, None]] = {
-        name: {} for name in known if names is None or name in names
+    names_of_all = (
+        *view.config.connectors,
+        *view.instances,
+        *view.status.connectors,
+        *view.failures,
+    )
+    tasks: dict[str, dict[TaskId, None]] = {
+        name: {} for name in names_of_all if names is None or name in names
     }
     assigned = (*view.assignments.tasks, *view.assignments.ending)
     for task in (*view.runs, *assigned, *view.status.tasks):
         if names is None or task.connector in names:
-            found.setdefault(task.connector, {})[task] = None
-    return {name: sorted(ids) for name, ids in found.items()}
+            tasks.setdefault(task.connector, {})[task] = None
+    return {name: sorted(ids) for name, ids in tasks.items()}
 
 
 def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iterator[Effect]:
@@ -108,7 +118,7 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
     for task in ids:
         if task in view.status.outdated:
             yield TaskStatusIs(task, view.status.tasks.get(task), again=True)
-    yield from (Unassign(task) for task in ended(view, state, ids))
+    yield from (Unassign(task) for task in ended_attempts(view, state, ids))
     if failure is not None and lasting:
         yield from _failed(view, name, state, failure, ids, now)
         yield from _without_waits(view, name)
@@ -146,11 +156,11 @@ def _failed(
     view: View,
     name: str,
     state: ConnectorState | None,
-    failure: Failure,
+    failure: ConnectorFailure,
     ids: Iterable[TaskId],
     now: float,
 ) -> Iterator[Effect]:
-    """For a failed connector: running tasks continue unless they are to end; nothing new starts."""
+    """Lets running tasks of a failed connector continue unless they are to end; starts nothing."""
     if state is None or state.target is TargetState.STOPPED:
         yield from _end_all(view, state, ids, now)
         yield from _end_instance(view, name, now)
@@ -161,7 +171,7 @@ def _failed(
 
 
 def _at_rest(view: View, state: ConnectorState, ids: Iterable[TaskId]) -> Iterator[Effect]:
-    """Without a launcher nothing runs: withdraws an earlier runtime's claims. A task that may still
+    """Withdraws an earlier runtime's claims: without a launcher nothing runs. A task that may still
     write reports its own end."""
     if not view.exactly_once and kind_of(view, state) is None and class_of(state) not in view.kinds:
         yield Identify(state.name, class_of(state))
@@ -178,8 +188,8 @@ def _version(view: View, state: ConnectorState | None) -> Iterator[Effect]:
     """Finds out the version of a connector that has no instance to tell it."""
     if state is None or state.target is TargetState.RUNNING or view.slots is None:
         return
-    known = class_of(state) in view.versions or class_of(state) in view.kinds
-    if not known and state.name not in view.instances:
+    is_known = class_of(state) in view.versions or class_of(state) in view.kinds
+    if not is_known and state.name not in view.instances:
         yield Identify(state.name, class_of(state))
 
 
@@ -215,10 +225,10 @@ def _ended_status(
     task that may still write stays: a successor of the same name needs it too."""
     running = False
     for task in ids:
-        run, held = view.runs.get(task), may_write(view, state, task) is not None
+        run, may_still_write = view.runs.get(task), may_write(view, state, task) is not None
         if run is not None:
-            running = running or run.active or not held
-        elif task in view.status.tasks and not held:
+            running = running or run.active or not may_still_write
+        elif task in view.status.tasks and not may_still_write:
             yield TaskStatusIs(task, None)
     if name in view.instances:
         return
@@ -259,8 +269,8 @@ def _instance(view: View, state: ConnectorState, now: float) -> Iterator[Effect]
         # nothing applied: the connector was deleted and created again
         read_back = state.inconsistent or state.applied_config is not None
         if instance.published == state.generation and read_back:
-            what = "The task configs that the connector returned differ when they are read back"
-            yield Fail(state.name, f"{what} written")
+            problem = "The task configs that the connector returned differ when they are read back"
+            yield Fail(state.name, f"{problem} written")
         else:
             yield PublishTasks(state.name, answer)
 
@@ -303,7 +313,7 @@ def _has_failed(view: View, name: str) -> bool:
     return status is not None and status.state is State.FAILED
 
 
-# What fails may have failed before its version was known; nothing runs what is unassigned.
+# A failed connector may have no known version; an unassigned one runs nowhere.
 _KNOWS_VERSION = (State.RUNNING, State.PAUSED, State.STOPPED)
 
 

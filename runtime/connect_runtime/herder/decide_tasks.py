@@ -9,6 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from connect_runtime.herder.earlier_attempts import (
+    NOTED_S,
+    kind_of,
+    may_write,
+    status_at_rest,
+    still_writing,
+    unproven_status,
+)
 from connect_runtime.herder.effects import (
     Effect,
     Fail,
@@ -24,15 +32,13 @@ from connect_runtime.herder.effects import (
     Unassign,
     Wait,
 )
-from connect_runtime.herder.resting import NOTED_S, rest, unproven
 from connect_runtime.herder.runs import InstancePhase, Run, RunPhase
-from connect_runtime.herder.succession import kind_of, may_write, still_writing
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
 from connect_runtime.tasks.launch import AttemptEnd
 from connect_specs.states import TargetState
 
-# How soon to check again whether an earlier attempt has ended
+# The pause before another look at an earlier attempt
 _RECHECK_S: Final = 5.0
 _CONNECTOR_FAILED: Final = (
     "The task is not launched, because the connector has failed. The connector's trace says why."
@@ -51,7 +57,7 @@ def tasks_of(
         yield from _released(view, state, count, now)
         return
     blocked = False
-    wanted: list[Launch] = []
+    launches: list[Launch] = []
     for number in range(count):
         task = TaskId(state.name, number)
         run = view.runs.get(task)
@@ -59,18 +65,18 @@ def tasks_of(
             blocked = True
             yield from end(run, now)
         elif run is None:
-            wanted.append(Launch(task, state.generation, state.target))
+            launches.append(Launch(task, state.generation, state.target))
         else:
-            yield from _run(view, run, state, now, wanted)
-    steps = [] if blocked or not wanted else list(_starting(view, state, ids, wanted))
+            yield from _run(view, run, state, now, launches)
+    steps = [] if blocked or not launches else list(_starting(view, state, ids, launches))
     yield from steps
     # what has failed says so in another way
-    over = not wanted or any(isinstance(each, Launch | Fail) for each in steps)
-    yield from _waiting(view, state, () if over else wanted, blocked, now)
+    over = not launches or any(isinstance(step, Launch | Fail) for step in steps)
+    yield from _waiting(view, state, () if over else launches, blocked, now)
 
 
 def _starting(
-    view: View, state: ConnectorState, ids: Iterable[TaskId], wanted: Iterable[Effect]
+    view: View, state: ConnectorState, ids: Iterable[TaskId], launches: Iterable[Effect]
 ) -> Iterator[Effect]:
     """Takes the next step towards the launches, which come last."""
     if not _startable(view, state):
@@ -83,32 +89,32 @@ def _starting(
             return
         # A class that cannot be loaded counts as a source: fencing a sink does no harm.
         if kind != "sink" and not view.exactly_once:
-            yield from _after_the_last(view, state, ids, wanted)
+            yield from _after_the_last(view, state, ids, launches)
             return
         if kind != "sink":
             if not any(view.runs[task].active for task in ids if task in view.runs):
-                yield from _fencing(view, state, ids, wanted)
+                yield from _fencing(view, state, ids, launches)
             return
-    yield from wanted
+    yield from launches
 
 
 def _waiting(
-    view: View, state: ConnectorState, wanted: Iterable[Launch], blocked: bool, now: float
+    view: View, state: ConnectorState, launches: Iterable[Launch], blocked: bool, now: float
 ) -> Iterator[Effect]:
     """Says why launches wait, once they have for some seconds: mostly they do not wait that
     long."""
-    since, said = view.waits.get(state.name), view.status.connectors.get(state.name)
-    if said is not None and said.state is State.FAILED:
+    since, status = view.waits.get(state.name), view.status.connectors.get(state.name)
+    if status is not None and status.state is State.FAILED:
         return  # a retry has not succeeded yet, and the tasks' statuses say that
-    if not wanted:
+    if not launches:
         if since is not None:
             yield Wait(state.name, over=True)
     elif since is None:
         yield Wait(state.name)
     elif now >= since + NOTED_S:
-        why = _why_launches_wait(view, state, blocked)
-        for launch in wanted:
-            yield from rest(view, launch.task, why, now)
+        reason = _why_launches_wait(view, state, blocked)
+        for launch in launches:
+            yield from status_at_rest(view, launch.task, reason, now)
 
 
 def _why_launches_wait(view: View, state: ConnectorState, blocked: bool) -> str:
@@ -122,23 +128,23 @@ def _why_launches_wait(view: View, state: ConnectorState, blocked: bool) -> str:
 
 
 def _after_the_last(
-    view: View, state: ConnectorState, ids: Iterable[TaskId], wanted: Iterable[Effect]
+    view: View, state: ConnectorState, ids: Iterable[TaskId], launches: Iterable[Effect]
 ) -> Iterator[Effect]:
-    """Without fencing, starts the connector's tasks only when all earlier attempts have ended."""
+    """Starts the connector's tasks, without fencing, only when all earlier attempts have ended."""
     live = [task for task in ids if not _runs(view, state, task)]
-    why = still_writing(view, state, live)
-    if why is None:
-        yield from wanted
+    reason = still_writing(view, state, live)
+    if reason is None:
+        yield from launches
         return
     for task in live:
         # an earlier leader's attempt is told to end, and reports when it has
         if task in view.assignments.tasks and task not in view.runs:
             yield Unassign(task)
-    yield Fail(state.name, why, _RECHECK_S)
+    yield Fail(state.name, reason, _RECHECK_S)
 
 
 def _runs(view: View, state: ConnectorState, task: TaskId) -> bool:
-    """Whether the task runs as wanted."""
+    """Returns whether the task runs as wanted."""
     run = view.runs.get(task)
     return run is not None and run.active and run.generation == state.generation
 
@@ -146,23 +152,23 @@ def _runs(view: View, state: ConnectorState, task: TaskId) -> bool:
 def tasks_of_failed(
     view: View, state: ConnectorState, ids: Iterable[TaskId], now: float
 ) -> Iterator[Effect]:
-    """For a connector that can start nothing now: ends STOPPING attempts, and writes the statuses
+    """Ends STOPPING attempts of a connector that can start nothing now, and writes the statuses
     of tasks that do not run."""
     count = 0 if state.inconsistent else len(state.task_configs)
     for task in sorted({*ids, *(TaskId(state.name, number) for number in range(count))}):
-        run, said = view.runs.get(task), view.status.tasks.get(task)
+        run, status = view.runs.get(task), view.status.tasks.get(task)
         if run is not None and run.phase in (RunPhase.STOPPING, RunPhase.KILLED):
             yield from end(run, now)
         elif run is not None and run.active:
             continue
         elif may_write(view, state, task) is not None:
-            yield from unproven(view, task, now)
+            yield from unproven_status(view, task, now)
         elif run is not None:
             failed = run.outcome is not None and run.outcome.ended is AttemptEnd.FAILED
             yield from _task_status(view, run, State.FAILED if failed else State.UNASSIGNED)
         elif task.task < count and not (state.target is TargetState.PAUSED and view.paused_release):
-            yield from rest(view, task, _CONNECTOR_FAILED, now)
-        elif said is not None and said.state is State.RESTARTING:
+            yield from status_at_rest(view, task, _CONNECTOR_FAILED, now)
+        elif status is not None and status.state is State.RESTARTING:
             yield TaskStatusIs(task, Status(State.UNASSIGNED, view.worker_id, view.term))
 
 
@@ -199,10 +205,10 @@ def _released(view: View, state: ConnectorState, count: int, now: float) -> Iter
     tasks = [TaskId(state.name, number) for number in range(count)]
     for task in tasks:
         yield from _released_task(view, state, task, now)
-    ended = [task for task in tasks if task not in view.runs or not view.runs[task].active]
-    why = still_writing(view, state, ended)
-    if why is not None:
-        yield Fail(state.name, why, _RECHECK_S)
+    inactive = [task for task in tasks if task not in view.runs or not view.runs[task].active]
+    reason = still_writing(view, state, inactive)
+    if reason is not None:
+        yield Fail(state.name, reason, _RECHECK_S)
 
 
 def _released_task(view: View, state: ConnectorState, task: TaskId, now: float) -> Iterator[Effect]:
@@ -220,16 +226,16 @@ def _released_task(view: View, state: ConnectorState, task: TaskId, now: float) 
     elif run is not None:
         yield ForgetRun(task)
     else:
-        said = view.status.tasks.get(task)
-        if said is None or (said.state, said.worker_id) != (State.PAUSED, view.worker_id):
+        status = view.status.tasks.get(task)
+        if status is None or (status.state, status.worker_id) != (State.PAUSED, view.worker_id):
             # what waited, or was shut down, has none in its status
-            version = (said and said.version) or view.versions.get(class_of(state))
+            version = (status and status.version) or view.versions.get(class_of(state))
             paused = Status(State.PAUSED, view.worker_id, view.term, version=version)
             yield TaskStatusIs(task, paused)
 
 
 def _run(
-    view: View, run: Run, state: ConnectorState, now: float, wanted: list[Launch]
+    view: View, run: Run, state: ConnectorState, now: float, launches: list[Launch]
 ) -> Iterator[Effect]:
     """Handles an attempt that is of the newest generation or has ended."""
     match run.phase:
@@ -238,13 +244,13 @@ def _run(
         case RunPhase.STOPPING | RunPhase.KILLED:
             yield from end(run, now)
         case RunPhase.ENDED if may_write(view, state, run.id) is not None:
-            wanted.append(Launch(run.id, state.generation, state.target, run.failures))
+            launches.append(Launch(run.id, state.generation, state.target, run.failures))
         case RunPhase.ENDED if run.generation != state.generation:
             yield ForgetRun(run.id)
         case RunPhase.ENDED if run.outcome is not None and run.outcome.ended is AttemptEnd.FAILED:
             yield from _task_status(view, run, State.FAILED)
         case RunPhase.ENDED if now >= run.deadline:
-            wanted.append(Launch(run.id, state.generation, state.target, run.failures))
+            launches.append(Launch(run.id, state.generation, state.target, run.failures))
         case RunPhase.ENDED:
             yield from _task_status(view, run, State.UNASSIGNED)
         case _:
@@ -262,8 +268,8 @@ def _task_status(view: View, run: Run, state: State) -> Iterator[Effect]:
 
 
 def _startable(view: View, state: ConnectorState) -> bool:
-    """Whether tasks of an older config may start: not if the instance of a running connector is
-    about to replace them."""
+    """Returns whether tasks of an older config may start: not if the instance of a running
+    connector is about to replace them."""
     if state.target is TargetState.PAUSED or state.applied_config == state.config:
         return True
     instance = view.instances.get(state.name)
@@ -271,7 +277,7 @@ def _startable(view: View, state: ConnectorState) -> bool:
 
 
 def _fencing(
-    view: View, state: ConnectorState, ids: Iterable[TaskId], wanted: Iterable[Effect]
+    view: View, state: ConnectorState, ids: Iterable[TaskId], launches: Iterable[Effect]
 ) -> Iterator[Effect]:
     """Applies KIP-618's rule: a single task fences its single predecessor by itself. The record and
     the assignments that follow it share a transaction.
@@ -279,12 +285,12 @@ def _fencing(
     Assignments of earlier leaders' attempts are withdrawn before: one that is about to make its
     producer, which the fencing may miss, looks at its assignment after that."""
     count = len(state.task_configs)
-    old = state.task_count_record
+    fenced = state.task_count_record
     fencing = view.fencings.get(state.name)
-    if old is None or old == 0 or (old == 1 and count == 1):
-        yield from (RecordFencing(state.name, count), *wanted)
+    if fenced is None or fenced == 0 or (fenced == 1 and count == 1):
+        yield from (RecordFencing(state.name, count), *launches)
     elif fencing is None or fencing.generation != state.generation:
         yield from (Unassign(task) for task in ids if task in view.assignments.tasks)
-        yield Fence(state.name, old, state.generation)
+        yield Fence(state.name, fenced, state.generation)
     elif fencing.done:
-        yield from (RecordFencing(state.name, count), *wanted)
+        yield from (RecordFencing(state.name, count), *launches)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from connect_runtime.herder.runs import Failure
+from connect_runtime.herder.runs import ConnectorFailure
 from connect_runtime.herder.view import View
 from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.storage.status_topic import storable_trace
@@ -30,9 +30,10 @@ class Failures:
     """Failures by connector. Used by the herder's thread only; `all` is replaced, never changed."""
 
     def __init__(self, redactor: Callable[[Mapping[str, str]], Redactor]) -> None:
-        """`redactor` redacts the secrets of a connector's stored config and the worker's."""
+        """Keeps `redactor`, which redacts the secrets of a connector's stored config and the
+        worker's."""
         self._redactor = redactor
-        self.all: dict[str, Failure] = {}
+        self.all: dict[str, ConnectorFailure] = {}
         # Consecutive failures, kept while a retry has cleared the failure itself.
         self._counts: dict[str, int] = {}
         # The last logged failure, so that retries are not logged each time.
@@ -55,24 +56,24 @@ class Failures:
         if self._logged.get(name) != trace:
             self._logged[name] = trace
             _log.error("Connector %s fails: %s", name, trace, extra={"connector": name})
-        known = self.all.get(name)
-        if known is not None and known.is_about(state) and now < known.retry_at:
+        failure = self.all.get(name)
+        if failure is not None and failure.is_about(state) and now < failure.retry_at:
             # only its status could still be written
-            self.all = {**self.all, name: replace(known, not_reported=True)}
+            self.all = {**self.all, name: replace(failure, not_reported=True)}
             return
         retry_at = now + again_s
-        # nobody can restart a deleted connector, and its attempts must end
+        # a deleted connector cannot be restarted, and its attempts must end
         if _passes(error) or state is None:
             count = self._counts[name] = self._counts.get(name, 0) + 1
             retry_at = now + min(_RETRY_S * 2 ** (count - 1), _RETRY_MAX_S)
         else:
             self._counts.pop(name, None)
-        self.all = {**self.all, name: Failure(trace, state, retry_at=retry_at)}
+        self.all = {**self.all, name: ConnectorFailure(trace, state, retry_at=retry_at)}
 
     def forget(self, name: str, view: View) -> None:
         """Clears the connector's failure, so that it is tried again."""
-        known = self.all.get(name)
-        if known is not None and not known.is_about(view.config.connectors.get(name)):
+        failure = self.all.get(name)
+        if failure is not None and not failure.is_about(view.config.connectors.get(name)):
             self._counts.pop(name, None)
         self.all = {key: failure for key, failure in self.all.items() if key != name}
 

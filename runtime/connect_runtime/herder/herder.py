@@ -18,9 +18,15 @@ from typing import Protocol, TypeVar
 from connect_runtime.herder.changes import changed, changed_by
 from connect_runtime.herder.cluster_log import ClusterLog
 from connect_runtime.herder.decide import decide, next_look
+from connect_runtime.herder.earlier_attempts import ended_attempts
 from connect_runtime.herder.effects import Effect, StopRun, Unassign, connector_of
-from connect_runtime.herder.errors import NotLeader
-from connect_runtime.herder.events import (
+from connect_runtime.herder.records import (
+    ConnectorWrite,
+    connector_write,
+    split_for_transactions,
+    unassigned_records,
+)
+from connect_runtime.herder.runs import (
     Event,
     FencingEnded,
     Identified,
@@ -28,11 +34,10 @@ from connect_runtime.herder.events import (
     InstanceStarted,
     InstanceStopped,
     Request,
+    RunPhase,
     TaskEnded,
 )
-from connect_runtime.herder.records import Share, in_parts, share_of, unassigned_records
-from connect_runtime.herder.runs import RunPhase
-from connect_runtime.herder.succession import ended
+from connect_runtime.herder.verbs import NotLeader
 from connect_runtime.herder.view import View, same
 from connect_runtime.herder.worker import Worker
 from connect_runtime.storage.assignments_topic import term_record
@@ -51,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# How long the loop waits for an event before it looks at the topics and the clock again.
+# The loop waits for an event this long before it looks at the topics and the clock again.
 _IDLE_S = 0.05
 # A request waits this long for the herder, as in Connect.
 REQUEST_TIMEOUT_S = 90.0
@@ -59,7 +64,7 @@ REQUEST_TIMEOUT_S = 90.0
 _ROUNDS = 12
 # Pause before a failed write is retried.
 _WRITE_RETRY_S = 0.5
-# How long the last statuses are waited for
+# The last statuses are waited for this long
 _FLUSH_S = 3.0
 # If a leader was fenced although the election still calls it the leader, it waits this long, more
 # than a session. By then the election knows a successor; if there is none, Kafka only ended a
@@ -137,12 +142,12 @@ class Herder:
         self._stopping.set()
         self._thread.join(timeout_s)
 
-    def run_on_thread(self, what: Callable[[], T]) -> T:
-        """Runs `what` on the herder's thread, and returns or raises its result."""
+    def run_on_thread(self, work: Callable[[], T]) -> T:
+        """Runs `work` on the herder's thread, and returns or raises its result."""
         if threading.get_ident() == self._ticking:
-            return what()
+            return work()
         answer: Future[T] = Future()
-        self._events.put(Request(what, answer))
+        self._events.put(Request(work, answer))
         try:
             return answer.result(REQUEST_TIMEOUT_S)
         except TimeoutError:
@@ -153,18 +158,18 @@ class Herder:
 
     @property
     def leading(self) -> bool:
-        """Whether this runtime leads, as far as it knows. The election may know that it is over
-        while the herder waits for Kafka."""
+        """Returns whether this runtime leads, as far as it knows. The election may know that it is
+        over while the herder waits for Kafka."""
         return self._leading and self._election.leading
 
     @property
     def has_led(self) -> bool:
-        """Whether this runtime leads, or did."""
+        """Returns whether this runtime leads, or did."""
         return self._won is not None
 
     @property
     def opened(self) -> bool:
-        """Whether the topics were read to their end at least once."""
+        """Returns whether the topics were read to their end at least once."""
         return self._opened
 
     @property
@@ -180,7 +185,7 @@ class Herder:
     # --- for what runs on the herder's thread ---
 
     def now(self) -> float:
-        """The herder's clock, in seconds."""
+        """Returns the time of the herder's clock, in seconds."""
         return self._clock()
 
     def must_lead(self) -> None:
@@ -190,18 +195,18 @@ class Herder:
 
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
         """Writes as the leader. Raises NotLeader before anything was sent; Fenced if another
-        runtime took the lead meanwhile, when the records may be written; or WriteFailed."""
+        runtime took the lead, and then the records may be written; or WriteFailed."""
         self.must_lead()
         try:
-            written = self._log.write(records)
+            committed = self._log.write(records)
         except Fenced:
             self._replaced()
             raise
         self._refresh()
-        return written
+        return committed
 
     def prove_leading(self) -> None:
-        """Writes as the leader what says nothing new. Raises as `write` does."""
+        """Repeats the record of this leader's term. Raises as `write` does."""
         self.write([term_record(self._topics.assignments, self._term, self.url)])
 
     # --- the loop ---
@@ -222,8 +227,7 @@ class Herder:
             return
         except ConnectError as error:
             self._obstacle = error
-            why = f" ({error.why})" if error.why else ""
-            _log.warning("%s%s; it will be retried", error, why)
+            _log.warning("%s; it will be retried", error.explained)
         except Exception:
             _log.exception("The herder failed; it continues")
         self._not_before = self._clock() + _WRITE_RETRY_S
@@ -291,8 +295,8 @@ class Herder:
     # --- leading ---
 
     def _may_lead(self, won: int, now: float) -> bool:
-        """Whether to claim leadership: not right after being fenced, or two leaders would fence
-        each other in turns."""
+        """Returns whether to claim leadership: not right after being fenced, or two leaders would
+        fence each other in turns."""
         return won != self._won or now >= self._fenced_until
 
     def _lead(self, won: int, now: float) -> None:
@@ -323,7 +327,7 @@ class Herder:
         _log.warning("%s no longer leads", self.url)
 
     def _refresh(self) -> None:
-        before = self.view
+        earlier = self.view
         self.view = View(
             config=self._log.config,
             status=self._log.status,
@@ -347,7 +351,7 @@ class Herder:
             led_at=self._led_at,
             led_time=self._led_time,
         )
-        self.changes += not same(self.view, before)
+        self.changes += not same(self.view, earlier)
 
     def _settle(self, now: float) -> None:
         """Decides and acts until nothing is left to do now."""
@@ -381,41 +385,41 @@ class Herder:
         by_connector: dict[str, list[Effect]] = {}
         for effect in effects:
             by_connector.setdefault(connector_of(effect), []).append(effect)
-        shares: list[Share] = []
-        for name, wanted in by_connector.items():
+        writes: list[ConnectorWrite] = []
+        for name, steps in by_connector.items():
             try:
-                shares.append(share_of(name, wanted, self.view, self._topics, self.url))
+                writes.append(connector_write(name, steps, self.view, self._topics, self.url))
             except Exception as error:  # a plugin's answer may not be encodable
                 self._fail(name, error, now)
-        self._carry_out(shares, now)
+        self._carry_out(writes, now)
 
-    def _carry_out(self, shares: Sequence[Share], now: float) -> None:
-        """Writes all `shares` in one transaction; if Kafka refuses a record, halves them until the
-        connector that it belongs to is found."""
-        records = [record for each in shares for record in each.records]
-        written: Sequence[LogRecord] = ()
+    def _carry_out(self, writes: Sequence[ConnectorWrite], now: float) -> None:
+        """Writes all in one transaction; if Kafka refuses a record, halves them until the connector
+        that it belongs to is found."""
+        records = [record for write in writes for record in write.records]
+        committed: Sequence[LogRecord] = ()
         try:
-            for part in in_parts(records, self._topics.config):
-                written = self.write(part) if part else ()
+            for batch in split_for_transactions(records, self._topics.config):
+                committed = self.write(batch) if batch else ()
         except WriteRefused as error:
-            if len(shares) == 1:
-                self._fail(shares[0].name, error, now)
+            if len(writes) == 1:
+                self._fail(writes[0].name, error, now)
                 return
-            half = len(shares) // 2
-            self._carry_out(shares[:half], now)
-            self._carry_out(shares[half:], now)
+            half = len(writes) // 2
+            self._carry_out(writes[:half], now)
+            self._carry_out(writes[half:], now)
             return
         offsets = {
             record.key: record.offset
-            for record in written
+            for record in committed
             if record.topic == self._topics.assignments
         }
-        for each in shares:
+        for write in writes:
             try:
-                for effect in each.effects:
-                    self._worker.act(effect, self.view, now, each.attempts, offsets)
+                for effect in write.effects:
+                    self._worker.act(effect, self.view, now, write.attempts, offsets)
             except Exception as error:
-                self._fail(each.name, error, now)
+                self._fail(write.name, error, now)
         self._refresh()
 
     def _fail(self, name: str, error: Exception, now: float) -> None:
@@ -435,11 +439,12 @@ class Herder:
         """Lets tasks flush and commit, then writes statuses that say that nothing runs."""
         if not self._leading:
             return
-        now = self._clock()
+        now_s = self._clock()
         self.perform(
-            [StopRun(t) for t, run in self.view.runs.items() if run.phase is RunPhase.LAUNCHED], now
+            [StopRun(t) for t, run in self.view.runs.items() if run.phase is RunPhase.LAUNCHED],
+            now_s,
         )
-        deadline = now + self._worker.settings.graceful_s
+        deadline = now_s + self._worker.settings.graceful_s
         if self._worker.runs:
             while self._clock() < deadline and any(r.active for r in self._worker.runs.values()):
                 self._election.poll(0.0)
@@ -447,8 +452,8 @@ class Herder:
         self._log.poll()
         self._refresh()
         connectors, ending = self.view.config.connectors, self.view.assignments.ending
-        over = [t for t in ending if ended(self.view, connectors.get(t.connector), (t,))]
-        self.perform([Unassign(task) for task in over], now)
+        over = [t for t in ending if ended_attempts(self.view, connectors.get(t.connector), (t,))]
+        self.perform([Unassign(task) for task in over], now_s)
         self.write(unassigned_records(self.view, self._topics.status))
         # before the next leader writes its own
         self._log.statuses.flush(_FLUSH_S)

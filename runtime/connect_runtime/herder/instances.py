@@ -24,15 +24,15 @@ from connect_runtime.api import (
     SourcePartition,
 )
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
-from connect_runtime.herder.calls import Calls
-from connect_runtime.herder.events import (
+from connect_runtime.herder.plugin_calls import PluginCalls
+from connect_runtime.herder.runs import (
     Event,
     Identified,
     InstanceFailed,
     InstanceStarted,
     InstanceStopped,
+    Kind,
 )
-from connect_runtime.herder.runs import Kind
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
@@ -52,13 +52,13 @@ _Key: TypeAlias = tuple[str, int]
 @dataclass(slots=True)
 class _Live:
     """A started plugin object with its resolved config. `asking`: it is being asked for task
-    configs; `again`: it was requested again meanwhile."""
+    configs; `repeat`: another request came during that."""
 
     plugin: Plugin
     connector: SourceConnector | SinkConnector
     config: Resolved
     asking: bool = False
-    again: bool = False
+    repeat: bool = False
 
 
 class Instances:
@@ -76,8 +76,8 @@ class Instances:
         self._sources = sources
         self._providers = providers
         self._salt = secrets.token_bytes(32)
-        self._pool = pool or Calls()
-        # Instances that are starting, and whether they were asked to stop meanwhile.
+        self._pool = pool or PluginCalls()
+        # Instances that are starting; True for those that were asked to stop during that.
         self._starting: dict[_Key, bool] = {}
         self._live: dict[_Key, _Live] = {}
         self._lock = threading.Lock()
@@ -121,7 +121,7 @@ class Instances:
             context = _Context(
                 reconfigure=lambda: self.ask(name, serial),
                 fail=lambda error: self._fail(name, serial, error, version, resolved),
-                reader=_Reader(clients, self._sources),
+                reader=_OwnOffsets(clients, self._sources),
             )
             connector.initialize(context)
             connector.start(dict(resolved.config))
@@ -134,9 +134,9 @@ class Instances:
                 # The caller was told at once: a start may hang forever.
                 self._stop_plugin(name, live)
                 return
-            asked = self._to_ask(name, serial)
-            if asked is not None:
-                self._ask_tasks(name, serial, asked)
+            started = self._to_ask(name, serial)
+            if started is not None:
+                self._ask_tasks(name, serial, started)
         except BaseException as error:  # a plugin may also call sys.exit
             self._fail(name, serial, error, version, resolved)
         finally:
@@ -163,7 +163,7 @@ class Instances:
             live = self._live.get((name, serial))
             if live is None:
                 return None
-            live.again = True
+            live.repeat = True
             if live.asking:
                 return None
             live.asking = True
@@ -174,8 +174,8 @@ class Instances:
         pause_s = 0.0
         while True:
             with self._lock:
-                live.asking = live.again and (name, serial) in self._live
-                live.again = False
+                live.asking = live.repeat and (name, serial) in self._live
+                live.repeat = False
                 if not live.asking:
                     return
             # a plugin that requests it in every answer must not keep a core busy
@@ -260,7 +260,7 @@ class _Context:
             self._fail(error)
 
 
-class _Reader:
+class _OwnOffsets:
     """Reads a connector's own committed source offsets."""
 
     def __init__(self, clients: ConnectorClients, sources: SourceOffsets) -> None:
@@ -271,8 +271,11 @@ class _Reader:
         return self.offsets([partition])[0]
 
     def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
-        found = self._sources.read(self._clients).merged
-        return [offsets_topic.offset_of(found, self._clients.name, each) for each in partitions]
+        merged = self._sources.read(self._clients).merged
+        return [
+            offsets_topic.offset_of(merged, self._clients.name, partition)
+            for partition in partitions
+        ]
 
 
 class TooManyTasks(ValueError):
@@ -303,17 +306,17 @@ def task_configs(
     """Returns the connector's answer as the config topic holds it: with `task.class`, a sink's
     topics, and references in place of resolved values. Raises TooManyTasks for more than
     `tasks.max` configs, ValueError for values that are not text."""
-    given, most = config.config, _most(config)
+    resolved, most = config.config, _most(config)
     # a generator may have no end
-    found = list(islice(answer, max(most, _MOST_TASKS) + 1))
-    check_task_count(name, len(found), given)
-    if len(found) > max(most, _MOST_TASKS):
+    answers = list(islice(answer, max(most, _MOST_TASKS) + 1))
+    check_task_count(name, len(answers), resolved)
+    if len(answers) > max(most, _MOST_TASKS):
         raise ValueError(f"The connector {name} has generated more than {_MOST_TASKS} tasks")
     added = {key: config.raw[key] for key in ("topics", "topics.regex") if key in config.raw}
     task_class = registry.task_class_name(connector.task_class())
     return tuple(
         {**config.task_config(_texts(number, task)), "task.class": task_class, **added}
-        for number, task in enumerate(found)
+        for number, task in enumerate(answers)
     )
 
 
@@ -326,17 +329,17 @@ def _texts(number: int, config: Any) -> dict[str, str]:
     read back. Raises ValueError if a key or value is not text."""
     if not isinstance(config, Mapping):
         raise ValueError(f"Task config {number} is a {type(config).__name__}, not a mapping")
-    kept: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for key, value in config.items():
-        for what, text in (("key", key), ("value", "" if value is None else value)):
+        for role, text in (("key", key), ("value", "" if value is None else value)):
             if not isinstance(text, str):
                 kind = type(text).__name__
-                raise ValueError(f"Task config {number}, {key!r}: its {what} is {kind}, not text")
+                raise ValueError(f"Task config {number}, {key!r}: its {role} is {kind}, not text")
             if not _is_text(text):
-                raise ValueError(f"Task config {number}, {key!r}: its {what} is not valid Unicode")
+                raise ValueError(f"Task config {number}, {key!r}: its {role} is not valid Unicode")
         if value is not None:
-            kept[key] = value
-    return kept
+            texts[key] = value
+    return texts
 
 
 def _is_text(text: str) -> bool:

@@ -1,19 +1,18 @@
 """Alters and resets offsets as KIP-875 describes: only while stopped, and after fencing zombies.
 
 The connector's `alter_offsets` is asked before any offset moves. It runs on the caller's thread,
-between two steps on the herder's; meanwhile the connector accepts no other change. Source offsets
-are written with the transactional id of the connector's task 0: one that starts later fences a
-leader that was replaced (docs/decisions).
+between two steps on the herder's; the connector accepts no other change until the second. Source
+offsets are written with the transactional id of the connector's task 0: one that starts later
+fences a leader that was replaced (docs/decisions).
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
 from connect_runtime.api import (
     ConfigError,
@@ -24,16 +23,14 @@ from connect_runtime.api import (
 )
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.herder import requests
-from connect_runtime.herder.calls import TakesTooLong, within
-from connect_runtime.herder.errors import LEADER_CHANGED, NotLeader, Refusal, RequestError
+from connect_runtime.herder.earlier_attempts import kind_of, still_writing
 from connect_runtime.herder.herder import Herder
-from connect_runtime.herder.kinds import Kinds
-from connect_runtime.herder.offsets_body import parse_sink_offsets, parse_source_offsets
-from connect_runtime.herder.reads import NOT_FOUND
+from connect_runtime.herder.plugin_calls import ConnectorTypes, TakesTooLong, within
+from connect_runtime.herder.requests import NOT_FOUND, parse_sink_offsets, parse_source_offsets
 from connect_runtime.herder.source_offsets import SourceOffsets
-from connect_runtime.herder.succession import kind_of, still_writing
+from connect_runtime.herder.verbs import LEADER_CHANGED, NotLeader, Refusal, RequestError
 from connect_runtime.herder.view import class_of
-from connect_runtime.kafka.groups import GroupActive
+from connect_runtime.kafka.groups import GroupActive, SinkGroups
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.settings.client_overrides import Kind
@@ -44,6 +41,7 @@ from connect_runtime.storage.layered_offsets import OffsetWrites
 from connect_runtime.storage.log import LogWriter, NewRecord, OffsetsNotWritten
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_runtime.traces import trace_text
+from connect_runtime.waiting import retry_while
 from connect_specs.desired import Offset, OffsetEntry, Partition
 from connect_specs.diagnostics import ConnectError
 from connect_specs.names import ClusterTopics
@@ -58,16 +56,6 @@ _RETRY_S = 0.05
 _BELOW_S = 30.0
 
 Group = Mapping[tuple[str, int], int]
-
-
-class Groups(Protocol):
-    """The consumer groups of sinks, on the clusters that they read from. Moving offsets raises
-    GroupActive while a group has members."""
-
-    def offsets(self, sink: ConnectorClients) -> Group: ...
-    def alter(self, sink: ConnectorClients, offsets: Group) -> None: ...
-    def forget(self, sink: ConnectorClients, partitions: Sequence[tuple[str, int]]) -> None: ...
-    def delete(self, sink: ConnectorClients) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +87,7 @@ class ConnectorOffsets:
         herder: Herder,
         topics: ClusterTopics,
         sources: SourceOffsets,
-        groups: Groups,
+        groups: SinkGroups,
         providers: ConfigProviders,
         leaving_s: float = 0.0,
     ) -> None:
@@ -108,34 +96,34 @@ class ConnectorOffsets:
         self._sources = sources
         self._groups = groups
         self._providers = providers
-        self._kinds = Kinds()
+        self._kinds = ConnectorTypes()
         self._leaving_s = leaving_s
         self._busy: set[str] = set()
 
     def busy(self, name: str) -> bool:
-        """Whether the connector's offsets are being changed now."""
+        """Returns whether the connector's offsets are being changed now."""
         return name in self._busy
 
     def list(self, name: str) -> Sequence[OffsetEntry]:
         """Lists offsets (GET offsets): in any state, on any runtime."""
-        state = requests.known(self._herder.view.config, name, NOT_FOUND)
+        state = requests.find_connector(self._herder.view.config, name, NOT_FOUND)
         clients = self._clients(state, self._kind(state))
         if clients.kind == "sink":
             text = f"Failed to retrieve consumer group offsets for sink connector {name}"
             with _refused(text):
-                found = self._groups.offsets(clients)
-            return [sink_entry(key, offset) for key, offset in sorted(found.items())]
+                offsets = self._groups.offsets(clients)
+            return [sink_entry(key, offset) for key, offset in sorted(offsets.items())]
         with _refused(f"Failed to retrieve offsets for source connector {name}"):
             sources = self._sources.read(clients).merged.connectors.get(name, {})
-        return [OffsetEntry(found.partition, found.offset) for found in sources.values()]
+        return [OffsetEntry(source.partition, source.offset) for source in sources.values()]
 
     def _kind(self, state: ConnectorState) -> Kind:
         """Returns the plugin's kind; if unknown, a connector that names topics to read is a
         sink."""
-        found = self._kinds.of(class_of(state))
-        if found == "unknown":
+        kind = self._kinds.of(class_of(state))
+        if kind == "unknown":
             return "sink" if {"topics", "topics.regex"} & state.config.keys() else "source"
-        return "sink" if found == "sink" else "source"
+        return "sink" if kind == "sink" else "source"
 
     def change(self, name: str, entries: Sequence[OffsetEntry] | None) -> str:
         """Alters offsets by `entries`, or resets them; returns Connect's success text."""
@@ -154,7 +142,7 @@ class ConnectorOffsets:
             else:
                 handled = self._change_source(change, clients, resolved, plugin)
         except NotLeader as error:
-            # the connector was asked already: the new leader must not begin anew by itself
+            # the connector was asked already: the new leader must not repeat the change by itself
             raise RequestError(409, LEADER_CHANGED) from error
         finally:
             # also if the herder no longer answers: the connector must not stay busy
@@ -170,14 +158,12 @@ class ConnectorOffsets:
 
     def _begun(self, change: Change) -> ConnectorState:
         """Begins once the attempts of a connector that was just stopped have ended."""
-        deadline = time.monotonic() + self._leaving_s
-        while True:
-            try:
-                return self._herder.run_on_thread(lambda: self._begin(change))
-            except RequestError as error:
-                if error.refusal is not Refusal.STILL_WRITING or time.monotonic() > deadline:
-                    raise
-            time.sleep(_RETRY_S)
+        return retry_while(
+            _is_still_writing,
+            lambda: self._herder.run_on_thread(lambda: self._begin(change)),
+            self._leaving_s,
+            every_s=_RETRY_S,
+        )
 
     # --- on the herder's thread ---
 
@@ -192,19 +178,19 @@ class ConnectorOffsets:
 
     def _checked(self, change: Change) -> ConnectorState:
         self._herder.must_lead()
-        state = requests.known(self._herder.view.config, change.name, NOT_FOUND)
-        requests.stopped(state)
+        state = requests.find_connector(self._herder.view.config, change.name, NOT_FOUND)
+        requests.check_stopped(state)
         view = self._herder.view
         assigned = (*view.assignments.tasks, *view.assignments.ending)
-        known = (*view.runs, *assigned, *view.status.tasks)
-        tasks = {task for task in known if task.connector == change.name}
-        why = still_writing(view, state, sorted(tasks))
+        candidates = (*view.runs, *assigned, *view.status.tasks)
+        tasks = {task for task in candidates if task.connector == change.name}
+        reason = still_writing(view, state, sorted(tasks))
         # Its consumer has left the group before the task has stopped
         stopping = any(task in view.runs and view.runs[task].active for task in tasks)
-        if why is None and stopping and kind_of(view, state) == "sink":
-            why = _still_active(change)
-        if why is not None:
-            raise RequestError(500, why, Refusal.STILL_WRITING)
+        if reason is None and stopping and kind_of(view, state) == "sink":
+            reason = _still_active(change)
+        if reason is not None:
+            raise RequestError(500, reason, Refusal.STILL_WRITING)
         return state
 
     def _fencing(self, change: Change) -> _Fencing:
@@ -226,8 +212,8 @@ class ConnectorOffsets:
             self._herder.write(records)
 
     def _prove(self, change: Change, fenced: _Fencing) -> None:
-        """Records the fencing, if it is not, unless another leader ran the connector meanwhile: its
-        tasks are not fenced. Raises as `Herder.write` does."""
+        """Records the fencing, if it is not, unless another leader ran the connector in between:
+        its tasks are not fenced. Raises as `Herder.write` does."""
         self._checked(change)
         if self._herder.view.term != fenced.term:
             raise RequestError(
@@ -332,8 +318,8 @@ class ConnectorOffsets:
             writer.write(records)
             if not writer.flush(_BELOW_S):
                 text = f"Failed to modify offsets for source connector {change.name}"
-                why = writer.problem or f"{records[0].topic}: Kafka has not answered"
-                raise RequestError(500, f"{text}: {why}", Refusal.NOT_WRITTEN)
+                reason = writer.problem or f"{records[0].topic}: Kafka has not answered"
+                raise RequestError(500, f"{text}: {reason}", Refusal.NOT_WRITTEN)
         finally:
             writer.close()
 
@@ -350,22 +336,22 @@ class ConnectorOffsets:
     def _change_sink(
         self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
     ) -> bool:
-        wanted: Mapping[tuple[str, int], int | None]
+        changes: Mapping[tuple[str, int], int | None]
         if change.entries is None:
-            wanted = dict.fromkeys(self._offsets_before_reset(change, clients))
+            changes = dict.fromkeys(self._offsets_before_reset(change, clients))
         else:
-            wanted = parse_sink_offsets(change.entries)
+            changes = parse_sink_offsets(change.entries)
         connector = cast(SinkConnector, plugin.cls())
         config = dict(resolved.config)
-        named = {TopicPartition(*key): offset for key, offset in wanted.items()}
+        by_partition = {TopicPartition(*key): offset for key, offset in changes.items()}
         handled = self._ask_hook(
-            change, lambda: connector.alter_offsets(config, named), "sink", resolved
+            change, lambda: connector.alter_offsets(config, by_partition), "sink", resolved
         )
-        if any(offset is not None and offset < 0 for offset in wanted.values()):
+        if any(offset is not None and offset < 0 for offset in changes.values()):
             raise RequestError(500, f"Failed to modify offsets for sink connector {change.name}")
         self._herder.run_on_thread(lambda: self._checked(change))
         try:
-            self._move_group(clients, None if change.entries is None else wanted)
+            self._move_group(clients, None if change.entries is None else changes)
         except GroupActive as error:
             raise RequestError(500, _still_active(change), Refusal.GROUP_ACTIVE) from error
         except ConnectError as error:
@@ -415,17 +401,21 @@ class ConnectorOffsets:
             return self._groups.offsets(clients)
 
     def _move_group(
-        self, clients: ConnectorClients, wanted: Mapping[tuple[str, int], int | None] | None
+        self, clients: ConnectorClients, changes: Mapping[tuple[str, int], int | None] | None
     ) -> None:
-        if wanted is None:
+        if changes is None:
             self._groups.delete(clients)
             return
-        given = {key: offset for key, offset in wanted.items() if offset is not None}
-        if given:
-            self._groups.alter(clients, given)
-        forgotten = [key for key, offset in wanted.items() if offset is None]
+        altered = {key: offset for key, offset in changes.items() if offset is not None}
+        if altered:
+            self._groups.alter(clients, altered)
+        forgotten = [key for key, offset in changes.items() if offset is None]
         if forgotten:
             self._groups.forget(clients, forgotten)
+
+
+def _is_still_writing(error: Exception) -> bool:
+    return isinstance(error, RequestError) and error.refusal is Refusal.STILL_WRITING
 
 
 @contextmanager
@@ -437,9 +427,7 @@ def _refused(text: str, refusal: Refusal | None = None) -> Iterator[None]:
     except (RequestError, OffsetsNotWritten):
         raise
     except ConnectError as error:
-        whys = "; ".join(filter(None, (each.why for each in error.diagnostics)))
-        because = f"{error} ({whys})" if whys else str(error)
-        raise RequestError(500, f"{text}: {because}", refusal) from error
+        raise RequestError(500, f"{text}: {error.explained}", refusal) from error
 
 
 def _plugin(config: Mapping[str, str]) -> Plugin:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
+from connect_runtime.herder.earlier_attempts import may_write
 from connect_runtime.herder.effects import (
     AskTasks,
     ConnectorStatusIs,
@@ -29,7 +30,6 @@ from connect_runtime.herder.effects import (
     Unassign,
     Wait,
 )
-from connect_runtime.herder.succession import may_write
 from connect_runtime.herder.view import View
 from connect_runtime.storage import assignments_topic, config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
@@ -37,12 +37,12 @@ from connect_runtime.storage.snapshots import Assignment, State, Status, TaskId
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 
-# What a slow Kafka, too, takes in less time than a transaction of the leader may last
+# Even a slow Kafka takes this in less time than a transaction of the leader may last
 _AT_ONCE_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ConnectorWrite:
     """One connector's part of a round: effects, their records, and the attempts that it
     launches."""
 
@@ -52,24 +52,25 @@ class Share:
     attempts: Mapping[TaskId, int]
 
 
-def in_parts(records: Sequence[NewRecord], topic: str) -> list[list[NewRecord]]:
+def split_for_transactions(records: Sequence[NewRecord], topic: str) -> list[list[NewRecord]]:
     """Splits records that are too many for one transaction: task configs in the config `topic` come
     first, in several ones. Without the commit record, which is in the last one, they have no
-    effect. What Kafka has not got in 10 s it aborts, and takes the leader for a former one."""
+    effect. Kafka aborts a
+    transaction after 10 s, and takes the leader for a former one."""
     if sum(map(_size, records)) <= _AT_ONCE_BYTES:
         return [list(records)]
-    parts: list[list[NewRecord]] = [[]]
-    others, size = [], 0
+    batches: list[list[NewRecord]] = [[]]
+    further, size = [], 0
     for record in records:
         if not config_topic.is_task_config(record, topic):
-            others.append(record)
+            further.append(record)
             continue
         if size > 0 and size + _size(record) > _AT_ONCE_BYTES:
-            parts.append([])
+            batches.append([])
             size = 0
-        parts[-1].append(record)
+        batches[-1].append(record)
         size += _size(record)
-    return [*filter(None, parts), others]
+    return [*filter(None, batches), further]
 
 
 def _size(record: NewRecord) -> int:
@@ -77,7 +78,7 @@ def _size(record: NewRecord) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class WriteContext:
     """The topics and the leader that effects are written for. `attempts` numbers the launches."""
 
     topics: ClusterTopics
@@ -85,14 +86,14 @@ class Writing:
     attempts: Mapping[TaskId, int]
 
 
-def share_of(
+def connector_write(
     name: str, effects: Sequence[Effect], view: View, topics: ClusterTopics, leader: str
-) -> Share:
+) -> ConnectorWrite:
     """Returns what one connector's effects write. Raises if a value cannot be encoded."""
     attempts = {e.task: next_attempt(view, e.task) for e in effects if isinstance(e, Launch)}
-    writing = Writing(topics, leader, attempts)
+    writing = WriteContext(topics, leader, attempts)
     records = [record for effect in effects for record in records_of(effect, view, writing)]
-    return Share(name, effects, records, attempts)
+    return ConnectorWrite(name, effects, records, attempts)
 
 
 def unassigned_records(view: View, topic: str) -> list[NewRecord]:
@@ -132,17 +133,17 @@ def task_status_records(
     return (status_topic.task_record(topic, task, None), record)
 
 
-def _told_to_stop(view: View, task: TaskId) -> Assignment | None:
+def _stop_assignment(view: View, task: TaskId) -> Assignment | None:
     """Returns what tells an attempt to stop: None, or the attempt, where nothing can fence it. It
     is then remembered until its end is known."""
     state = view.config.connectors.get(task.connector)
-    known = view.assignments.tasks.get(task)
-    if known is None or may_write(view, state, task) is None:
+    assignment = view.assignments.tasks.get(task)
+    if assignment is None or may_write(view, state, task) is None:
         return None
-    return replace(known, state=TargetState.STOPPED)
+    return replace(assignment, state=TargetState.STOPPED)
 
 
-def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord, ...]:
+def records_of(effect: Effect, view: View, writing: WriteContext) -> tuple[NewRecord, ...]:
     """Returns the records that `effect` writes; none for effects in memory only."""
     topics = writing.topics
     match effect:
@@ -158,11 +159,11 @@ def records_of(effect: Effect, view: View, writing: Writing) -> tuple[NewRecord,
             return (assignments_topic.assignment_record(topics.assignments, task, attempt),)
         case Reassign(task=task, state=state):
             run = view.runs[task]
-            same = Assignment(run.attempt, writing.leader, state, run.generation)
-            return (assignments_topic.assignment_record(topics.assignments, task, same),)
+            assignment = Assignment(run.attempt, writing.leader, state, run.generation)
+            return (assignments_topic.assignment_record(topics.assignments, task, assignment),)
         case StopRun(task=task) | Unassign(task=task):
-            told = _told_to_stop(view, task)
-            return (assignments_topic.assignment_record(topics.assignments, task, told),)
+            stop = _stop_assignment(view, task)
+            return (assignments_topic.assignment_record(topics.assignments, task, stop),)
         case ConnectorStatusIs(name=name, status=status):
             gone = () if status is not None else view.status.topics.get(name, frozenset())
             return (

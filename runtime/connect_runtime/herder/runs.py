@@ -1,16 +1,17 @@
-"""Values that the leader keeps in memory: connector instances and attempts.
+"""Connector instances and attempts in the leader's memory, and events that change them.
 
-Frozen, replaced as a whole. They start empty after a failover: the topics hold all that must
-survive.
+Values are frozen, and replaced as a whole. They start empty after a failover: the topics hold all
+that must survive. Other threads put events on the herder's queue.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from connect_runtime.storage.snapshots import ConnectorState, TaskId
 from connect_runtime.tasks.launch import Outcome
@@ -82,11 +83,11 @@ class Run:
 
     @property
     def active(self) -> bool:
-        """Whether the attempt may still be running."""
+        """Returns whether the attempt may still be running."""
         return self.phase is not RunPhase.ENDED
 
     def may_be_followed(self, now: float) -> bool:
-        """Whether it has ended, and the pause before the next attempt has passed."""
+        """Returns whether it has ended, and the pause before the next attempt has passed."""
         return not self.active and now >= self.deadline
 
 
@@ -101,7 +102,7 @@ class Fencing:
     done: bool = False
 
     def is_for(self, state: ConnectorState | None) -> bool:
-        """Whether the connector still needs it: it was not stopped, deleted or changed."""
+        """Returns whether the connector still needs it: it was not stopped, deleted or changed."""
         return (
             state is not None
             and bool(state.task_configs)
@@ -111,8 +112,8 @@ class Fencing:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a connector cannot be brought to its wanted state.
+class ConnectorFailure:
+    """A failure to bring a connector to its target state.
 
     It lasts until the wanted state changes, a restart is requested or, if Kafka was the cause,
     until `retry_at` (seconds of the herder's clock). `not_reported`: even its status cannot
@@ -120,18 +121,94 @@ class Failure:
     """
 
     trace: str
-    asked: ConnectorState | None
+    state: ConnectorState | None
     retry_at: float = math.inf
     not_reported: bool = False
 
     def is_about(self, state: ConnectorState | None) -> bool:
-        """Whether the connector's wanted state is still the one that failed."""
-        asked = self.asked
-        if asked is None or state is None:
-            return asked is state
+        """Returns whether the connector's wanted state is still the one that failed."""
+        failed = self.state
+        if failed is None or state is None:
+            return failed is state
         return (
-            asked.config == state.config
-            and asked.null_keys == state.null_keys
-            and asked.target is state.target
-            and asked.generation == state.generation
+            failed.config == state.config
+            and failed.null_keys == state.null_keys
+            and failed.target is state.target
+            and failed.generation == state.generation
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Work to do on the herder's thread; the caller waits for `answer`."""
+
+    work: Callable[[], Any]
+    answer: Future[Any] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStarted:
+    """A connector instance has started, and answered with its task configs; None if it threw when
+    it was asked for them, which `trace` tells of.
+
+    `fingerprint` tells whether its config resolves to the same as another instance's; after
+    `reload_in_s` seconds a value from a config provider expires.
+    """
+
+    name: str
+    serial: int
+    kind: Literal["source", "sink"]
+    version: str | None
+    task_configs: tuple[Mapping[str, str], ...] | None
+    fingerprint: str = ""
+    reload_in_s: float | None = None
+    trace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFailed:
+    """A connector instance threw an exception or could not be created."""
+
+    name: str
+    serial: int
+    trace: str
+    version: str | None = None
+    reload_in_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStopped:
+    """A connector instance has stopped."""
+
+    name: str
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """Says whether a connector class is a source or a sink, and its version; unknown if it cannot
+    be loaded."""
+
+    class_name: str
+    kind: Kind
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FencingEnded:
+    """A round of fencing ended; `error` says why it failed."""
+
+    name: str
+    serial: int
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """An attempt ended, for any reason."""
+
+    outcome: Outcome
+
+
+InstanceEvent: TypeAlias = InstanceStarted | InstanceFailed | InstanceStopped
+Event: TypeAlias = Request | InstanceEvent | Identified | FencingEnded | TaskEnded

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from connect_runtime.herder.runs import Failure, Fencing, Instance, Kind, Run
+from connect_runtime.herder.runs import ConnectorFailure, Fencing, Instance, Kind, Run
 from connect_runtime.storage.snapshots import (
     AssignmentSnapshot,
     ConfigSnapshot,
@@ -22,7 +22,7 @@ class View:
 
     `kinds` by connector class; None while it is being found out. `versions` of those classes that
     were loaded. `published`, by connector, stands for what its published task configs resolve to.
-    `dead`, by task: the newest attempt whose process is known to be dead, whatever its status says.
+    `dead`, by task: the newest attempt whose process is known to be dead, in spite of its status.
     `waits`, by connector: since when its tasks have had to wait to be launched. `led_at`: since
     when this runtime leads, in seconds of the herder's clock; `led_time` by the wall clock.
     `slots` None: this leader runs nothing (no launcher). `exactly_once`: sources write in
@@ -40,7 +40,7 @@ class View:
     kinds: Mapping[str, Kind | None] = field(default_factory=dict)
     versions: Mapping[str, str | None] = field(default_factory=dict)
     fencings: Mapping[str, Fencing] = field(default_factory=dict)
-    failures: Mapping[str, Failure] = field(default_factory=dict)
+    failures: Mapping[str, ConnectorFailure] = field(default_factory=dict)
     published: Mapping[str, str] = field(default_factory=dict)
     dead: Mapping[TaskId, int] = field(default_factory=dict)
     waits: Mapping[str, float] = field(default_factory=dict)
@@ -60,12 +60,12 @@ class View:
         busy = sum(run.active for run in self.runs.values())
         return (self.slots or 0) - max(busy, self.occupied)
 
-    def failure_of(self, name: str) -> Failure | None:
+    def failure_of(self, name: str) -> ConnectorFailure | None:
         """Returns the connector's failure, if its wanted state is still the one that failed."""
-        found = self.failures.get(name)
-        if found is None or not found.is_about(self.config.connectors.get(name)):
+        failure = self.failures.get(name)
+        if failure is None or not failure.is_about(self.config.connectors.get(name)):
             return None
-        return found
+        return failure
 
 
 def class_of(state: ConnectorState) -> str:
@@ -73,11 +73,11 @@ def class_of(state: ConnectorState) -> str:
     return state.config.get("connector.class") or ""
 
 
-def same(view: View, other: View) -> bool:
-    """Whether two views are equal. Cheap: a view's values are replaced when they change, never
-    changed in place."""
-    return all(getattr(view, name) is getattr(other, name) for name in _REPLACED) and all(
-        getattr(view, name) == getattr(other, name) for name in PLAIN
+def same(view: View, second: View) -> bool:
+    """Returns whether two views are equal. Cheap: a view's values are replaced when they change,
+    never changed in place."""
+    return all(getattr(view, name) is getattr(second, name) for name in _REPLACED) and all(
+        getattr(view, name) == getattr(second, name) for name in PLAIN
     )
 
 
@@ -93,4 +93,4 @@ PLAIN: Final = (
     "led_at",
     "led_time",
 )
-_REPLACED: Final = tuple(each.name for each in fields(View) if each.name not in PLAIN)
+_REPLACED: Final = tuple(entry.name for entry in fields(View) if entry.name not in PLAIN)

@@ -16,7 +16,6 @@ from itertools import count
 from typing import assert_never
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.calls import Calls
 from connect_runtime.herder.effects import (
     AskTasks,
     ConnectorStatusIs,
@@ -40,23 +39,28 @@ from connect_runtime.herder.effects import (
     Unassign,
     Wait,
 )
-from connect_runtime.herder.events import (
-    Event,
-    FencingEnded,
-    Identified,
-    InstanceEvent,
-    InstanceFailed,
-    InstanceStarted,
-    InstanceStopped,
-    TaskEnded,
-)
 from connect_runtime.herder.failures import Failures
 from connect_runtime.herder.instances import Instances, TooManyTasks, check_task_count
-from connect_runtime.herder.launcher import Launcher
-from connect_runtime.herder.runs import Fencing, Instance, InstancePhase, Kind, Run, RunPhase
+from connect_runtime.herder.launcher import Launcher, WorkerSettings
+from connect_runtime.herder.plugin_calls import PluginCalls
+from connect_runtime.herder.runs import (
+    Event,
+    Fencing,
+    FencingEnded,
+    Identified,
+    Instance,
+    InstanceEvent,
+    InstanceFailed,
+    InstancePhase,
+    InstanceStarted,
+    InstanceStopped,
+    Kind,
+    Run,
+    RunPhase,
+    TaskEnded,
+)
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.view import View
-from connect_runtime.herder.worker_settings import WorkerSettings
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.storage.status_topic import storable_trace
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
@@ -105,7 +109,7 @@ class Worker:
         self.settings = settings
         self._launcher = launcher
         self._fence = fence
-        self._pool = pool or Calls()
+        self._pool = pool or PluginCalls()
         self._report: Callable[[Event], None] = lambda event: None
         self._hosted = Instances(lambda event: self._report(event), sources, providers, self._pool)
         self._serials = count(1)
@@ -149,7 +153,7 @@ class Worker:
     # --- events ---
 
     def instance_changed(self, event: InstanceEvent, now: float) -> None:
-        """Applies the event, unless its instance was replaced meanwhile."""
+        """Applies the event, unless its instance was replaced."""
         instance = self.instances.get(event.name)
         if instance is None or instance.serial != event.serial:
             return
@@ -206,7 +210,7 @@ class Worker:
             self.failures.add(event.name, event.error, view, now)
 
     def task_ended(self, outcome: Outcome, now: float) -> None:
-        """Applies the outcome, unless its attempt was replaced meanwhile."""
+        """Applies the outcome, unless its attempt was replaced."""
         self._former.pop((outcome.id, outcome.attempt), None)
         if outcome.dead:
             newest = max(self.dead.get(outcome.id, -1), outcome.attempt)
@@ -295,9 +299,9 @@ class Worker:
                 failed = InstanceFailed(name, self.instances[name].serial, trace)
                 self.instance_changed(failed, now)
             case AskTasks(name=name):
-                asked = self.instances[name]
-                self.instances = {**self.instances, name: replace(asked, ask_at=math.inf)}
-                self._hosted.ask(name, asked.serial)
+                instance = self.instances[name]
+                self.instances = {**self.instances, name: replace(instance, ask_at=math.inf)}
+                self._hosted.ask(name, instance.serial)
             case Identify(class_name=class_name):
                 self.kinds = {**self.kinds, class_name: None}
                 self._hosted.identify(class_name)
@@ -315,8 +319,8 @@ class Worker:
             case ForgetFailure(name=name):
                 self.failures.forget(name, view)
             case Wait(name=name, over=over):
-                kept = {key: since for key, since in self.waits.items() if key != name}
-                self.waits = kept if over else {**kept, name: now}
+                waits = {key: since for key, since in self.waits.items() if key != name}
+                self.waits = waits if over else {**waits, name: now}
             case Launch(task=task):
                 self._launch(effect, view, now, attempts[task], offsets[str(task).encode()])
             case Reassign(task=task, state=target):
@@ -365,7 +369,7 @@ class Worker:
         self._pool.submit(run)
 
     def _forget_fencing(self, name: str) -> None:
-        self.fencings = {key: found for key, found in self.fencings.items() if key != name}
+        self.fencings = {key: fencing for key, fencing in self.fencings.items() if key != name}
 
     def _launch(self, effect: Launch, view: View, now: float, attempt: int, offset: int) -> None:
         assert self._launcher is not None

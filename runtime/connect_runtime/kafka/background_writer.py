@@ -1,8 +1,8 @@
 """Writes records to Kafka in the background, outside of transactions: each key's newest.
 
-What Kafka does not take is tried again after 0.5 s, 1 s, ... up to 10 s, as long as nothing newer
-replaces it. One thread for all partitions; librdkafka keeps one that has no leader from holding up
-the others.
+A record that Kafka does not take is tried again after 0.5 s, 1 s, ... up to 10 s, as long as
+nothing newer replaces it. One thread for all partitions; librdkafka keeps one that has no leader
+from holding up the others.
 """
 
 from __future__ import annotations
@@ -14,21 +14,110 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from connect_runtime.kafka.status_writer import KafkaStatuses, Unwritten
+import orjson
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from connect_runtime.kafka import clients
+from connect_runtime.kafka.errors import REFUSED, SILENT, error_of, passes, reason
 from connect_runtime.storage.log import NewRecord
 from connect_specs.diagnostics import ConnectError
 
+# The time limit of one try
+TRY_S: Final = 5.0
+_SETTINGS: Final = {
+    "acks": "all",
+    "linger.ms": 0,
+    "max.in.flight": 1,
+    "message.timeout.ms": int(TRY_S * 1000),
+}
+# The client gave up
+_UNSENT: Final = SILENT | {KafkaError._MSG_TIMED_OUT}  # noqa: SLF001
 _log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.5
 _RETRY_MAX_S: Final = 10.0
-# How long a new record waits for the answer to an earlier one at most
+# A new record waits at most so long for the answer to an earlier one
 _SOON_S: Final = 0.02
 # More keys than a cluster has connectors and tasks: tombstones of deleted ones add up
 _KEYS_MAX: Final = 200_000
 _END_S: Final = 2.0
 
 _Key: TypeAlias = tuple[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """A failed write, with the reason. `passing`: the same write may succeed later."""
+
+    why: str
+    passing: bool
+
+
+_UNANSWERED: Final = Unwritten("Kafka has not answered", passing=True)
+_FULL: Final = Unwritten("too many records wait for Kafka", passing=True)
+
+
+def unwritten_line(unwritten: Unwritten | None) -> bytes:
+    """Returns a write's result as a line of JSON."""
+    return orjson.dumps(None if unwritten is None else [unwritten.why, unwritten.passing])
+
+
+def unwritten_of(line: bytes) -> Unwritten | None:
+    """Returns the result in a line of `unwritten_line`."""
+    fields = orjson.loads(line)
+    return None if fields is None else Unwritten(*fields)
+
+
+class KafkaStatuses:
+    """Implements StatusWriter with the worker's login. Raises ConnectError if that is invalid."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._producer: Producer = clients.producer(properties, _SETTINGS)
+
+    def write(self, record: NewRecord) -> Unwritten | None:
+        """Returns None when Kafka has the record."""
+        answers: list[Unwritten | None] = [_UNANSWERED]
+        self.begin(record, answers.append)
+        # longer than a message may take, so it is answered by then, unless this process was frozen
+        self._producer.flush(TRY_S + 1)
+        return answers[-1]
+
+    def begin(self, record: NewRecord, answered: Callable[[Unwritten | None], None]) -> None:
+        """Calls `answered` from within `serve`, or at once, with what `write` would return."""
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            answered(
+                None if error is None else _because_of(error, record.topic, message.partition())
+            )
+
+        try:
+            self._producer.produce(record.topic, record.value, record.key, on_delivery=delivered)
+        except KafkaException as error:
+            answered(_because_of(error_of(error), record.topic))
+        except BufferError:
+            answered(_FULL)
+
+    def serve(self, wait_s: float) -> None:
+        """Waits so long for Kafka's next answers."""
+        self._producer.poll(wait_s)
+
+    def drop(self) -> None:
+        """Gives up records that Kafka does not have yet."""
+        self._producer.purge(blocking=False)
+
+    def close(self) -> None:
+        """Ends the producer, with records that it could not deliver."""
+        del self._producer
+
+
+def _because_of(error: KafkaError, topic: str, partition: int | None = None) -> Unwritten:
+    place = topic if partition is None or partition < 0 else f"{topic}-{partition}"
+    text = reason(error)
+    if error.code() in REFUSED:
+        text = f"this login may not write to topic {topic} ({text})"
+    elif error.code() in _UNSENT:
+        text = f"no broker leads the partition, or that one does not answer ({text})"
+    return Unwritten(f"{place}: {text}", passes(error))
 
 
 @dataclass(slots=True)
@@ -99,7 +188,7 @@ class KafkaBackgroundWriter:
             self._waiting.clear()
             self._new.clear()
             self._failing.clear()
-            self._say(None)
+            self._set_problem(None)
             if self._kafka is not None:
                 self._kafka.drop()
             self._changed.notify_all()
@@ -126,7 +215,9 @@ class KafkaBackgroundWriter:
             except Exception as error:
                 # an invalid setting, or no more threads or descriptors
                 with self._changed:
-                    self._say(str(error) if isinstance(error, ConnectError) else repr(error))
+                    self._set_problem(
+                        str(error) if isinstance(error, ConnectError) else repr(error)
+                    )
                     self._changed.wait_for(lambda: self._over, _RETRY_MAX_S)
 
     def _write_all(self, kafka: KafkaStatuses) -> None:
@@ -144,42 +235,42 @@ class KafkaBackgroundWriter:
                     return
                 sending = self._to_send(time.monotonic())
             for key, records in sending:
-                told = self._told(key, records)
+                answered = self._on_answer(key, records)
                 for record in records:
-                    kafka.begin(record, told)
+                    kafka.begin(record, answered)
             kafka.serve(_SOON_S)
 
     def _pause_s(self) -> float | None:
         """Returns how long until something is due; None: until something new comes."""
-        due = min((each.due for each in self._failing.values()), default=None)
+        due = min((waiting.due for waiting in self._failing.values()), default=None)
         return None if due is None else max(due - time.monotonic(), _SOON_S)
 
     def _to_send(self, now: float) -> list[tuple[_Key, tuple[NewRecord, ...]]]:
-        due = [key for key, each in self._failing.items() if now >= each.due]
-        found = []
+        due = [key for key, record_wait in self._failing.items() if now >= record_wait.due]
+        batches = []
         for key in {**self._new, **dict.fromkeys(due)}:
             waiting = self._waiting.get(key)
             # in order: a key's next records wait for the answer to those before
             if waiting is not None and waiting.newest and not waiting.sent:
                 waiting.sent, waiting.newest = waiting.newest, ()
-                found.append((key, waiting.sent))
-        self._in_flight += len(found)
+                batches.append((key, waiting.sent))
+        self._in_flight += len(batches)
         self._new.clear()
-        return found
+        return batches
 
-    def _told(
+    def _on_answer(
         self, key: _Key, records: tuple[NewRecord, ...]
     ) -> Callable[[Unwritten | None], None]:
-        """Returns what takes Kafka's answers to all of these records."""
+        """Returns a callback for Kafka's answers to these records, called once for each."""
         answers: list[Unwritten | None] = []
 
-        def told(unwritten: Unwritten | None) -> None:
+        def take(unwritten: Unwritten | None) -> None:
             answers.append(unwritten)
             if len(answers) == len(records):
-                failed = next((each for each in answers if each is not None), None)
+                failed = next((answer for answer in answers if answer is not None), None)
                 self._answered(key, records, failed)
 
-        return told
+        return take
 
     def _answered(
         self, key: _Key, records: tuple[NewRecord, ...], failed: Unwritten | None
@@ -188,7 +279,7 @@ class KafkaBackgroundWriter:
             self._in_flight -= 1
             waiting = self._waiting.get(key)
             if waiting is None or waiting.sent is not records:
-                return  # dropped meanwhile
+                return  # dropped in the meantime
             if failed is None:
                 waiting.sent, waiting.failures = (), 0
                 self._failing.pop(key, None)
@@ -203,7 +294,7 @@ class KafkaBackgroundWriter:
                 waiting.due, waiting.why = time.monotonic() + pause_s, failed.why
                 self._failing[key] = waiting
             first = next(iter(self._failing.values()), None)
-            self._say(None if first is None else first.why)
+            self._set_problem(None if first is None else first.why)
             self._changed.notify_all()
 
     @staticmethod
@@ -212,9 +303,9 @@ class KafkaBackgroundWriter:
         for record in newer:
             waiting.add(record)
 
-    def _say(self, problem: str | None) -> None:
-        before, self._problem = self._problem, problem
-        if problem is not None and before is None:
+    def _set_problem(self, problem: str | None) -> None:
+        earlier, self._problem = self._problem, problem
+        if problem is not None and earlier is None:
             _log.warning("Statuses cannot be written: %s; they will be retried", problem)
-        elif problem is None and before is not None:
+        elif problem is None and earlier is not None:
             _log.info("Statuses are written again")

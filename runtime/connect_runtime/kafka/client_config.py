@@ -1,7 +1,11 @@
 """Translates a Kafka client's properties from Java's names to librdkafka settings.
 
 Most names are equal. Different ones are translated, those of the JVM and of listeners are dropped
-silently, and the rest is dropped and listed for a warning. Pure; values are never shown.
+silently, and the rest is dropped and listed for a warning. Values that Kafka's own clients accept
+and librdkafka does not become the nearest ones that it accepts: Kafka's
+`delivery.timeout.ms=120000` is longer than a short transaction, and only means "as long as the
+transaction". Settings without a near equivalent stay, and librdkafka refuses them. Pure; values are
+never shown.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 _SAME = frozenset(
     """
@@ -57,6 +62,41 @@ _OF_LISTENERS = re.compile(r"ssl\.client\.auth|listeners(\.https\..*)?")
 _JAAS_MODULE = re.compile(r"\s*([\w.$]+)\s+\w+")
 _JAAS_OPTION = re.compile(
     r'([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s;]+))'
+)
+# librdkafka 2.16, CONFIGURATION.md
+_RANGES: Final[Mapping[str, tuple[int, int]]] = {
+    "auto.commit.interval.ms": (0, 86_400_000),
+    "batch.size": (1, 2_147_483_647),
+    "connections.max.idle.ms": (0, 2_147_483_647),
+    "delivery.timeout.ms": (1, 2_147_483_647),
+    "fetch.max.bytes": (0, 2_147_483_135),
+    "fetch.min.bytes": (1, 100_000_000),
+    "fetch.wait.max.ms": (0, 300_000),
+    "heartbeat.interval.ms": (1, 3_600_000),
+    "linger.ms": (0, 900_000),
+    "max.partition.fetch.bytes": (1, 1_000_000_000),
+    "max.poll.interval.ms": (1, 86_400_000),
+    "message.max.bytes": (1_000, 1_000_000_000),
+    "metadata.max.age.ms": (1, 86_400_000),
+    "reconnect.backoff.max.ms": (0, 3_600_000),
+    "reconnect.backoff.ms": (0, 3_600_000),
+    "request.timeout.ms": (1, 900_000),
+    "retry.backoff.max.ms": (1, 300_000),
+    "retry.backoff.ms": (1, 300_000),
+    "sasl.kerberos.min.time.before.relogin": (0, 86_400_000),
+    "session.timeout.ms": (1, 3_600_000),
+    "socket.connection.setup.timeout.ms": (1_000, 2_147_483_647),
+    "socket.receive.buffer.bytes": (0, 100_000_000),
+    "socket.send.buffer.bytes": (0, 100_000_000),
+    "transaction.timeout.ms": (1_000, 2_147_483_647),
+}
+_POLL_INTERVAL_MS: Final = 300_000
+_MESSAGE_BYTES: Final = 1_000_000
+# The broker decides these in KIP-848's protocol.
+_OF_CLASSIC_GROUPS: Final = (
+    "heartbeat.interval.ms",
+    "partition.assignment.strategy",
+    "session.timeout.ms",
 )
 
 
@@ -109,9 +149,9 @@ def _translate(name: str, value: str, properties: Mapping[str, str]) -> dict[str
         # Java's `none` fails the consumer if no offset is committed, as librdkafka's `error` does
         return {name: "error" if value.strip().lower() == "none" else value}
     if name == "partition.assignment.strategy":
-        names = [_ASSIGNORS.get(each.strip()) for each in value.split(",")]
-        known = [each for each in names if each is not None]
-        return {name: ",".join(known)} if len(known) == len(names) else None
+        assignors = [_ASSIGNORS.get(assignor.strip()) for assignor in value.split(",")]
+        translated = [assignor for assignor in assignors if assignor is not None]
+        return {name: ",".join(translated)} if len(translated) == len(assignors) else None
     if name in ("send.buffer.bytes", "receive.buffer.bytes"):
         # Java's -1, the system default, is librdkafka's 0
         return {f"socket.{name}": "0" if value.strip() == "-1" else value}
@@ -135,22 +175,22 @@ def _login(value: str) -> dict[str, str] | None:
     }
     kind = module[1].rpartition(".")[2] if module else ""
     if kind in ("PlainLoginModule", "ScramLoginModule"):
-        wanted = {"username": "sasl.username", "password": "sasl.password"}
+        settings = {"username": "sasl.username", "password": "sasl.password"}
     elif kind == "OAuthBearerLoginModule":
-        wanted = {
+        settings = {
             "clientId": "sasl.oauthbearer.client.id",
             "clientSecret": "sasl.oauthbearer.client.secret",
             "scope": "sasl.oauthbearer.scope",
         }
     elif kind == "Krb5LoginModule":
-        wanted = {
+        settings = {
             "keyTab": "sasl.kerberos.keytab",
             "principal": "sasl.kerberos.principal",
             "serviceName": "sasl.kerberos.service.name",
         }
     else:
         return None
-    return {setting: options[option] for option, setting in wanted.items() if option in options}
+    return {setting: options[option] for option, setting in settings.items() if option in options}
 
 
 def _trust_store(name: str, value: str, properties: Mapping[str, str]) -> dict[str, str] | None:
@@ -165,3 +205,58 @@ def _key_store(value: str, properties: Mapping[str, str]) -> dict[str, str] | No
         # one file that holds the private key and the certificates
         return {"ssl.key.location": value, "ssl.certificate.location": value}
     return {"ssl.keystore.location": value} if kind == "PKCS12" else None
+
+
+def within_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns one client's settings, under librdkafka's names, within its limits."""
+    limited = {key: _in_range(key, value) for key, value in settings.items()}
+    if str(limited.get("group.protocol", "")).lower() == "consumer":
+        limited = {key: value for key, value in limited.items() if key not in _OF_CLASSIC_GROUPS}
+    elif "," in str(limited.get("partition.assignment.strategy", "")):
+        # a list of eager and cooperative assignors is in transition to cooperative
+        names = str(limited["partition.assignment.strategy"]).split(",")
+        if "cooperative-sticky" in names:
+            limited["partition.assignment.strategy"] = "cooperative-sticky"
+    return limited | _agreeing(
+        {key: int(limited[key]) for key in limited if _is_number(limited[key])}
+    )
+
+
+def _agreeing(numbers: Mapping[str, int]) -> dict[str, int]:
+    """Returns what has to change in pairs of numbers that librdkafka refuses together."""
+    changed: dict[str, int] = {}
+    longest = [
+        numbers[k] for k in ("delivery.timeout.ms", "transaction.timeout.ms") if k in numbers
+    ]
+    if longest and "delivery.timeout.ms" in numbers:
+        changed["delivery.timeout.ms"] = min(longest)
+    if longest and "linger.ms" in numbers:
+        changed["linger.ms"] = min(numbers["linger.ms"], min(longest) - 1)
+    if "reconnect.backoff.ms" in numbers and "reconnect.backoff.max.ms" in numbers:
+        pair = (numbers["reconnect.backoff.ms"], numbers["reconnect.backoff.max.ms"])
+        changed["reconnect.backoff.max.ms"] = max(pair)
+    if "session.timeout.ms" in numbers:
+        session = numbers["session.timeout.ms"]
+        if "max.poll.interval.ms" in numbers:
+            changed["session.timeout.ms"] = min(session, numbers["max.poll.interval.ms"])
+        elif session > _POLL_INTERVAL_MS:
+            changed["max.poll.interval.ms"] = session
+    if "fetch.max.bytes" in numbers:
+        least = numbers.get("message.max.bytes", _MESSAGE_BYTES)
+        changed["fetch.max.bytes"] = max(numbers["fetch.max.bytes"], least)
+    return changed
+
+
+def _in_range(key: str, value: Any) -> Any:
+    if key not in _RANGES or not _is_number(value):
+        return value
+    low, high = _RANGES[key]
+    return min(max(int(value), low), high)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        int(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, bool)

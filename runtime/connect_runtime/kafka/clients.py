@@ -22,9 +22,7 @@ from weakref import WeakValueDictionary
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from connect_runtime.kafka.calls import logged
-from connect_runtime.kafka.client_config import ClientConfig, client_config
-from connect_runtime.kafka.client_limits import within_limits
+from connect_runtime.kafka.client_config import ClientConfig, client_config, within_limits
 from connect_runtime.kafka.errors import (
     AUTHENTICATION,
     REACH_HINT,
@@ -36,7 +34,7 @@ from connect_runtime.kafka.errors import (
     login_refused,
     reason,
 )
-from connect_runtime.kafka.outages import ClusterLog
+from connect_runtime.kafka.kafka_logging import OutageLog, logged
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 
 __all__ = [
@@ -63,7 +61,7 @@ QUICK_CONNECTING: Mapping[str, Any] = {
 _REQUEST_BYTES: Final = str(1 << 20)
 _QUOTED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
 _already_named: set[str] = set()
-_cluster_logs: dict[str, ClusterLog] = {}
+_cluster_logs: dict[str, OutageLog] = {}
 _cluster_logs_lock = threading.Lock()
 _admins: WeakValueDictionary[frozenset[tuple[str, str]], _Admin] = WeakValueDictionary()
 _admins_lock = threading.Lock()
@@ -87,7 +85,9 @@ class _Admin(AdminClient):
     """
 
     _left: ClassVar[list[_Admin]] = []
-    over = False  # Python calls `__del__` once: whoever got it afterwards would not be protected
+    over = (
+        False  # Python calls `__del__` once: a user that got it afterwards would not be protected
+    )
 
     def __del__(self) -> None:
         self.over = True
@@ -101,7 +101,7 @@ class _Admin(AdminClient):
 
 
 def _begin_anew() -> None:
-    """A client's threads do not outlive a fork, nor does whoever holds the lock."""
+    """Forgets clients after a fork: their threads do not outlive it, nor does the lock's holder."""
     global _admins_lock
     _admins_lock = threading.Lock()
     _admins.clear()
@@ -111,7 +111,8 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 
 def _is_pythons(ident: int) -> bool:
-    """Whether Python started the thread. Others have no Thread, or a dummy if they once logged."""
+    """Returns whether Python started the thread. Others have no Thread, or a dummy if they once
+    logged."""
     return any(
         thread.ident == ident and not isinstance(thread, threading._DummyThread)  # noqa: SLF001
         for thread in threading.enumerate()
@@ -119,8 +120,8 @@ def _is_pythons(ident: int) -> bool:
 
 
 def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> AdminClient:
-    """An admin client. Whoever asks with the same properties while it is in use gets the same one,
-    because each client connects and logs in anew. `settings` are librdkafka's own and override the
+    """Returns an admin client: the same for the same properties while it is in use, because each
+    client connects and logs in by itself. `settings` are librdkafka's own and override the
     properties; with them the client is not shared.
 
     Raises Invalid, as all three do, naming the invalid property.
@@ -128,11 +129,11 @@ def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = No
     _Admin.destroy_left()
     if settings is not None:
         return _new_admin(properties, settings)
-    known = frozenset(properties.items())
+    key = frozenset(properties.items())
     with _admins_lock:
-        client = _admins.get(known)
+        client = _admins.get(key)
         if client is None or client.over:
-            client = _admins[known] = _new_admin(properties, {})
+            client = _admins[key] = _new_admin(properties, {})
         return client
 
 
@@ -169,28 +170,28 @@ def meet_broker(client: Producer, timeout_s: float) -> None:
 def check_reachable(properties: Mapping[str, str], timeout_s: float = 8) -> str:
     """Returns the cluster's id. Raises Unreachable with the address and the reason: at once for a
     refused login, else after `timeout_s`."""
-    seen: list[KafkaError] = []
+    errors: list[KafkaError] = []
     address = properties.get("bootstrap.servers", "")
     if not address:
         raise Unreachable(Diagnostic("kafka.no-address", "bootstrap.servers is not set"))
     deadline = time.monotonic() + timeout_s
-    client = admin(properties, {"error_cb": seen.append})
+    client = admin(properties, {"error_cb": errors.append})
     # Several requests: a refused login is seen only between two of them
     request_s = _FIRST_TIMEOUT_S
     while True:
         left_s = max(deadline - time.monotonic(), _FIRST_TIMEOUT_S)
         try:
-            found = client.list_topics(timeout=min(request_s, left_s))
-            if found.cluster_id:
-                return str(found.cluster_id)
+            metadata = client.list_topics(timeout=min(request_s, left_s))
+            if metadata.cluster_id:
+                return str(metadata.cluster_id)
         except KafkaException:
             pass  # the reason is in `seen`
         client.poll(_RETRY_S)
-        refused = next((error for error in seen if error.code() in AUTHENTICATION), None)
+        refused = next((error for error in errors if error.code() in AUTHENTICATION), None)
         if refused is not None:
             raise login_refused(refused, address)
         if time.monotonic() >= deadline:
-            raise _unreachable(properties, seen)
+            raise _unreachable(properties, errors)
         request_s = min(2 * request_s, _LONGEST_REQUEST_S)
 
 
@@ -203,9 +204,9 @@ def check_login(properties: Mapping[str, str], timeout_s: float) -> None:
             raise
 
 
-def _unreachable(properties: Mapping[str, str], seen: list[KafkaError]) -> Unreachable:
+def _unreachable(properties: Mapping[str, str], errors: list[KafkaError]) -> Unreachable:
     """Returns an error for an unreachable cluster, with the newest specific reason."""
-    specific = [error for error in seen if error.code() in SPECIFIC]
+    specific = [error for error in errors if error.code() in SPECIFIC]
     if specific and (specific[-1].code() in TLS or "SSL" in specific[-1].str()):
         hint = "Check ssl.truststore.location and ssl.keystore.location, with ssl.*.type PEM."
         ignored = [name for name in client_config(properties).unsupported if name[:4] == "ssl."]
@@ -224,17 +225,17 @@ def _unreachable(properties: Mapping[str, str], seen: list[KafkaError]) -> Unrea
     )
 
 
-def _cluster_log(properties: Mapping[str, str]) -> ClusterLog:
+def _cluster_log(properties: Mapping[str, str]) -> OutageLog:
     """Returns the log that all clients of a cluster share."""
     address = properties.get("bootstrap.servers", "")
     with _cluster_logs_lock:
         if address not in _cluster_logs:
-            _cluster_logs[address] = ClusterLog(address, lambda: _answers(properties))
+            _cluster_logs[address] = OutageLog(address, lambda: _answers(properties))
         return _cluster_logs[address]
 
 
 def _answers(properties: Mapping[str, str]) -> bool:
-    """Whether the cluster answers now; asks with a client that logs nothing."""
+    """Returns whether the cluster answers now; asks with a client that logs nothing."""
     try:
         settings = {**client_config(properties).settings, "log_level": 0}
         client = _Admin({**QUICK_CONNECTING, **settings}, logger=_silent)
@@ -251,13 +252,16 @@ def _made(kind: Any, properties: Mapping[str, str], settings: Mapping[str, Any])
         _already_named.update(unnamed)
         _log.warning("These Kafka client properties have no effect: %s", ", ".join(sorted(unnamed)))
     try:
-        known = within_limits({**QUICK_CONNECTING, **translated.settings, **settings})
-        return kind(known, logger=_cluster_log(properties))
+        limited = within_limits({**QUICK_CONNECTING, **translated.settings, **settings})
+        return kind(limited, logger=_cluster_log(properties))
     except KafkaException as error:
         # the text quotes the value, which may be a secret
-        why = _QUOTED_VALUE.sub("Invalid value for", reason(error_of(error)))
-    what, address = "These Kafka client properties do not fit", properties.get("bootstrap.servers")
+        text = _QUOTED_VALUE.sub("Invalid value for", reason(error_of(error)))
+    problem, address = (
+        "These Kafka client properties do not fit",
+        properties.get("bootstrap.servers"),
+    )
     hint = "Correct the client's properties."
     if translated.unsupported:
         hint = f"These have no effect here, or not this value: {', '.join(translated.unsupported)}."
-    raise Invalid(Diagnostic("kafka.properties", what, address, why, hint))
+    raise Invalid(Diagnostic("kafka.properties", problem, address, text, hint))

@@ -25,9 +25,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin, consumer
-from connect_runtime.kafka.coordinators import Coordinators
 from connect_runtime.kafka.errors import (
     COORDINATOR_BUSY,
     MAX_POLL_EXCEEDED,
@@ -37,6 +35,9 @@ from connect_runtime.kafka.errors import (
     as_failure,
     error_of,
 )
+from connect_runtime.kafka.kafka_logging import logged
+from connect_runtime.kafka.librdkafka import Coordinators
+from connect_runtime.waiting import wait_until
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
 # A killed or frozen process is replaced after the session. If its owner is stuck, it is no longer
@@ -112,10 +113,10 @@ class Election:
 
     @property
     def leading(self) -> bool:
-        """Whether this process leads. False also if it was frozen, or its owner stuck, for so long
-        that others may have taken over."""
-        now = time.monotonic()
-        return self._owns and now - self._polled < _SESSION_S and now - self._asked < _OWNER_S
+        """Returns whether this process leads. False also if it was frozen, or its owner stuck, for
+        so long that others may have taken over."""
+        now_s = time.monotonic()
+        return self._owns and now_s - self._polled < _SESSION_S and now_s - self._asked < _OWNER_S
 
     def poll(self, timeout_s: float = 0.0) -> None:
         """Signals that the owner is alive. Waits up to `timeout_s` for a change of `leading`.
@@ -123,12 +124,12 @@ class Election:
         Raises errors since the last call: ApacheGroup, and Unreachable if Kafka does not allow this
         login to join the group.
         """
-        before = (self._owns, self.term)
+        last = (self._owns, self.term)
         with self._changed:
             self._asked = time.monotonic()
             self._changed.notify_all()
             self._changed.wait_for(
-                lambda: self._error is not None or (self._owns, self.term) != before, timeout_s
+                lambda: self._error is not None or (self._owns, self.term) != last, timeout_s
             )
             error, self._error = self._error, None
         if error is not None:
@@ -152,8 +153,8 @@ class Election:
             self._consumer.close()
 
     def _owner_lives(self) -> bool:
-        """Whether the owner is alive; waits a little if not. A member that is not polled leaves its
-        group after `_STUCK_S`."""
+        """Returns whether the owner is alive; waits a little if not. A member that is not polled
+        leaves its group after `_STUCK_S`."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: self._closing.is_set() or time.monotonic() - self._asked < _OWNER_S,
@@ -186,8 +187,8 @@ class Election:
 
     def _poll(self, wait_s: float) -> Message | None:
         """Polls, and waits if there was nothing. Not in librdkafka, whose waits last for as long as
-        the machine's clock is set back meanwhile, those between heartbeats included: the question
-        for the assignment ends them."""
+        the machine's clock is set back, those between heartbeats included: the question for the
+        assignment ends them."""
         # for Kafka's client, too, the poll counts and not the wait after it
         self._last_poll = time.monotonic()
         message: Message | None = self._consumer.poll(0)
@@ -215,9 +216,13 @@ class Election:
             self._consumer.commit(offsets=[TopicPartition(self._topic, 0, 0)], asynchronous=True)
         except KafkaException:
             return None
-        deadline = time.monotonic() + _CONFIRM_S
-        while not self._answer and time.monotonic() < deadline and not self._closing.is_set():
-            self._poll(_ANSWER_S)
+        wait_until(
+            lambda: bool(self._answer),
+            _CONFIRM_S,
+            every_s=_ANSWER_S,
+            stop=self._closing.is_set,
+            sleep=self._poll,
+        )
         if not self._owns or self.term != term:
             return self._owns
         error = self._answer[0] if self._answer else None
@@ -272,58 +277,60 @@ def leader_of(
     topic: str,
     timeout_s: float,
 ) -> Leader | None:
-    """The same, through a client that there is."""
+    """Does the same as `find_leader`, through an existing client."""
     deadline = time.monotonic() + timeout_s
     busy_until = time.monotonic() + _REQUEST_S
     while True:
-        found = coordinators.describe([group], _REQUEST_S)[group]
-        if isinstance(found, KafkaError):
-            if found.code() == NOT_A_CONSUMER_GROUP:
+        description = coordinators.describe([group], _REQUEST_S)[group]
+        if isinstance(description, KafkaError):
+            if description.code() == NOT_A_CONSUMER_GROUP:
                 if _is_empty(admin(properties), group):
                     return None
                 raise _apache_group(group)
-            if found.code() in COORDINATOR_BUSY and time.monotonic() < busy_until:
+            if description.code() in COORDINATOR_BUSY and time.monotonic() < busy_until:
                 time.sleep(_RETRY_S)
                 continue
-            raise as_failure(found, "The group cannot be read", group)
-        others: list[str] = []
-        for member in found.members:
+            raise as_failure(description, "The group cannot be read", group)
+        strangers: list[str] = []
+        for member in description.members:
             owned = member.assignment.topic_partitions if member.assignment else ()
             if any((at.topic, at.partition) == (topic, 0) for at in owned):
                 return Leader(identity=member.client_id, host=member.host.lstrip("/"))
-            others += (f"{member.client_id}, with {at.topic}" for at in owned if at.topic != topic)
-        if others:
-            raise _of_other_topics(group, topic, others[0])
+            strangers += (
+                f"{member.client_id}, with {at.topic}" for at in owned if at.topic != topic
+            )
+        if strangers:
+            raise _of_other_topics(group, topic, strangers[0])
         settled = (ConsumerGroupState.STABLE, ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
-        if found.state in settled or time.monotonic() > deadline:
+        if description.state in settled or time.monotonic() > deadline:
             return None
         time.sleep(_RETRY_S)
 
 
 def members_of(coordinators: Coordinators, group: str, timeout_s: float) -> tuple[str, ...]:
     """Returns the identities of all candidates; none if Kafka does not answer in time."""
-    found = coordinators.describe([group], timeout_s)[group]
-    if isinstance(found, KafkaError):
+    description = coordinators.describe([group], timeout_s)[group]
+    if isinstance(description, KafkaError):
         return ()
-    return tuple(member.client_id for member in found.members)
+    return tuple(member.client_id for member in description.members)
 
 
 def _is_empty(client: AdminClient, group: str) -> bool:
-    """Whether a group of another protocol type has no members. Newer calls show no such group, so
-    this uses a deprecated one."""
+    """Returns whether a group of another protocol type has no members. Newer calls show no such
+    group, so this uses a deprecated one."""
     try:
-        found = client.list_groups(group, timeout=_REQUEST_S)
+        groups = client.list_groups(group, timeout=_REQUEST_S)
     except KafkaException as exception:
         raise as_failure(error_of(exception), "The group cannot be read", group) from None
     # a group that is not listed is not known to be empty
-    return bool(found) and all(each.error is None and not each.members for each in found)
+    return bool(groups) and all(listing.error is None and not listing.members for listing in groups)
 
 
-def _of_other_topics(group: str, topic: str, other: str) -> GroupTaken:
+def _of_other_topics(group: str, topic: str, stranger: str) -> GroupTaken:
     return GroupTaken(
         Diagnostic(
             "cluster.other-topics",
-            f"Another cluster uses this group.id: {other} in place of {topic}",
+            f"Another cluster uses this group.id: {stranger} in place of {topic}",
             group,
             hint="Give each cluster a group.id of its own, and all workers of one cluster the same "
             "config.storage.topic.",

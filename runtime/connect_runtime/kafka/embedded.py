@@ -3,40 +3,99 @@
 One KRaft node in its own process, which outlives the process that started it. A folder holds its
 data and a record of its process, so the next start in that folder adopts the running broker, or
 starts it again on the same data, ports and cluster id. Listens on loopback only, and only this user
-can read its files.
+can read its files, one of which may hold a password that clients need.
 """
 
 import contextlib
 import fcntl
 import json
+import secrets
 import socket
 import subprocess
 import time
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from connect_runtime.class_archives import ClassArchive
+from connect_runtime.files import make_private_folder, replace_file, tighten
 from connect_runtime.kafka.clients import admin
-from connect_runtime.kafka.embedded_settings import (
-    LOGGING,
-    client_properties,
-    ensure_password,
-    read_password,
-    server_properties,
-)
 from connect_runtime.kafka.jars import classpath, jars_folder
-from connect_runtime.kafka.java import NO_JAVA_HINT, find_java
-from connect_runtime.kafka.ports import LOOPBACK, free_port, is_free
-from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
-from connect_runtime.private_files import make_private_folder, tighten, write_private
+from connect_runtime.kafka.local_processes import (
+    LOOPBACK,
+    NO_JAVA_HINT,
+    end_process,
+    find_java,
+    free_port,
+    is_alive,
+    is_free,
+    spawn,
+    start_time,
+)
+from connect_runtime.waiting import wait_until
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
+_PASSWORD = "password"
+_PRIVATE = 0o600
+
+# Few internal partitions and no wait for more group members make the start faster. A killed
+# broker's successor is admitted only when the killed one's session has expired. Open transactions
+# of killed writers are checked each second: until then they hide later records. The controller
+# writes no records while nothing changes: two a second would be a third of an idle broker's work.
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=true
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+metadata.max.idle.interval.ms=0
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+share.coordinator.state.topic.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+
+# Both listeners require a login; their names stay, so that all else does.
+_AUTHENTICATION = """\
+listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.controller.protocol=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+listener.name.plaintext.plain.sasl.jaas.config={login} user_{user}="{password}";
+listener.name.controller.plain.sasl.jaas.config={login} user_{user}="{password}";
+"""
+_USER = "connect"
+_LOGIN = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    ' username="{user}" password="{password}"'
+)
+
+LOGGING = """\
+rootLogger.level=WARN
+rootLogger.appenderRef.out.ref=out
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=%d %p %m (%c)%n
+"""
 _RECORD = "broker.json"
 _LOG = "broker.log"
 _START_S = 30.0
@@ -55,12 +114,53 @@ _JVM_FLAGS = (
 )
 
 
+def server_properties(port: int, controller_port: int, data: Path, password: str) -> str:
+    """Returns the broker's properties file; with a password, both listeners require it."""
+    properties = _PROPERTIES.format(
+        host=LOOPBACK, port=port, controller_port=controller_port, data=data
+    )
+    if not password:
+        return properties
+    login = _LOGIN.format(user=_USER, password=password)
+    return properties + _AUTHENTICATION.format(login=login, user=_USER, password=password)
+
+
+def client_properties(port: int, password: str) -> dict[str, str]:
+    """Returns the properties that clients need to connect, under Java's names."""
+    properties = {"bootstrap.servers": f"{LOOPBACK}:{port}"}
+    if password:
+        properties |= {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f"{_LOGIN.format(user=_USER, password=password)};",
+        }
+    return properties
+
+
+def read_password(folder: Path) -> str:
+    """Returns the password that a file in the folder holds; empty if the broker requires none."""
+    try:
+        return (folder / _PASSWORD).read_text().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def ensure_password(folder: Path, *, required: bool) -> str:
+    """Returns the password for the next start: made if it is `required` and missing, else
+    removed."""
+    if not required:
+        (folder / _PASSWORD).unlink(missing_ok=True)
+    elif not read_password(folder):
+        replace_file(folder / _PASSWORD, f"{secrets.token_urlsafe(24)}\n", mode=_PRIVATE)
+    return read_password(folder)
+
+
 class BrokerError(Unreachable):
     """The broker is not available: `what` went wrong, `log_tail` of its log, and a `hint`."""
 
     def __init__(self, what: str, *, log_tail: tuple[str, ...] = (), hint: str = "") -> None:
-        why = "\n".join(log_tail)
-        super().__init__(Diagnostic("kafka.embedded", what, why=why, hint=hint))
+        text = "\n".join(log_tail)
+        super().__init__(Diagnostic("kafka.embedded", what, why=text, hint=hint))
         self.what = what
         self.log_tail = log_tail
         self.hint = hint
@@ -96,7 +196,8 @@ def _read_record(folder: Path) -> BrokerRecord | None:
 
 
 def _write_record(folder: Path, record: BrokerRecord) -> None:
-    write_private(folder / _RECORD, json.dumps(asdict(record), indent=2) + "\n")
+    content = json.dumps(asdict(record), indent=2) + "\n"
+    replace_file(folder / _RECORD, content, mode=_PRIVATE)
 
 
 class EmbeddedBroker:
@@ -138,9 +239,9 @@ class EmbeddedBroker:
                         hint=f"Stop it first; its pid is {living.pid}.",
                     )
                 if authentication != bool(read_password(folder)):
-                    now = "no login" if authentication else "a login"
+                    login = "no login" if authentication else "a login"
                     raise BrokerError(
-                        f"the broker in {folder} runs, and asks for {now}",
+                        f"the broker in {folder} runs, and asks for {login}",
                         hint=f"Stop it first, to change that; its pid is {living.pid}.",
                     )
                 _wait_until_ready(folder, living)
@@ -159,8 +260,8 @@ class EmbeddedBroker:
 
     @property
     def client_properties(self) -> dict[str, str]:
-        """Returns what clients need to connect, in Java's names. Contains the password, if there is
-        one."""
+        """Returns the properties that clients need to connect, under Java's names, with the
+        password if there is one."""
         return client_properties(self._record.port, self._password)
 
     @property
@@ -178,8 +279,8 @@ class EmbeddedBroker:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    with (folder / "broker.lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (folder / "broker.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -199,13 +300,11 @@ def _start_process(
     planned = _plan_record(folder, port)
     properties = folder / "server.properties"
     tighten(folder)
-    password = ensure_password(folder, wanted=authentication)
-    write_private(
-        properties,
-        server_properties(planned.port, planned.controller_port, folder / "data", password),
-    )
+    password = ensure_password(folder, required=authentication)
+    content = server_properties(planned.port, planned.controller_port, folder / "data", password)
+    replace_file(properties, content, mode=_PRIVATE)
     logging = folder / "log4j2.properties"
-    write_private(logging, LOGGING)
+    replace_file(logging, LOGGING, mode=_PRIVATE)
     java_command.append(f"-Dlog4j2.configurationFile={logging}")
     _format_once(folder, [*java_command, *archived], properties, planned.cluster_id)
     java_command += archived if java_flags is None else java_flags
@@ -284,49 +383,54 @@ def _log_tail(folder: Path) -> tuple[str, ...]:
 def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
     """Returns when the broker answers with the recorded cluster id."""
     deadline = time.monotonic() + _START_S
-    _wait_for_port(folder, record, deadline)
+    _wait_for(lambda: _listens(record.port), folder, record, deadline)
     # Reconnects at once and logs no refusals: the broker is only starting.
     client = admin(
         client_properties(record.port, read_password(folder)),
         {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "log_level": 0},
     )
-    while True:
-        try:
-            found = client.list_topics(timeout=2.0)
-            if found.cluster_id == record.cluster_id and found.brokers:
-                return
-            if found.cluster_id not in (None, record.cluster_id):
-                raise BrokerError(
-                    f"port {record.port} is cluster {found.cluster_id}, "
-                    f"not the one in {folder}, {record.cluster_id}",
-                    hint=f"Find out what listens there; the broker's pid is {record.pid}.",
-                )
-        except KafkaException:
-            pass
-        _check_still_starting(folder, record, deadline)
-        time.sleep(_TRIES_S)
+    _wait_for(lambda: _answers(client, folder, record), folder, record, deadline)
 
 
-def _wait_for_port(folder: Path, record: BrokerRecord, deadline: float) -> None:
-    while True:
-        try:
-            socket.create_connection((LOOPBACK, record.port), timeout=1.0).close()
-            return
-        except OSError:
-            _check_still_starting(folder, record, deadline)
-            time.sleep(_TRIES_S)
+def _wait_for(
+    condition: Callable[[], bool], folder: Path, record: BrokerRecord, deadline: float
+) -> None:
+    """Raises BrokerError if the process ends before the condition holds, or the time is up."""
+
+    def holds() -> bool:
+        if condition():
+            return True
+        if is_alive(record.pid, record.started):
+            return False
+        raise _not_started("the broker ended while it started", folder)
+
+    if not wait_until(holds, deadline - time.monotonic(), every_s=_TRIES_S):
+        problem = f"the broker (pid {record.pid}) did not answer within {_START_S:.0f} s"
+        raise _not_started(problem, folder)
 
 
-def _check_still_starting(folder: Path, record: BrokerRecord, deadline: float) -> None:
-    if not is_alive(record.pid, record.started):
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection((LOOPBACK, port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
+
+
+def _answers(client: AdminClient, folder: Path, record: BrokerRecord) -> bool:
+    """Returns whether the broker serves. Raises BrokerError for a broker of another cluster."""
+    try:
+        metadata = client.list_topics(timeout=2.0)
+    except KafkaException:
+        return False
+    if metadata.cluster_id not in (None, record.cluster_id):
         raise BrokerError(
-            "the broker ended while it started",
-            log_tail=_log_tail(folder),
-            hint=f"Its whole log: {folder / _LOG}",
+            f"port {record.port} is cluster {metadata.cluster_id}, "
+            f"not the one in {folder}, {record.cluster_id}",
+            hint=f"Find out what listens there; the broker's pid is {record.pid}.",
         )
-    if time.monotonic() > deadline:
-        raise BrokerError(
-            f"the broker (pid {record.pid}) did not answer within {_START_S:.0f} s",
-            log_tail=_log_tail(folder),
-            hint=f"Its whole log: {folder / _LOG}",
-        )
+    return metadata.cluster_id == record.cluster_id and bool(metadata.brokers)
+
+
+def _not_started(problem: str, folder: Path) -> BrokerError:
+    return BrokerError(problem, log_tail=_log_tail(folder), hint=f"Its whole log: {folder / _LOG}")

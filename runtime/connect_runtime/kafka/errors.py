@@ -202,29 +202,29 @@ def reason(error: KafkaError) -> str:
 
 
 def passes(error: KafkaError) -> bool:
-    """Whether the error passes by itself: whoever tries again later may succeed."""
+    """Returns whether the error passes by itself: a later try may succeed."""
     return error.retriable() or error.code() in PASSING
 
 
 def is_denied(error: ConnectError) -> bool:
-    """Whether Kafka does not permit this login the operation."""
-    return any(each.code == DENIED for each in error.diagnostics)
+    """Returns whether Kafka does not permit this login the operation."""
+    return any(diagnostic.code == DENIED for diagnostic in error.diagnostics)
 
 
-def login_refused(error: KafkaError, where: str) -> Unreachable:
-    """Returns the error to raise when Kafka refuses the login at `where`."""
-    what, hint = "Kafka refuses the login", "Check sasl.mechanism and sasl.jaas.config."
-    return Unreachable(Diagnostic(REFUSED_LOGIN, what, where, reason(error), hint))
+def login_refused(error: KafkaError, place: str) -> Unreachable:
+    """Returns the error to raise when Kafka refuses the login at `place`."""
+    problem, hint = "Kafka refuses the login", "Check sasl.mechanism and sasl.jaas.config."
+    return Unreachable(Diagnostic(REFUSED_LOGIN, problem, place, reason(error), hint))
 
 
-def as_failure(error: KafkaError, what: str, where: str) -> Unreachable | Failed:
-    """Returns the error to raise when `what` failed at `where`, a topic, group or address."""
+def as_failure(error: KafkaError, problem: str, place: str) -> Unreachable | Failed:
+    """Returns the error to raise for a `problem` at `place`, a topic, group or address."""
     if error.code() in AUTHENTICATION:
-        return login_refused(error, where)
+        return login_refused(error, place)
     if error.code() in REFUSED:
-        return Unreachable(Diagnostic(DENIED, what, where, reason(error), RIGHTS_HINT))
+        return Unreachable(Diagnostic(DENIED, problem, place, reason(error), RIGHTS_HINT))
     if error.code() in SILENT:
-        return Unreachable(Diagnostic(UNREACHABLE, what, where, reason(error), REACH_HINT))
+        return Unreachable(Diagnostic(UNREACHABLE, problem, place, reason(error), REACH_HINT))
     if error.code() in PASSING:
-        return Unreachable(Diagnostic(UNREACHABLE, what, where, reason(error), AGAIN_HINT))
-    return Failed(Diagnostic("kafka.failed", what, where, reason(error)))
+        return Unreachable(Diagnostic(UNREACHABLE, problem, place, reason(error), AGAIN_HINT))
+    return Failed(Diagnostic("kafka.failed", problem, place, reason(error)))

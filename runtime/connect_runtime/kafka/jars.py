@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Literal, get_args
 from xml.sax.saxutils import quoteattr
 
-from connect_runtime.kafka.java import NO_JAVA_HINT, find_java
+from connect_runtime.files import replace_file
+from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from connect_specs.diagnostics_text import render_diagnostics
@@ -57,8 +58,8 @@ class JarsError(Unreachable):
         return _rebuild_error, (self.what, self.hint)
 
 
-def _rebuild_error(what: str, hint: str) -> JarsError:
-    return JarsError(what, hint=hint)
+def _rebuild_error(problem: str, hint: str) -> JarsError:
+    return JarsError(problem, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,36 +135,34 @@ def _is_verified(folder: Path, jars: Sequence[Jar]) -> bool:
 
 
 def _fingerprint(folder: Path, jars: Sequence[Jar]) -> dict[str, list[object]]:
-    found: dict[str, list[object]] = {}
+    stats: dict[str, list[object]] = {}
     for jar in jars:
         stat = (folder / jar.file_name).stat()
-        found[jar.file_name] = [jar.sha256, stat.st_size, stat.st_mtime_ns]
-    return found
+        stats[jar.file_name] = [jar.sha256, stat.st_size, stat.st_mtime_ns]
+    return stats
 
 
 def _mark_verified(folder: Path, jars: Sequence[Jar]) -> None:
-    unfinished = folder / f"{_MARKER}.new"
-    unfinished.write_text(json.dumps(_fingerprint(folder, jars)))
-    unfinished.replace(folder / _MARKER)
+    replace_file(folder / _MARKER, json.dumps(_fingerprint(folder, jars)))
 
 
 def _verify(jars: Sequence[Jar], folder: Path) -> None:
     for jar in jars:
         path = folder / jar.file_name
         with path.open("rb") as content:
-            found = hashlib.file_digest(content, "sha256").hexdigest()
-        if found != jar.sha256:
+            checksum = hashlib.file_digest(content, "sha256").hexdigest()
+        if checksum != jar.sha256:
             path.unlink()
             raise JarsError(
-                f"{path} was not the file that is expected: SHA-256 {found}, not {jar.sha256}",
+                f"{path} was not the file that is expected: SHA-256 {checksum}, not {jar.sha256}",
                 hint="It was removed; run the command again to fetch it again.",
             )
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -211,8 +210,8 @@ def _run_ivy(java: Path, ivy: Path, jars: Sequence[Jar], temporary: Path) -> Non
         f' rev={quoteattr(jar.version)} transitive="false" conf="default->default"/>'
         for jar in jars
     )
-    wanted = temporary / "ivy.xml"
-    wanted.write_text(
+    module = temporary / "ivy.xml"
+    module.write_text(
         '<ivy-module version="2.0"><info organisation="connect" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
@@ -228,7 +227,7 @@ def _run_ivy(java: Path, ivy: Path, jars: Sequence[Jar], temporary: Path) -> Non
         "-cache",
         str(temporary / "cache"),
         "-ivy",
-        str(wanted),
+        str(module),
         "-retrieve",
         str(temporary / "jars" / "[artifact]-[revision].[ext]"),
     ]
@@ -252,9 +251,9 @@ def _run_ivy(java: Path, ivy: Path, jars: Sequence[Jar], temporary: Path) -> Non
 
 def main(arguments: Sequence[str]) -> int:
     """Fetches a set (`broker` unless named) and prints its folder."""
-    asked = arguments[0] if arguments else "broker"
+    name = arguments[0] if arguments else "broker"
     for jar_set in get_args(JarSet):
-        if asked == jar_set:
+        if name == jar_set:
             try:
                 classpath(jar_set)
                 sys.stdout.write(f"{jars_folder(jar_set)}\n")

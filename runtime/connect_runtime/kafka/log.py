@@ -1,4 +1,4 @@
-"""Implements `storage.log.Logs` on a real Kafka cluster over librdkafka.
+"""Logs on a real Kafka cluster over librdkafka: implements `storage.log.Logs`.
 
 Opens readers and writers, fences, and creates topics. Thread-safe, but a reader or writer that it
 opened belongs to one thread at a time. Closing it closes what it opened.
@@ -6,28 +6,30 @@ opened belongs to one thread at a time. Closing it closes what it opened.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from connect_runtime.kafka.background_writer import KafkaBackgroundWriter
-from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import admin, check_reachable
 from connect_runtime.kafka.errors import NO_SUCH_TOPIC, REFUSED, as_failure, error_of, reason
+from connect_runtime.kafka.kafka_logging import logged
 from connect_runtime.kafka.log_reader import KafkaLogReader
 from connect_runtime.kafka.log_writer import KafkaLogWriter
+from connect_runtime.kafka.topics import create_topic, describe_topics
 from connect_runtime.settings.connector_clients import ConnectorClients
-from connect_runtime.storage.internal_topics import (
+from connect_runtime.storage.log import (
+    LogRecord,
     check_compacted,
     check_partitions,
     replication_key,
+    unread_text,
 )
-from connect_runtime.storage.log import LogRecord, unread
+from connect_runtime.waiting import wait_until
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 
 # Codes of errors of a Kafka that is starting
@@ -75,15 +77,12 @@ class KafkaLogs:
 
     @logged("describe topic", "topic")
     def identity(self, topic: str) -> tuple[str, int]:
-        """Returns what tells the topic from one that is made anew under its name, and its number of
-        partitions. Raises ConnectError if it cannot be read or does not exist."""
-        wanted = TopicCollection([topic])
-        answers = self._admin.describe_topics(wanted, request_timeout=_REQUEST_S)
-        try:
-            found = answers[topic].result()
-        except KafkaException as error:
-            raise as_failure(error_of(error), "The topic cannot be read", topic) from None
-        return str(found.topic_id), len(found.partitions)
+        """Returns the topic's id, another one once it is recreated, and its number of partitions.
+        Raises ConnectError if it cannot be read or does not exist."""
+        answer = describe_topics(self._admin, [topic], _REQUEST_S)[topic]
+        if isinstance(answer, KafkaError):
+            raise as_failure(answer, "The topic cannot be read", topic)
+        return str(answer.topic_id), len(answer.partitions)
 
     def reader(self, topic: str) -> KafkaLogReader:
         """Opens a reader at the topic's beginning. Raises Failed if the topic does not exist."""
@@ -101,24 +100,24 @@ class KafkaLogs:
         not exist are left out, and so are partitions of those of `as_available` that cannot be
         read. Raises as a reader's read_to_end does for others."""
         partitions = self._partitions_of(topics)
-        found = ReadTopics({topic: [] for topic in partitions}, {})
+        result = ReadTopics({topic: [] for topic in partitions}, {})
         if not partitions:
-            return found
+            return result
         reader = KafkaLogReader(self._consumer, partitions, self._admin)
         try:
             records = reader.read_available(timeout_s)
-            whole = [topic for topic, _ in reader.left_out if topic not in as_available]
-            if whole:
-                records = [*records, *reader.read_to_end(timeout_s, whole)]
+            required = [topic for topic, _ in reader.left_out if topic not in as_available]
+            if required:
+                records = [*records, *reader.read_to_end(timeout_s, required)]
             for record in records:
-                found.records[record.topic].append(record)
+                result.records[record.topic].append(record)
             for topic in as_available:
-                left_out = {at: why for at, why in reader.left_out.items() if at[0] == topic}
-                if (why := unread(left_out)) is not None:
-                    found.unread[topic] = why
+                left_out = {at: reason for at, reason in reader.left_out.items() if at[0] == topic}
+                if (reason := unread_text(left_out)) is not None:
+                    result.unread[topic] = reason
         finally:
             reader.close()
-        return found
+        return result
 
     def writer(self, transactional_id: str) -> KafkaLogWriter:
         writer = KafkaLogWriter(self._producer, transactional_id)
@@ -157,18 +156,18 @@ class KafkaLogs:
         `key` is the setting that names the topic. `config` holds further settings for a new topic;
         -1 leaves partitions or replication to the broker.
         """
-        found = self._partitions(topic)
-        if not found and self._create(topic, partitions, replication_factor, config or {}, key):
+        numbers = self._partitions(topic)
+        if not numbers and self._create(topic, partitions, replication_factor, config or {}, key):
             return
-        found = found or self._wait_for_partitions(topic)
-        check_partitions(topic, len(found), purpose, key)
+        numbers = numbers or self._wait_for_partitions(topic)
+        check_partitions(topic, len(numbers), purpose, key)
         policy = self.cleanup_policy(topic)
         if policy is not None:
             check_compacted(topic, policy, purpose, key)
 
     def close(self) -> None:
-        for each in list(self._opened):
-            each.close()
+        for opened in list(self._opened):
+            opened.close()
         self._opened.clear()
 
     def _partitions(self, topic: str) -> tuple[int, ...]:
@@ -178,21 +177,13 @@ class KafkaLogs:
     @logged("describe topic", "topics")
     def _partitions_of(self, topics: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """Returns the partitions of those topics that exist."""
-        # Not list_topics, which creates the topic if the broker auto-creates topics.
-        wanted = TopicCollection(list(topics))
-        found: dict[str, tuple[int, ...]] = {}
-        for topic, answer in self._admin.describe_topics(
-            wanted, request_timeout=_REQUEST_S
-        ).items():
-            try:
-                described = answer.result()
-            except KafkaException as error:
-                if error_of(error).code() in NO_SUCH_TOPIC:
-                    continue
-                what = "The topic's partitions cannot be read"
-                raise as_failure(error_of(error), what, topic) from None
-            found[topic] = tuple(sorted(partition.id for partition in described.partitions))
-        return found
+        partitions: dict[str, tuple[int, ...]] = {}
+        for topic, answer in describe_topics(self._admin, topics, _REQUEST_S).items():
+            if not isinstance(answer, KafkaError):
+                partitions[topic] = tuple(sorted(partition.id for partition in answer.partitions))
+            elif answer.code() not in NO_SUCH_TOPIC:
+                raise as_failure(answer, "The topic's partitions cannot be read", topic)
+        return partitions
 
     @logged("create topic", "topic")
     def _create(
@@ -204,40 +195,31 @@ class KafkaLogs:
         key: str,
     ) -> bool:
         """Creates the topic. Returns False if it already exists."""
-        new = NewTopic(
+        request = NewTopic(
             topic,
             num_partitions=partitions,
             replication_factor=replication_factor,
             config={**config, "cleanup.policy": "compact"},
         )
-        try:
-            self._admin.create_topics([new], request_timeout=_REQUEST_S)[topic].result()
-        except KafkaException as error:
-            if error_of(error).code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return False
-            what = "The topic cannot be created"
-            if error_of(error).code() == KafkaError.INVALID_REPLICATION_FACTOR:
-                hint = (
-                    f"Start the other brokers, or set {replication_key(key)} to a smaller number."
-                )
-                why = reason(error_of(error))
-                raise Failed(Diagnostic(TOO_FEW_BROKERS, what, topic, why, hint)) from None
-            raise as_failure(error_of(error), what, topic) from None
-        self._wait_for_partitions(topic)
-        return True
+        error = create_topic(self._admin, request, _REQUEST_S)
+        if error is None:
+            self._wait_for_partitions(topic)
+            return True
+        if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False
+        problem = "The topic cannot be created"
+        if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+            hint = f"Start the other brokers, or set {replication_key(key)} to a smaller number."
+            raise Failed(Diagnostic(TOO_FEW_BROKERS, problem, topic, reason(error), hint))
+        raise as_failure(error, problem, topic)
 
     def _wait_for_partitions(self, topic: str) -> tuple[int, ...]:
         """Waits for the new topic's partitions: other brokers learn of it a moment later."""
-        deadline = time.monotonic() + _NEW_TOPIC_S
-        while True:
-            found = self._partitions(topic)
-            if found:
-                return found
-            if time.monotonic() > deadline:
-                raise Unreachable(
-                    Diagnostic(TOPIC_NOT_READY, "The topic's partitions are not available", topic)
-                )
-            time.sleep(_POLL_S)
+        partitions = wait_until(lambda: self._partitions(topic), _NEW_TOPIC_S, every_s=_POLL_S)
+        if not partitions:
+            problem = "The topic's partitions are not available"
+            raise Unreachable(Diagnostic(TOPIC_NOT_READY, problem, topic))
+        return partitions
 
     @logged("describe the settings of topic", "topic")
     def cleanup_policy(self, topic: str) -> str | None:

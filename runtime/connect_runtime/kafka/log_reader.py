@@ -20,7 +20,6 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import consumer
 from connect_runtime.kafka.errors import (
     END_OF_PARTITION,
@@ -28,7 +27,8 @@ from connect_runtime.kafka.errors import (
     as_failure,
     reason,
 )
-from connect_runtime.kafka.log_ends import ends_now, list_offsets
+from connect_runtime.kafka.kafka_logging import logged
+from connect_runtime.kafka.topics import ends_now, list_offsets
 from connect_runtime.storage.log import LogBlocked, LogRecord
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreachable
 
@@ -78,7 +78,7 @@ class KafkaLogReader:
         self._epochs: Mapping[_At, int | None] | None = None
         # Read, but not returned yet: a failed read to the end must not lose records.
         self._unread: list[LogRecord] = []
-        # What `read_available` left out, and why
+        # Partitions that `read_available` left out, with the reasons
         self._left_out: dict[_At, str] = {}
         self._look_at = 0.0
         self._consumer: Consumer | None = consumer(properties, _SETTINGS)
@@ -93,7 +93,7 @@ class KafkaLogReader:
 
     @logged("read topic", "self")
     def read_to_end(self, timeout_s: float, topics: Sequence[str] = ()) -> Sequence[LogRecord]:
-        """As in LogReader; `topics`: of these only."""
+        """Reads as LogReader does; `topics`: of these only."""
         deadline = time.monotonic() + timeout_s
         self._read_until(self._ends(IsolationLevel.READ_UNCOMMITTED, topics), deadline)
         return self._take_unread()
@@ -102,23 +102,27 @@ class KafkaLogReader:
     def read_available(self, timeout_s: float) -> Sequence[LogRecord]:
         latest = dict.fromkeys(self._assigned, OffsetSpec.latest())
         (answers,) = list_offsets(self._admin, [latest], timeout_s=min(timeout_s, _STALLED_S))
-        refused = {at: each for at, each in answers.items() if isinstance(each, KafkaError)}
-        self._left_out = {at: reason(each) for at, each in refused.items()}
-        ends = {at: each.offset for at, each in answers.items() if at not in refused}
-        now = moved_at = time.monotonic()
-        deadline = now + timeout_s
+        refused = {at: answer for at, answer in answers.items() if isinstance(answer, KafkaError)}
+        self._left_out = {at: reason(answer) for at, answer in refused.items()}
+        ends = {at: answer.offset for at, answer in answers.items() if at not in refused}
+        now_s = moved_at = time.monotonic()
+        deadline = now_s + timeout_s
         self._fetch(0)
         while behind := [at for at, end in ends.items() if self._next[at] < end]:
-            now = time.monotonic()
-            if now > min(deadline, moved_at + _STALLED_S):
-                why = "a transaction that is still open hides them, or Kafka has not sent them"
+            now_s = time.monotonic()
+            if now_s > min(deadline, moved_at + _STALLED_S):
+                reason_text = (
+                    "a transaction that is still open hides them, or Kafka has not sent them"
+                )
                 for at in behind:
-                    self._left_out[at] = f"the records from offset {self._next[at]} on: {why}"
+                    self._left_out[at] = (
+                        f"the records from offset {self._next[at]} on: {reason_text}"
+                    )
                 break
-            before = dict(self._next)
+            positions = dict(self._next)
             self._fetch(_WAIT_S)
-            if self._next != before:
-                moved_at = now
+            if self._next != positions:
+                moved_at = now_s
         return self._take_unread()
 
     @property
@@ -137,14 +141,14 @@ class KafkaLogReader:
             self._consumer = None
 
     def _look_again(self) -> None:
-        """Looks whether partitions that were left out have nothing more to read: a consumer that
-        was at their end says so only once."""
-        now = time.monotonic()
-        if not self._left_out or now < self._look_at:
+        """Removes partitions that have nothing more to read from those left out: a consumer that
+        was at their end reports that only once."""
+        now_s = time.monotonic()
+        if not self._left_out or now_s < self._look_at:
             return
-        self._look_at = now + _LOOK_S
-        wanted = {TopicPartition(*at): OffsetSpec.latest() for at in self._left_out}
-        (answers,) = list_offsets(self._admin, [wanted], timeout_s=_LOOK_TIMEOUT_S)
+        self._look_at = now_s + _LOOK_S
+        request = {TopicPartition(*at): OffsetSpec.latest() for at in self._left_out}
+        (answers,) = list_offsets(self._admin, [request], timeout_s=_LOOK_TIMEOUT_S)
         for at, answer in answers.items():
             if not isinstance(answer, KafkaError) and self._next[at] >= answer.offset:
                 self._left_out.pop(at, None)
@@ -164,8 +168,8 @@ class KafkaLogReader:
         """Handles messages that have arrived, or waits for the first one."""
         if self._consumer is None:
             # by a worker that stops, while a request reads
-            what = "The topic is not read any more, because this worker is stopping"
-            raise Failed(Diagnostic("topic.reader-closed", what, self.topic))
+            problem = "The topic is not read any more, because this worker is stopping"
+            raise Failed(Diagnostic("topic.reader-closed", problem, self.topic))
         # Only poll returns with the first message; consume waits for a whole batch.
         first = self._consumer.poll(wait_s) if wait_s else None
         batch = self._consumer.consume(_BATCH, timeout=0)
@@ -192,29 +196,29 @@ class KafkaLogReader:
         return True
 
     def _ends(self, isolation: IsolationLevel, topics: Sequence[str] = ()) -> dict[_At, int]:
-        wanted = [at for at in self._assigned if not topics or at.topic in topics]
-        found = ends_now(self._admin, wanted, isolation)
-        epochs = {at: end.leader_epoch for at, end in found.items()}
+        partitions = [at for at in self._assigned if not topics or at.topic in topics]
+        ends = ends_now(self._admin, partitions, isolation)
+        epochs = {at: end.leader_epoch for at, end in ends.items()}
         self._epochs = self._epochs or epochs
-        shorter = any(end.offset < self._next[at] for at, end in found.items())
+        shorter = any(end.offset < self._next[at] for at, end in ends.items())
         self.led_anew = epochs != self._epochs or shorter
-        return {at: end.offset for at, end in found.items()}
+        return {at: end.offset for at, end in ends.items()}
 
     def _obstacle(self, at: _At) -> ConnectError:
         """Returns the error that explains why the reader got no further."""
         reached = self._next[at]
-        where = f"{at[0]}-{at[1]}"
+        place = f"{at[0]}-{at[1]}"
         if self._ends(IsolationLevel.READ_COMMITTED, (at[0],))[at] <= reached:
             return LogBlocked(
                 Diagnostic(
                     "topic.blocked",
                     f"A transaction that is still open hides the records from offset {reached} on",
-                    where,
+                    place,
                     hint="Kafka aborts it when its transaction.timeout.ms is over; try again then.",
                 )
             )
         return Unreachable(
-            Diagnostic("topic.slow", f"Kafka has not sent the records from offset {reached}", where)
+            Diagnostic("topic.slow", f"Kafka has not sent the records from offset {reached}", place)
         )
 
 

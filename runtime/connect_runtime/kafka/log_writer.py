@@ -13,7 +13,6 @@ from typing import NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from connect_runtime.kafka.calls import logged
 from connect_runtime.kafka.clients import check_login, meet_broker, producer
 from connect_runtime.kafka.errors import (
     FENCED,
@@ -23,6 +22,7 @@ from connect_runtime.kafka.errors import (
     error_of,
     reason,
 )
+from connect_runtime.kafka.kafka_logging import logged
 from connect_runtime.storage.log import (
     Fenced,
     LogRecord,
@@ -42,7 +42,7 @@ _ABORT_S = 10.0
 _METADATA_S = 10.0
 _LOGIN_S = 3.0
 _SETTINGS = {
-    # How long a killed writer's open transaction hides later records.
+    # A killed writer's open transaction hides later records for so long.
     "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
     "enable.idempotence": True,
     "acks": "all",
@@ -59,7 +59,7 @@ class KafkaLogWriter:
         self._id = transactional_id
         self._usable = True
         self._fenced = False
-        # Why records of the last write were not delivered
+        # Records of the last write that were not delivered, with errors
         self._undelivered: list[tuple[KafkaError, Message]] = []
         self._producer: Producer = producer(
             properties, {**_SETTINGS, "transactional.id": transactional_id}
@@ -77,7 +77,8 @@ class KafkaLogWriter:
 
     @property
     def usable(self) -> bool:
-        """False once it cannot write any more; a new writer of the same id may be able to."""
+        """Returns False once it cannot write any more; a new writer of the same id may be able
+        to."""
         return self._usable
 
     @logged("write to topic", "records")
@@ -184,8 +185,10 @@ class KafkaLogWriter:
         left_a_gap = refused and error.txn_requires_abort()
         self._usable = self._usable and not error.fatal() and not left_a_gap
         if refused:
-            what = "Kafka refuses this record"
-            raise WriteRefused(Diagnostic("write.refused", what, self._id, reason(error))) from None
+            problem = "Kafka refuses this record"
+            raise WriteRefused(
+                Diagnostic("write.refused", problem, self._id, reason(error))
+            ) from None
         raise WriteFailed(
             Diagnostic("write.failed", "Nothing was written", self._id, self._why(error))
         ) from None

@@ -16,7 +16,7 @@ from typing import Any, Final
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.metrics.exposition import Families, labels_text
 from connect_runtime.metrics.help import HELP
-from connect_runtime.spark.jvm_figures import JvmFigures
+from connect_runtime.spark.jvm import JvmFigures
 from connect_runtime.storage.snapshots import State, TaskId
 
 _WORKER: Final = "kafka_connect_worker_"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from connect_runtime.kafka.status_writer import KafkaStatuses, Unwritten, unwritten_line
+from connect_runtime.kafka.background_writer import KafkaStatuses, Unwritten, unwritten_line
 from connect_runtime.node.asking import Asking, file_of
 from connect_runtime.node.door import WriteStatus
 from connect_runtime.storage.log import NewRecord

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from connect_runtime.api import ConfigDef, ConnectorError
-from connect_runtime.herder.calls import SharedCalls, TakesTooLong
+from connect_runtime.herder.plugin_calls import SharedCalls, TakesTooLong
 from connect_runtime.plugins.registry import Plugin
 
 # What a class imports to answer takes seconds on a busy machine

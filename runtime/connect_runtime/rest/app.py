@@ -22,8 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from connect_runtime.herder.errors import REFUSAL_HEADER, NotLeader, RequestError, WouldWait
-from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.verbs import REFUSAL_HEADER, NotLeader, RequestError, Verbs, WouldWait
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.metrics.exposition import CONTENT_TYPE
 from connect_runtime.rest import jetty, openapi, wire

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.api.java_text import java_trim
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.rest.jackson import PLACE, json_kind, mismatch, plain_text, read_json, refused
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState

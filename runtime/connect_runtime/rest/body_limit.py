@@ -9,7 +9,7 @@ from typing import Final
 import anyio
 from starlette.requests import Request
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.rest.lanes import Busy
 
 BODY_S: Final = 30.0

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.verbs import RequestError, Verbs
 from connect_runtime.rest import bodies, signatures, wire
 from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.storage.snapshots import TaskId

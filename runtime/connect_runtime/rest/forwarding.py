@@ -22,7 +22,7 @@ import orjson
 from anyio import to_thread
 from starlette.responses import Response
 
-from connect_runtime.herder.errors import LEADER_CHANGED, REFUSAL_HEADER, RequestError
+from connect_runtime.herder.verbs import LEADER_CHANGED, REFUSAL_HEADER, RequestError
 from connect_runtime.rest.body_limit import HeldBytes
 from connect_runtime.rest.exchange import Call
 from connect_runtime.rest.lanes import Busy

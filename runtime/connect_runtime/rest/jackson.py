@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 
 PLACE: Final = "\n at [Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled);"
 

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import anyio
 from anyio import to_thread
 
-from connect_runtime.herder.errors import RequestError, WouldWait
+from connect_runtime.herder.verbs import RequestError, WouldWait
 
 T = TypeVar("T")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.verbs import RequestError, Verbs
 from connect_runtime.logs import logger_levels
 from connect_runtime.logs.logger_levels import LoggerLevel
 from connect_runtime.rest import bodies

@@ -7,8 +7,8 @@ from typing import Any, Final
 from connect_runtime.api import ConfigKey, ConnectorError
 from connect_runtime.config_providers.built_in import BUILT_IN as CONFIG_PROVIDERS
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.calls import TakesTooLong, within
-from connect_runtime.herder.errors import Refusal, RequestError
+from connect_runtime.herder.plugin_calls import TakesTooLong, within
+from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import NoDefinition, definition_of
 from connect_runtime.plugins.registry import Kind, Plugin

@@ -11,7 +11,6 @@ import math
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from connect_runtime.rest.limits import ConnectionLimits, bounded
+from connect_runtime.waiting import wait_until
 from connect_specs.diagnostics import Diagnostic, Failed
 
 _START_S = 10.0
@@ -109,11 +109,9 @@ class RestServer:
         """Starts serving; returns when requests are answered. Raises Failed."""
         self._bound.listen()
         self._thread.start()
-        deadline = time.monotonic() + _START_S
-        while not self._server.started and self._thread.is_alive():
-            if time.monotonic() > deadline:
-                break
-            time.sleep(_POLL_S)
+        wait_until(
+            lambda: self._server.started or not self._thread.is_alive(), _START_S, every_s=_POLL_S
+        )
 
     def stop(self) -> None:
         """Lets running requests end for a few seconds; then the port is free."""

@@ -12,7 +12,7 @@ import string
 from collections.abc import Mapping
 from typing import Final
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 
 _SIGNATURE: Final = "x-connect-authorization"
 _ALGORITHM: Final = "x-connect-request-signature-algorithm"

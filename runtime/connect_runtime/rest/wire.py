@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connect_runtime.herder.values import (
+from connect_runtime.herder.verbs import (
     ConnectorInfo,
     ConnectorStatus,
     InstanceStatus,
-    Runtime,
+    RuntimeInfo,
     TaskInfo,
 )
 from connect_runtime.storage.snapshots import State, TaskId
@@ -124,7 +124,7 @@ def offsets_from_json(value: Mapping[str, Any]) -> tuple[OffsetEntry, ...]:
     )
 
 
-def runtime_json(runtime: Runtime) -> Json:
+def runtime_json(runtime: RuntimeInfo) -> Json:
     return {
         "leader": runtime.leader,
         "leading": runtime.leading,
@@ -139,8 +139,8 @@ def runtime_json(runtime: Runtime) -> Json:
     }
 
 
-def runtime_from_json(value: Mapping[str, Any]) -> Runtime:
-    return Runtime(
+def runtime_from_json(value: Mapping[str, Any]) -> RuntimeInfo:
+    return RuntimeInfo(
         leader=value["leader"],
         leading=value["leading"],
         term=value["term"],

@@ -33,7 +33,7 @@ def main() -> None:
     # another Python may be unable to import them
     from pyspark.daemon import manager
 
-    from connect_runtime.kafka.outages import log_outages
+    from connect_runtime.kafka.kafka_logging import log_outages
     from connect_runtime.logs.log_format import log_to
     from connect_runtime.plugins import registry
     from connect_runtime.spark import node_watch
@@ -57,18 +57,19 @@ def main() -> None:
 def _check_python() -> None:
     """Refuses another minor version than the driver's: Python's pickles and packages are bound to
     one. Spark would say so only after all imports."""
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    wanted = os.environ.get(DRIVER_PYTHON, here)
-    if here != wanted:
-        sys.exit(f"This node runs Python {here} ({sys.executable}), and the driver Python {wanted}")
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    driver_version = os.environ.get(DRIVER_PYTHON, version)
+    if version != driver_version:
+        own = f"This node runs Python {version} ({sys.executable})"
+        sys.exit(f"{own}, and the driver Python {driver_version}")
 
 
 def _use_encryption() -> None:
     """Decrypts something, which loads OpenSSL's algorithms: 3 MB that tasks then share."""
-    from connect_runtime.spark import sealing
+    from connect_runtime.spark import launch_messages
 
-    key = sealing.new_key()
-    sealing.unseal(sealing.seal("", key), key)
+    key = launch_messages.new_key()
+    launch_messages.decrypt(launch_messages.encrypt("", key), key)
 
 
 def _use_kafka() -> None:

@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 from connect_runtime.plugins.modules import ENTRY_POINTS
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 
-# What `spark.archives` unpacks it as, in the folder where an executor runs
+# The folder in which `spark.archives` unpacks it, where an executor runs
 UNPACKED: Final = "environment"
 _OURS: Final = ("connect-reconciler", frozenset({"runtime"}))
 # Each node has them with its Spark
@@ -66,19 +66,19 @@ def pack(file: Path, python: str, further: Iterable[str]) -> Packed:
             roots[_normal(name)] = frozenset()
         else:
             modules.append(_module_path(name))
-    found = closure(installed, roots)
+    packages = closure(installed, roots)
     partial = file.with_name(f"{file.name}.partial")
     try:
         with tarfile.open(partial, "w:gz", compresslevel=6) as archive:
             _add_python(archive, python)
-            for name in found:
+            for name in packages:
                 _add_package(archive, installed[name])
             for path in modules:
                 archive.add(path, f"{_site()}/{path.name}", filter=_no_caches)
         partial.replace(file)
     finally:
         partial.unlink(missing_ok=True)
-    return Packed(file, found, _needs(python, installed))
+    return Packed(file, packages, _needs(python, installed))
 
 
 def closure(
@@ -87,33 +87,33 @@ def closure(
     """Returns the names of installed packages that `roots`, names with their extras, require, and
     the roots themselves, sorted. Markers other than extras are left to who installed them: what is
     installed counts."""
-    seen: set[tuple[str, str]] = set()
+    visited: set[tuple[str, str]] = set()
     todo = [(name, extra) for name, extras in roots.items() for extra in ("", *extras)]
     while todo:
         name, extra = todo.pop()
-        if (name, extra) in seen or name not in installed or name in _OF_SPARK:
+        if (name, extra) in visited or name not in installed or name in _OF_SPARK:
             continue
-        seen.add((name, extra))
+        visited.add((name, extra))
         for text in installed[name].requires or ():
             required, extras, _, marker = _parts(text)
             if set(_EXTRA.findall(marker)) in (set(), {extra}):
-                todo += [(required, each) for each in ("", *extras)]
-    return sorted({name for name, _ in seen})
+                todo += [(required, required_extra) for required_extra in ("", *extras)]
+    return sorted({name for name, _ in visited})
 
 
 def _parts(requirement: str) -> tuple[str, list[str], str, str]:
     match = _REQUIREMENT.match(requirement)
     assert match is not None, requirement
     name, extras, version, marker = match.groups(default="")
-    return _normal(name), [each.strip() for each in extras.split(",") if each], version, marker
+    return _normal(name), [extra.strip() for extra in extras.split(",") if extra], version, marker
 
 
 def _installed() -> dict[str, Distribution]:
     """Returns installed packages by name; of two with one name, the one that is imported."""
-    found: dict[str, Distribution] = {}
-    for each in distributions():
-        found.setdefault(_normal(each.name), each)
-    return found
+    packages: dict[str, Distribution] = {}
+    for package in distributions():
+        packages.setdefault(_normal(package.name), package)
+    return packages
 
 
 def _normal(name: str) -> str:
@@ -131,8 +131,8 @@ def _module_path(name: str) -> Path:
     """Returns the file or folder of a module that belongs to no package."""
     spec = find_spec(name) if name.isidentifier() else None
     if spec is None or spec.origin is None:
-        what = f"{name} is neither an installed package nor a module that can be imported"
-        raise Invalid(Diagnostic("package.unknown", what, hint="install it, or set PYTHONPATH"))
+        problem = f"{name} is neither an installed package nor a module that can be imported"
+        raise Invalid(Diagnostic("package.unknown", problem, hint="install it, or set PYTHONPATH"))
     origin = Path(spec.origin)
     return origin.parent if spec.submodule_search_locations else origin
 
@@ -173,10 +173,10 @@ def _add_package(archive: tarfile.TarFile, package: Distribution) -> None:
 
 def _editable_source(package: Distribution) -> Path | None:
     """Returns the folder that an editable package is imported from."""
-    found = json.loads(package.read_text("direct_url.json") or "{}")
-    if not found.get("dir_info", {}).get("editable"):
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
+    if not origin.get("dir_info", {}).get("editable"):
         return None
-    return Path(unquote(urlsplit(found["url"]).path))
+    return Path(unquote(urlsplit(origin["url"]).path))
 
 
 def _install(source: Path, target: Path) -> None:
@@ -184,10 +184,10 @@ def _install(source: Path, target: Path) -> None:
     words = ["--no-deps", "--no-build-isolation", "--target", str(target), str(source)]
     done = subprocess.run([*pip, *words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        why = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        what = f"the editable package in {source} could not be built"
+        reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        problem = f"the editable package in {source} could not be built"
         hint = "install it without --editable, or install its build requirements here"
-        raise Failed(Diagnostic("package.build", what, why=why[0], hint=hint))
+        raise Failed(Diagnostic("package.build", problem, why=reason[0], hint=hint))
 
 
 def _no_caches(info: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -1,4 +1,4 @@
-"""Starts the JVM that Spark's driver runs in, connects to it, and ends it.
+"""The JVM that Spark's driver runs in: starts it, connects to it, and ends it.
 
 Other users can read a process's command line, so settings are passed in a file and secrets in the
 environment.
@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
-from connect_runtime.kafka.java import find_java
+from connect_runtime.kafka.local_processes import find_java
 from connect_runtime.logs.rotation import open_log
 from connect_specs.diagnostics import Diagnostic, Failed
 
@@ -44,12 +45,12 @@ def ensure_java() -> None:
     if java is None:
         raise Failed(Diagnostic("spark.no-java", "Java was not found", hint=_HINT))
     done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    if found is None:
+    version = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    if version is None:
         raise Failed(Diagnostic("spark.java", f"{java} does not report its version", hint=_HINT))
-    if int(found[1]) < JAVA_AT_LEAST:
-        what = f"{java} is Java {found[1]}, and Spark needs {JAVA_AT_LEAST}"
-        raise Failed(Diagnostic("spark.java", what, hint=_HINT))
+    if int(version[1]) < JAVA_AT_LEAST:
+        problem = f"{java} is Java {version[1]}, and Spark needs {JAVA_AT_LEAST}"
+        raise Failed(Diagnostic("spark.java", problem, hint=_HINT))
 
 
 class Jvm:
@@ -87,7 +88,7 @@ class Jvm:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """Returns whether the process still runs."""
         return self._process.poll() is None
 
     def connect(self) -> Any:
@@ -95,8 +96,8 @@ class Jvm:
         while not self._info.exists():
             if not self.alive:
                 code = self._process.returncode
-                what = f"Spark's JVM ended with exit code {code} while it started"
-                raise Failed(Diagnostic("spark.start", what, str(self._log)))
+                problem = f"Spark's JVM ended with exit code {code} while it started"
+                raise Failed(Diagnostic("spark.start", problem, str(self._log)))
             time.sleep(_POLL_S)
         with self._info.open("rb") as info:
             port, secret = read_int(info), UTF8Deserializer().loads(info)
@@ -151,3 +152,30 @@ def _submit_words() -> list[str]:
 def _escaped(text: str) -> str:
     """Escapes text for a Java properties file."""
     return "".join(_ESCAPES.get(char, char) for char in text)
+
+
+@dataclass(frozen=True, slots=True)
+class JvmFigures:
+    """`memory` in bytes by area (heap, nonheap); `collections`, by collector: how many, and the
+    seconds that they took."""
+
+    memory: Mapping[str, int]
+    threads: int
+    collections: Mapping[str, tuple[int, float]]
+
+
+def jvm_figures(jvm: Any) -> JvmFigures:
+    """Asks through Py4J: about ten calls. Blocks until the JVM answers."""
+    beans = jvm.java.lang.management.ManagementFactory
+    memory = beans.getMemoryMXBean()
+    return JvmFigures(
+        {
+            "heap": memory.getHeapMemoryUsage().getUsed(),
+            "nonheap": memory.getNonHeapMemoryUsage().getUsed(),
+        },
+        beans.getThreadMXBean().getThreadCount(),
+        {
+            bean.getName(): (bean.getCollectionCount(), bean.getCollectionTime() / 1000)
+            for bean in beans.getGarbageCollectorMXBeans()
+        },
+    )

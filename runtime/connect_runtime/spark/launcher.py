@@ -21,17 +21,30 @@ from typing import Any
 
 from pyspark.errors import PythonException
 
-from connect_runtime.spark.jvm import ensure_java
-from connect_runtime.spark.jvm_figures import JvmFigures
-from connect_runtime.spark.keeper import SessionKeeper
-from connect_runtime.spark.lease import Lease, confirm_death
-from connect_runtime.spark.losses import failure_cause
+from connect_runtime.spark.attempt_files import (
+    ProcessLease,
+    confirm_death,
+    metrics_file,
+    read_metrics,
+)
+from connect_runtime.spark.failure_causes import (
+    NodeMissingPlugin,
+    failure_cause,
+    node_failure_line,
+    node_failures_trace,
+    wrong_python,
+)
+from connect_runtime.spark.jvm import JvmFigures, ensure_java
+from connect_runtime.spark.launch_messages import ENVELOPE, envelope_json, outcome_from_json
 from connect_runtime.spark.master import Tenure
-from connect_runtime.spark.messages import ENVELOPE, envelope_json, outcome_from_json
-from connect_runtime.spark.places import node_of, other_hosts, waits_again
-from connect_runtime.spark.readings import file_beside, read
-from connect_runtime.spark.session import SparkSession, is_local
-from connect_runtime.spark.unfit import Unfit, unfit_line, unfit_python, unfit_trace
+from connect_runtime.spark.session import (
+    SparkSession,
+    is_local,
+    is_retried,
+    node_of,
+    other_hosts,
+)
+from connect_runtime.spark.session_supervisor import SessionSupervisor
 from connect_runtime.spark.worker import DRAIN_S, Body, run_partition
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
@@ -56,13 +69,13 @@ _RETURN_S = 5.0
 @dataclass(slots=True, eq=False)
 class _Attempt:
     launch: TaskLaunch
-    ended: Callable[[Outcome], None]
+    on_end: Callable[[Outcome], None]
     group: str
     killed: threading.Event = field(default_factory=threading.Event)
     session: SparkSession | None = None
     thread: threading.Thread | None = None
-    lease: Lease | None = None
-    # why it is cancelled, though nobody killed it
+    lease: ProcessLease | None = None
+    # cancelled because of that, and not killed
     executor_lost: bool = False
     # a call to the JVM that has not returned yet
     cancelling: threading.Thread | None = None
@@ -71,7 +84,7 @@ class _Attempt:
 class SparkLauncher:
     """Implements `Launcher`. `settings` are further Spark settings; `body` replaces the function
     that a worker runs and must be picklable. `cluster` names the Connect cluster, as in `Tenure`;
-    `executors_s` and `patience_s` are as in `SessionKeeper`."""
+    `executors_s` and `patience_s` are as in `SessionSupervisor`."""
 
     def __init__(
         self,
@@ -95,7 +108,7 @@ class SparkLauncher:
         # by task, of its newest attempt, if that failed
         self._last_readings: dict[TaskId, Mapping[str, Any]] = {}
         self._numbers = itertools.count(1)
-        self._keeper = SessionKeeper(
+        self._supervisor = SessionSupervisor(
             lambda: SparkSession(master, data_folder, run, settings, self._tenure),
             opened=self._start_queued,
             failed=self._end_queued,
@@ -108,7 +121,7 @@ class SparkLauncher:
         if there is no suitable Java."""
         ensure_java()
         if self._local:
-            self._keeper.start()
+            self._supervisor.start()
         else:
             name = "spark-lost"
             threading.Thread(target=self._end_without_slot, name=name, daemon=True).start()
@@ -117,27 +130,27 @@ class SparkLauncher:
         """Starts Spark, if it does not run. On a standalone cluster the applications of leaders of
         earlier terms are then ended."""
         self._tenure = Tenure(self._cluster, term)
-        self._keeper.start()
+        self._supervisor.start()
 
     def follow(self) -> None:
         """Gives executors of a cluster back, which a new leader needs; not at once: while Kafka is
-        away nobody leads, and mostly the same runtime leads again. Running attempts go on, and
+        away no runtime leads, and mostly the same one leads again. Running attempts go on, and
         notice in the end that they are orphans, and drain. Threads of this machine take nothing
         from anyone: Spark stays, and a failover is faster."""
         if not self._local:
             self._end_queued("another runtime leads")
-            self._keeper.release(_LEADS_AGAIN_S)
+            self._supervisor.release(_LEADS_AGAIN_S)
 
     @property
     def context(self) -> Any:
         """Returns the SparkContext; None if there is none."""
-        session = self._keeper.session
+        session = self._supervisor.session
         return None if session is None else session.context
 
     @property
     def slots(self) -> int:
         """Returns how many attempts can run at once; 0 while Spark starts or has ended."""
-        return self._keeper.slots
+        return self._supervisor.slots
 
     @property
     def active(self) -> int:
@@ -148,64 +161,64 @@ class SparkLauncher:
     @property
     def problem(self) -> str | None:
         """Returns why nothing can run now."""
-        return self._keeper.problem
+        return self._supervisor.problem
 
     def readings(self) -> Mapping[TaskId, Mapping[str, Any]]:
         """Returns what tasks have counted, of those that run on this machine or have ended. Reads a
         small file for each."""
         with self._lock:
-            found = dict(self._last_readings)
+            readings = dict(self._last_readings)
             leases = {a.launch.id: a.lease for a in self._attempts.values() if a.lease is not None}
         for task, lease in leases.items():
-            newest = read(file_beside(lease.path))
+            newest = read_metrics(metrics_file(lease.path))
             if newest is not None:
-                found[task] = newest
-        return found
+                readings[task] = newest
+        return readings
 
     @property
     def jvm(self) -> JvmFigures | None:
         """Returns what Spark's JVM said of itself a few seconds ago."""
-        return self._keeper.jvm
+        return self._supervisor.jvm
 
-    def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
+    def launch(self, launch: TaskLaunch, on_end: Callable[[Outcome], None]) -> None:
         """Starts an attempt, or keeps it until Spark is ready."""
-        attempt = _Attempt(launch, ended, f"{launch.id}/{launch.attempt}/{next(self._numbers)}")
+        attempt = _Attempt(launch, on_end, f"{launch.id}/{launch.attempt}/{next(self._numbers)}")
         with self._lock:
-            session = self._keeper.session
+            session = self._supervisor.session
             closed = self._closed.is_set()
             if not closed:
                 self._attempts[attempt.group] = attempt
             if not closed and session is None:
                 self._queued.append(attempt)
         if closed:
-            ended(_lost(launch, "the runtime is ending", dead=True))
+            on_end(_lost(launch, "the runtime is ending", dead=True))
         elif session is not None:
             self._start(attempt, session)
 
     def kill(self, task: TaskId, attempt: int) -> None:
         """Cancels the attempt's job. Its process is killed within a second of that."""
         with self._lock:
-            found = [
-                each
-                for each in self._attempts.values()
-                if (each.launch.id, each.launch.attempt) == (task, attempt)
+            matching = [
+                running
+                for running in self._attempts.values()
+                if (running.launch.id, running.launch.attempt) == (task, attempt)
             ]
-            queued = [each for each in found if each in self._queued]
-            for each in queued:
-                self._queued.remove(each)
-        for each in found:
-            each.killed.set()
-            if each in queued:
-                self._end(each, _lost(each.launch, "killed before it was started", dead=True))
-            elif each.session is not None:
-                _cancel(each, each.session)
+            queued = [running for running in matching if running in self._queued]
+            for running in queued:
+                self._queued.remove(running)
+        for running in matching:
+            running.killed.set()
+            if running in queued:
+                self._end(running, _lost(running.launch, "killed before it was started", dead=True))
+            elif running.session is not None:
+                _cancel(running, running.session)
 
     def close(self) -> None:
         """Kills running attempts, waits until they are dead, ends Spark. Bounded."""
         with self._lock:
             self._closed.set()
         self._end_queued("the runtime is ending")
-        self._keeper.close(before=self._kill_all)
+        self._supervisor.close(prepare=self._kill_all)
         self._join(_RETURN_S)
 
     def _kill_all(self) -> None:
@@ -221,7 +234,7 @@ class SparkLauncher:
     def _join(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         with self._lock:
-            threads = [each.thread for each in self._attempts.values()]
+            threads = [attempt.thread for attempt in self._attempts.values()]
         for thread in filter(None, threads):
             thread.join(max(0.0, deadline - time.monotonic()))
 
@@ -259,7 +272,7 @@ class SparkLauncher:
         outcome = self._outcome(attempt, session)
         lease = attempt.lease
         if lease is not None:
-            self._keep_reading(outcome, file_beside(lease.path))
+            self._keep_reading(outcome, metrics_file(lease.path))
         if not outcome.dead and lease is not None:
             outcome = replace(outcome, dead=confirm_death(lease, _DEATH_GRACE_S, _DEATH_MAX_S))
         if outcome.dead:
@@ -273,34 +286,35 @@ class SparkLauncher:
 
     def _keep_reading(self, outcome: Outcome, file: Path) -> None:
         """Keeps the last reading of an attempt that failed, as Connect does, and no other."""
-        found = None if outcome.ended in _AS_WANTED else read(file)
+        reading = None if outcome.ended in _AS_WANTED else read_metrics(file)
         with self._lock:
             self._last_readings.pop(outcome.id, None)
-            if found is not None:
-                self._last_readings[outcome.id] = found
-        with contextlib.suppress(OSError):  # the outcome is reported whatever metrics do
+            if reading is not None:
+                self._last_readings[outcome.id] = reading
+        with contextlib.suppress(OSError):  # the outcome is reported even if metrics fail
             file.unlink()
 
     def _outcome(self, attempt: _Attempt, session: SparkSession) -> Outcome:
         """Runs the attempt, once more on another node if a node cannot run it."""
         try:
             return self._run_once(attempt, session)
-        except Unfit as unfit:
-            tried = [(node_of(session, attempt.group), unfit)]
-        others = other_hosts(session, tried[0][0])
-        if others:
-            _log.warning("%s; trying another node", unfit_line(attempt.launch.id, *tried[0]))
+        except NodeMissingPlugin as missing:
+            tried = [(node_of(session, attempt.group), missing)]
+        hosts = other_hosts(session, tried[0][0])
+        if hosts:
+            _log.warning("%s; trying another node", node_failure_line(attempt.launch.id, *tried[0]))
             try:
-                return self._run_once(attempt, session, others)
-            except Unfit as unfit:
-                tried.append((node_of(session, attempt.group), unfit))
-        trace = unfit_trace(attempt.launch.id, tried)
+                return self._run_once(attempt, session, hosts)
+            except NodeMissingPlugin as missing:
+                tried.append((node_of(session, attempt.group), missing))
+        trace = node_failures_trace(attempt.launch.id, tried)
         return Outcome(attempt.launch.id, attempt.launch.attempt, AttemptEnd.FAILED, trace)
 
     def _run_once(
         self, attempt: _Attempt, session: SparkSession, hosts: Collection[str] = ()
     ) -> Outcome:
-        """Raises Unfit if the node cannot run the task. `hosts`: run on one of these."""
+        """Raises NodeMissingPlugin if the node cannot run the task. `hosts`: run on one of
+        these."""
         launch = attempt.launch
         try:
             job = self._job(attempt, session, hosts)
@@ -310,15 +324,15 @@ class SparkLauncher:
             return _lost(launch, "killed before it was started", dead=True)
         try:
             return outcome_from_json(job.collect()[0])
-        except Unfit:
+        except NodeMissingPlugin:
             raise
         except PythonException as error:
             # The body never raises: this worker could not run it at all.
             return Outcome(launch.id, launch.attempt, AttemptEnd.FAILED, str(error))
         except Exception as error:
             reason = _loss_reason(attempt, session, error)
-            if unfit := unfit_python(reason):
-                raise unfit from error
+            if missing := wrong_python(reason):
+                raise missing from error
             return _lost(launch, reason)
 
     def _job(self, attempt: _Attempt, session: SparkSession, hosts: Collection[str]) -> Any:
@@ -329,7 +343,7 @@ class SparkLauncher:
         socket.setdefaulttimeout(None)
         context.setJobGroup(attempt.group, f"task {launch.id}, attempt {launch.attempt}")
         if session.local:
-            attempt.lease = Lease(session.leases)
+            attempt.lease = ProcessLease(session.leases)
         path = None if attempt.lease is None else str(attempt.lease.path)
         context.setLocalProperty(ENVELOPE, envelope_json(launch, session.key, path))
         return session.job(hosts)
@@ -340,17 +354,17 @@ class SparkLauncher:
         """Ends attempts whose executor is lost and that wait for a slot of another one: Spark tries
         them again, where there is room, and says nothing. Watches until this launcher is closed."""
         while not self._closed.wait(_WITHOUT_SLOT_S):
-            session, slots = self._keeper.session, self._keeper.slots
+            session, slots = self._supervisor.session, self._supervisor.slots
             with self._lock:
                 attempts = [a for a in self._attempts.values() if a.session is session]
             if session is None or len(attempts) <= slots:
                 continue
-            for each in attempts:
-                if not each.executor_lost and waits_again(session, each.group):
-                    each.executor_lost = True
-                    _cancel(each, session)
+            for attempt in attempts:
+                if not attempt.executor_lost and is_retried(session, attempt.group):
+                    attempt.executor_lost = True
+                    _cancel(attempt, session)
 
-    def _hold_slot(self, lease: Lease | None) -> None:
+    def _hold_slot(self, lease: ProcessLease | None) -> None:
         """Keeps the attempt's slot taken while its process may still live."""
         if lease is None:
             time.sleep(_UNSEEN_DEATH_S)
@@ -369,7 +383,7 @@ class SparkLauncher:
 
     def _report(self, attempt: _Attempt, outcome: Outcome) -> None:
         try:
-            attempt.ended(outcome)
+            attempt.on_end(outcome)
         except Exception:
             _log.exception("The outcome of %s could not be reported", attempt.launch.id)
 

@@ -3,7 +3,7 @@
 A master knows nothing of Connect: a leader that froze keeps its application and all of its cores.
 So the name of an application says which Connect cluster's it is, and of which term. Requests to the
 master take the connection on which Spark registers applications, so they work wherever Spark does.
-Which application holds which cores is only on the master's page, which may not be reachable.
+The cores of each application are only on the master's page, which may not be reachable.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ class Tenure:
         return f"{application} ({self.cluster}, term {self.term})"
 
     def follows(self, name: str) -> bool:
-        """Whether an application of this name is that of an earlier leader of this cluster."""
-        found = re.search(rf"\({re.escape(self.cluster)}, term (\d+)\)$", name)
-        return found is not None and int(found[1]) < self.term
+        """Returns whether an application of this name is that of an earlier leader of this
+        cluster."""
+        match = re.search(rf"\({re.escape(self.cluster)}, term (\d+)\)$", name)
+        return match is not None and int(match[1]) < self.term
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,14 @@ class Application:
 
     @property
     def complete(self) -> bool:
-        """Whether it has all the cores that it asked for."""
+        """Returns whether it has all the cores that it asked for."""
         return self.most is not None and self.cores is not None and self.cores >= self.most
 
 
 @dataclass(frozen=True, slots=True)
 class MasterState:
-    """What a master says. `free` and `cores` are those of its living workers, None if the master's
-    page cannot be read."""
+    """The answer of a master. `free` and `cores` are those of its living workers, None if the
+    master's page cannot be read."""
 
     applications: tuple[Application, ...]
     cores: int | None = None
@@ -66,7 +67,9 @@ class MasterState:
 
     def application(self, id: str) -> Application | None:
         """Returns None if the master does not know it."""
-        return next((each for each in self.applications if each.id == id), None)
+        return next(
+            (application for application in self.applications if application.id == id), None
+        )
 
     def shortage(self, id: str) -> str | None:
         """Returns why an application has no executor; None if one is being started, or the master
@@ -76,16 +79,23 @@ class MasterState:
             return None
         if self.cores == 0:
             return "Spark's master has no living worker"
-        said = f"Spark's master has granted none of its {self.cores} cores to this runtime"
-        others = [each for each in self.applications if each.cores and each.id != id]
-        if not others:
+        refusal = f"Spark's master has granted none of its {self.cores} cores to this runtime"
+        holders = [
+            application
+            for application in self.applications
+            if application.cores and application.id != id
+        ]
+        if not holders:
             return (
-                f"{said}, and {self.free} of them are free: no worker has as many cores and as "
+                f"{refusal}, and {self.free} of them are free: no worker has as many cores and as "
                 "much memory as one executor takes (spark.executor.cores, spark.executor.memory)"
             )
-        held = ", ".join(f"{each.name} holds {each.cores} ({each.id})" for each in others)
+        holdings = ", ".join(
+            f"{application.name} holds {application.cores} ({application.id})"
+            for application in holders
+        )
         return (
-            f"{said}: {held}. Start more workers, or limit the other applications with "
+            f"{refusal}: {holdings}. Start more workers, or limit the other applications with "
             "spark.cores.max"
         )
 
@@ -102,18 +112,18 @@ class StandaloneMaster:
 
     def state(self) -> MasterState:
         """Asks the master that is active, if there are several."""
-        host, master, found = self._active()
+        host, master, answer = self._active()
         ports = self._ask(master, "master.MasterMessages$BoundPortsRequest$")
         page = _page(f"http://{host}:{ports.webUIPort()}/json/")
-        granted = {each["id"]: int(each["cores"]) for each in page.get("activeapps", ())}
+        granted = {entry["id"]: int(entry["cores"]) for entry in page.get("activeapps", ())}
         applications = tuple(
-            Application(each.id(), each.desc().name(), _most(each), granted.get(each.id()))
-            for each in found.activeApps()
+            Application(entry.id(), entry.desc().name(), _most(entry), granted.get(entry.id()))
+            for entry in answer.activeApps()
         )
         if not page:
             return MasterState(applications)
-        alive = [each for each in page.get("workers", ()) if each["state"] == _ALIVE]
-        cores, free = (sum(int(each[key]) for each in alive) for key in ("cores", "coresfree"))
+        alive = [entry for entry in page.get("workers", ()) if entry["state"] == _ALIVE]
+        cores, free = (sum(int(entry[key]) for entry in alive) for key in ("cores", "coresfree"))
         return MasterState(applications, cores, free)
 
     def end(self, application: str) -> None:
@@ -129,12 +139,12 @@ class StandaloneMaster:
             host, _, port = address.rpartition(":")
             try:
                 master = self._endpoint(host, int(port))
-                found = self._ask(master, "DeployMessages$RequestMasterState$")
+                answer = self._ask(master, "DeployMessages$RequestMasterState$")
             except Exception as error:  # Py4J has many, and another master may be the active one
                 failures.append(error)
                 continue
-            if found.status().toString() == _ALIVE:
-                return host, master, found
+            if answer.status().toString() == _ALIVE:
+                return host, master, answer
         raise failures[0] if failures else OSError("Spark has no active master")
 
     def _endpoint(self, host: str, port: int) -> Any:
@@ -152,17 +162,19 @@ class StandaloneMaster:
 
     def _class(self, name: str) -> Any:
         *packages, last = f"{_DEPLOY}.{name}".split(".")
-        found = self._context._jvm  # noqa: SLF001
-        for each in (*packages, last):
-            found = getattr(found, each)
-        return found
+        package = self._context._jvm  # noqa: SLF001
+        for name_part in (*packages, last):
+            package = getattr(package, name_part)
+        return package
 
 
-def former(state: MasterState, own: str, tenure: Tenure) -> Iterator[Application]:
+def former_applications(state: MasterState, own: str, tenure: Tenure) -> Iterator[Application]:
     """Yields the applications of earlier leaders, unless this one has all that it asked for."""
     mine = state.application(own)
     if mine is not None and not mine.complete:
-        yield from (each for each in state.applications if tenure.follows(each.name))
+        yield from (
+            application for application in state.applications if tenure.follows(application.name)
+        )
 
 
 def _most(application: Any) -> int | None:
@@ -175,7 +187,7 @@ def _page(url: str) -> dict[str, Any]:
     firewall or a login may be in between."""
     try:
         answer = httpx.get(url, timeout=_PAGE_S, trust_env=False)
-        found = answer.json() if answer.is_success else {}
+        content = answer.json() if answer.is_success else {}
     except (httpx.HTTPError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -23,14 +23,14 @@ from pyspark import RDD, SparkConf, SparkContext
 from pyspark.serializers import CPickleSerializer
 
 from connect_runtime.class_archives import ClassArchive
+from connect_runtime.files import make_private_folder
 from connect_runtime.logs import log_format
 from connect_runtime.logs.log_format import LogFormat
-from connect_runtime.private_files import make_private_folder
-from connect_runtime.spark import sealing
+from connect_runtime.spark import launch_messages
 from connect_runtime.spark.daemon import DRIVER_PYTHON
-from connect_runtime.spark.jvm import Jvm, jars_folder
-from connect_runtime.spark.jvm_figures import JvmFigures, jvm_figures
+from connect_runtime.spark.jvm import Jvm, JvmFigures, jars_folder, jvm_figures
 from connect_runtime.spark.master import StandaloneMaster, Tenure
+from connect_runtime.waiting import wait_until
 
 _log = logging.getLogger(__name__)
 
@@ -38,8 +38,10 @@ _log = logging.getLogger(__name__)
 # minutes.
 _START_S = 600.0
 _STOP_S = 5.0
-# How long after its task was killed the executor's Python is killed, so that the newest attempt
-# need not wait.
+_NOTED_S: Final = 5.0
+_POLL_S: Final = 0.05
+_UNKNOWN: Final = "unknown"
+# The executor's Python is killed so long after its task, so that the newest attempt need not wait.
 _KILL_TIMEOUT = "100ms"
 # The C1 compiler alone starts faster; tasks run in Python.
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -97,8 +99,12 @@ class SparkSession:
         # it logs every connection that it closes
         logging.getLogger("py4j").setLevel(logging.WARNING)
         settings = settings or {}
-        key_file = settings.get(_EXECUTOR_ENV + sealing.SECRET_FILE)
-        self.key = sealing.new_key() if key_file is None else sealing.key_in(Path(key_file))
+        key_file = settings.get(_EXECUTOR_ENV + launch_messages.SECRET_FILE)
+        self.key = (
+            launch_messages.new_key()
+            if key_file is None
+            else launch_messages.key_in(Path(key_file))
+        )
         self._key_travels = key_file is None
         self.local = is_local(master)
         self.tenure = tenure
@@ -130,7 +136,7 @@ class SparkSession:
     def open(self) -> None:
         """Starts a JVM and a SparkContext; takes seconds. Raises what Spark raises, and Failed."""
         _set_environment(self.local, self._settings.get(_PYTHON, sys.executable))
-        secret = {sealing.SECRET: self.key} if self._key_travels else {}
+        secret = {launch_messages.SECRET: self.key} if self._key_travels else {}
         with self._lock:
             if self._closing:
                 raise RuntimeError("Spark was closed while it started")
@@ -148,7 +154,7 @@ class SparkSession:
                 conf.set(_EXECUTOR_ENV + name, value)
             context = SparkContext(conf=conf, gateway=gateway)
             # Executors get it from the conf; PySpark would also put it next to each launch.
-            context.environment.pop(sealing.SECRET, None)
+            context.environment.pop(launch_messages.SECRET, None)
             # coalesce makes it in the JVM at once; else several first attempts would each make it
             self._anywhere = context.parallelize([None], 1).mapPartitions(self._run).coalesce(1)
             if is_standalone(self._url):
@@ -164,7 +170,7 @@ class SparkSession:
 
     @property
     def alive(self) -> bool:
-        """Whether the JVM still runs. Never blocks."""
+        """Returns whether the JVM still runs. Never blocks."""
         return self._jvm is not None and self._jvm.alive
 
     def slots(self) -> int | None:
@@ -191,14 +197,14 @@ class SparkSession:
         placed = jvm.scala.Tuple2(serializer.dumps(None), jvm.PythonUtils.toSeq(list(hosts)))
         of_bytes = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
         spark = self._context._jsc.sc()  # noqa: SLF001
-        made = spark.makeRDD(jvm.PythonUtils.toSeq([placed]), of_bytes)
-        return RDD(made.toJavaRDD(), self._context, serializer)
+        rdd = spark.makeRDD(jvm.PythonUtils.toSeq([placed]), of_bytes)
+        return RDD(rdd.toJavaRDD(), self._context, serializer)
 
     def hosts(self) -> frozenset[str]:
         """Returns the hosts that have executors. Blocks until the JVM answers."""
-        found = self._status_store().executorList(True)
-        each = (found.apply(number) for number in range(found.size()))
-        return frozenset(_host(e.hostPort()) for e in each if e.id() != "driver")
+        executors = self._status_store().executorList(True)
+        entries = (executors.apply(number) for number in range(executors.size()))
+        return frozenset(_host(e.hostPort()) for e in entries if e.id() != "driver")
 
     def host_of(self, group: str) -> str | None:
         """Returns the host on which the newest task of a job group ran; None if none did. Blocks
@@ -207,8 +213,8 @@ class SparkSession:
         return None if newest is None else str(newest.host())
 
     def waits_again(self, group: str) -> bool:
-        """Whether the newest task of a job group has ended, and its job has not: Spark wants to run
-        it once more. Blocks until the JVM answers."""
+        """Returns whether the newest task of a job group has ended, and its job has not: Spark
+        wants to run it once more. Blocks until the JVM answers."""
         newest = self._newest_task(group)
         return newest is not None and str(newest.status()) in ("FAILED", "KILLED")
 
@@ -270,8 +276,8 @@ class _Folder:
         try:
             # a folder that is created but not yet locked must not look like a dead session's
             fcntl.flock(guard, fcntl.LOCK_EX)
-            for found in parent.glob("session-*"):
-                _remove_unlocked(found)
+            for session_folder in parent.glob("session-*"):
+                _remove_unlocked(session_folder)
             self.path = Path(tempfile.mkdtemp(prefix="session-", dir=parent)).resolve()
             self._lock = os.open(self.path, os.O_RDONLY)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
@@ -303,6 +309,36 @@ def _remove_unlocked(folder: Path) -> None:
         os.close(descriptor)
 
 
+def node_of(session: SparkSession, group: str) -> str:
+    """Returns the host that an attempt ran on, to be shown; "unknown" without an answer of a JVM
+    that is dying."""
+    try:
+        # Spark notes where a job ran a moment after it has failed
+        host = wait_until(lambda: session.host_of(group), _NOTED_S, every_s=_POLL_S)
+    except Exception:
+        _log.debug("It is not known where %s ran", group, exc_info=True)
+        return _UNKNOWN
+    return host or _UNKNOWN
+
+
+def other_hosts(session: SparkSession, host: str) -> Collection[str]:
+    """Returns the hosts with executors but this one."""
+    try:
+        return session.hosts() - {host} if host != _UNKNOWN else ()
+    except Exception:
+        _log.debug("It is not known which nodes there are", exc_info=True)
+        return ()
+
+
+def is_retried(session: SparkSession, group: str) -> bool:
+    """Returns whether an attempt has ended, and Spark wants to run it once more."""
+    try:
+        return session.waits_again(group)
+    except Exception:
+        _log.debug("It is not known whether %s runs", group, exc_info=True)
+        return False
+
+
 def class_archive() -> ClassArchive:
     """Returns the archive of the driver's classes, made or not."""
     return ClassArchive("spark", (jars_folder(),))
@@ -318,18 +354,18 @@ def _host(host_and_port: str) -> str:
 
 
 def is_local(master: str) -> bool:
-    """Whether all executors run on this machine, in the driver's JVM."""
+    """Returns whether all executors run on this machine, in the driver's JVM."""
     return master == "local" or master.startswith("local[")
 
 
 def is_standalone(master: str) -> bool:
-    """Whether Spark's own master and workers run tasks."""
+    """Returns whether Spark's own master and workers run tasks."""
     return master.startswith("spark://")
 
 
 def makes_secret(master: str) -> bool:
-    """Whether Spark itself makes the secret of its connections for each application. A standalone
-    master shares one with all its applications."""
+    """Returns whether Spark itself makes the secret of its connections for each application. A
+    standalone master shares one with all its applications."""
     return is_local(master) or master == "yarn" or master.startswith("k8s://")
 
 
@@ -343,7 +379,7 @@ def _set_environment(local: bool, python: str) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
-def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+def _settings(master: str, folder: Path, overrides: Mapping[str, str]) -> dict[str, str]:
     log4j = f"-Dlog4j2.configurationFile={(folder / 'log4j2.properties').as_uri()}"
     defaults = {
         JAVA_OPTIONS: shlex.join([*JAVA_FLAGS, *class_archive().flags(), log4j]),
@@ -364,7 +400,7 @@ def _settings(master: str, folder: Path, given: Mapping[str, str]) -> dict[str, 
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    where = _OF_THIS_MACHINE if is_local(master) else _OF_CLUSTERS
-    secured = _SECURED if makes_secret(master) or _SECRET in given else {}
+    heartbeats = _OF_THIS_MACHINE if is_local(master) else _OF_CLUSTERS
+    secured = _SECURED if makes_secret(master) or _SECRET in overrides else {}
     own = {"spark.master": master, _NAME: "connect"}
-    return own | defaults | where | secured | dict(given)
+    return own | defaults | heartbeats | secured | dict(overrides)

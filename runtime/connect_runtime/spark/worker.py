@@ -26,18 +26,24 @@ from pyspark import TaskContext
 
 from connect_runtime.logs.log_format import process_is_about
 from connect_runtime.metrics.task_metrics import TaskMetrics
-from connect_runtime.spark.forks import keep_from_forks, sockets
-from connect_runtime.spark.lease import hold
-from connect_runtime.spark.messages import (
-    ENVELOPE,
-    envelope_from_json,
-    launch_from_json,
-    outcome_json,
-    unfit_json,
+from connect_runtime.spark.attempt_files import (
+    MetricsFile,
+    keep_from_forks,
+    lock_lease,
+    metrics_file,
+    sockets,
 )
-from connect_runtime.spark.readings import ReadingFile, file_beside
-from connect_runtime.spark.sealing import Unreadable, key_of, unseal
-from connect_runtime.spark.unfit import Unfit, check_plugins
+from connect_runtime.spark.failure_causes import NodeMissingPlugin, check_plugins
+from connect_runtime.spark.launch_messages import (
+    ENVELOPE,
+    NotDecrypted,
+    decrypt,
+    envelope_from_json,
+    key_of,
+    launch_from_json,
+    missing_plugin_json,
+    outcome_json,
+)
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 
 _log = logging.getLogger(__name__)
@@ -51,7 +57,7 @@ DRAIN_S = 5.0
 # often, up to the second time
 _PUBLISH_S = (5.0, 20.0)
 _DRAIN_POLL_S = 0.25
-# Where the end of a process cannot be waited for
+# On systems that cannot wait for the end of a process
 _WATCH_S = 0.25
 _PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM)
@@ -74,7 +80,7 @@ class OrphanWatch:
         self._thread = threading.Thread(target=self._watch, name="orphan-watch", daemon=True)
 
     def __call__(self) -> bool:
-        """Whether the runtime is gone."""
+        """Returns whether the runtime is gone."""
         return self._orphaned
 
     def begin(self) -> None:
@@ -125,7 +131,7 @@ class OrphanWatch:
     def _publish_safely(self) -> bool:
         try:
             return self._publish()
-        except Exception:  # an orphan must be noticed whatever metrics do
+        except Exception:  # an orphan must be noticed even if metrics fail
             _log.debug("Metrics were not published", exc_info=True)
             return False
 
@@ -153,26 +159,26 @@ def run_partition(partition: Iterable[object], body: Body | None = None) -> Iter
     for _ in partition:
         try:
             yield outcome_json(_answer(TaskContext.get(), body))
-        except Unfit as unfit:
-            yield unfit_json(unfit)
+        except NodeMissingPlugin as missing:
+            yield missing_plugin_json(missing)
 
 
 def _answer(task: TaskContext, body: Body | None) -> Outcome:
     envelope = envelope_from_json(task.getLocalProperty(ENVELOPE))
     if task.attemptNumber() > 0:
-        # Spark retries after a lost executor, whatever its settings; the executor may not be dead
+        # Spark retries after a lost executor in spite of its settings; the executor may not be dead
         trace = "The executor was lost; Spark's own retry does nothing"
         return Outcome(envelope.id, envelope.attempt, AttemptEnd.LOST, trace, dead=False)
-    held = None if envelope.lease is None else hold(envelope.lease)
-    if envelope.lease is not None and held is None:
+    descriptor = None if envelope.lease is None else lock_lease(envelope.lease)
+    if envelope.lease is not None and descriptor is None:
         return Outcome(envelope.id, envelope.attempt, AttemptEnd.ORPHANED)
     try:
-        launch = launch_from_json(unseal(envelope.sealed, key_of()))
-    except Unreadable as error:
+        launch = launch_from_json(decrypt(envelope.encrypted, key_of()))
+    except NotDecrypted as error:
         return Outcome(envelope.id, envelope.attempt, AttemptEnd.FAILED, str(error))
     if envelope.lease is None:  # the process of another machine, whose packages may differ
         check_plugins(launch)
-    keep_from_forks(sockets() if held is None else [*sockets(), held])
+    keep_from_forks(sockets() if descriptor is None else [*sockets(), descriptor])
     with contextlib.suppress(OSError):
         # a plugin that signals its process group, to end what it started, must end no other task
         os.setpgid(0, 0)
@@ -202,11 +208,11 @@ def _run(launch: TaskLaunch, body: Body | None, lease: str | None) -> Outcome:
             file.close()
 
 
-def _reading_file(lease: str | None, metrics: TaskMetrics) -> ReadingFile | None:
+def _reading_file(lease: str | None, metrics: TaskMetrics) -> MetricsFile | None:
     if lease is None:
         return None
     try:
-        return ReadingFile(file_beside(lease), metrics.reading)
+        return MetricsFile(metrics_file(lease), metrics.reading)
     except OSError as error:
         _log.warning("The metrics of this task cannot be written: %s", error)
         return None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.errors import NotLeader, RequestError
-from connect_runtime.herder.verbs import Verbs
+from connect_runtime.herder.verbs import NotLeader, RequestError, Verbs
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.validation.validate import check
+from connect_runtime.waiting import retry_while
 from connect_specs.connector_files import FirstConnector
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 
@@ -50,12 +49,4 @@ def create_connectors(connectors: Sequence[FirstConnector], verbs: Verbs) -> Non
 
 
 def _when_ready(create: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _READY_S
-    while True:
-        try:
-            create()
-            return
-        except NotLeader:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_RETRY_S)
+    retry_while(lambda error: isinstance(error, NotLeader), create, _READY_S, every_s=_RETRY_S)

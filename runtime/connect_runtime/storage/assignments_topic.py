@@ -43,11 +43,6 @@ def term_record(topic: str, term: int, leader: str) -> NewRecord:
     return NewRecord(topic, _TERM, orjson.dumps({"term": term, "leader": leader}))
 
 
-def reduce(snapshot: AssignmentSnapshot, record: LogRecord) -> AssignmentSnapshot:
-    """Returns the snapshot after one more record."""
-    return reduce_all(snapshot, (record,))
-
-
 def reduce_all(snapshot: AssignmentSnapshot, records: Iterable[LogRecord]) -> AssignmentSnapshot:
     """Returns the snapshot after `records`, which follow it. Malformed ones are logged and change
     only the offset."""
@@ -92,12 +87,12 @@ def _term(value: bytes | None) -> int:
 
 def _decode(value: bytes) -> Assignment | None:
     try:
-        found = orjson.loads(value)
+        fields = orjson.loads(value)
         return Assignment(
-            attempt=int(found["attempt"]),
-            leader=str(found["leader"]),
-            state=TargetState(found["state"]),
-            generation=int(found["generation"]),
+            attempt=int(fields["attempt"]),
+            leader=str(fields["leader"]),
+            state=TargetState(fields["state"]),
+            generation=int(fields["generation"]),
         )
     except (KeyError, TypeError, ValueError):
         return None

@@ -1,6 +1,6 @@
 """Encodes and decodes the config topic's records.
 
-Connect's format: keys are plain text, values compact JSON. `reduce` and `reduce_all` fold records
+Connect's format: keys are plain text, values compact JSON. `reduce_all` folds records
 into a ConfigSnapshot; the other functions make the records that a leader writes. Task configs count
 only once a commit record covers all of them. Session keys are internal to Connect and are ignored.
 No I/O; values are never logged.
@@ -87,7 +87,7 @@ def task_config_records(
 
 
 def is_task_config(record: NewRecord, topic: str) -> bool:
-    """Whether it is one of `task_config_records` for this topic."""
+    """Returns whether it is one of `task_config_records` for this topic."""
     return record.topic == topic and record.key.startswith(_TASK.encode())
 
 
@@ -112,17 +112,12 @@ def logger_record(topic: str, namespace: str, level: str) -> NewRecord:
     return NewRecord(topic, f"{_LOGGER}{namespace}".encode(), orjson.dumps({"level": level}))
 
 
-def reduce(snapshot: ConfigSnapshot, record: LogRecord) -> ConfigSnapshot:
-    """Returns the snapshot after one more record."""
-    return reduce_all(snapshot, (record,))
-
-
 def reduce_all(snapshot: ConfigSnapshot, records: Iterable[LogRecord]) -> ConfigSnapshot:
     """Returns the snapshot after `records`, which follow it in offset order.
 
     An unknown or malformed record changes only the offset and is logged, without its value.
     """
-    fold = _Fold(snapshot)
+    fold = _ConfigFold(snapshot)
     for record in records:
         fold.apply(record)
     return fold.snapshot()
@@ -146,11 +141,11 @@ def subject(key: bytes | None) -> tuple[Literal["config", "target-state"], str] 
     return None
 
 
-class _Malformed(Exception):
-    """Why a record is ignored. Never holds a value."""
+class _MalformedConfig(Exception):
+    """A record is ignored for this reason, which never holds a value."""
 
 
-class _Fold:
+class _ConfigFold:
     """A snapshot being built: copied once, then changed in place."""
 
     def __init__(self, start: ConfigSnapshot) -> None:
@@ -185,7 +180,7 @@ class _Fold:
         self._offset = max(self._offset, record.offset + 1)
         try:
             self._dispatch(record)
-        except _Malformed as reason:
+        except _MalformedConfig as reason:
             _log.warning(
                 "Config topic %s, offset %d, key %r is ignored: %s",
                 record.topic,
@@ -196,14 +191,14 @@ class _Fold:
 
     def _dispatch(self, record: LogRecord) -> None:
         if record.key is None:
-            raise _Malformed("it has no key")
+            raise _MalformedConfig("it has no key")
         key = record.key.decode(errors="replace")
         for prefix, handle in self._kinds:
             if key.startswith(prefix):
                 handle(key[len(prefix) :], record)
                 return
         if key != _SESSION_KEY:
-            raise _Malformed("no such kind of key")
+            raise _MalformedConfig("no such kind of key")
 
     def _known(self, name: str) -> ConnectorState:
         return (
@@ -221,12 +216,12 @@ class _Fold:
             self._orphans[state.name] = state
 
     def _on_target_state(self, name: str, record: LogRecord) -> None:
-        known = self._known(name)
+        state = self._known(name)
         if record.value is None:
             exists = name in self._connectors
             self._keep(
                 replace(
-                    known,
+                    state,
                     target=TargetState.RUNNING,
                     target_given=False,
                     target_timestamp_ms=record.timestamp_ms if exists else 0,
@@ -235,7 +230,7 @@ class _Fold:
             return
         self._keep(
             replace(
-                known,
+                state,
                 target=_target_state(_json_object(record)),
                 target_given=True,
                 target_timestamp_ms=record.timestamp_ms,
@@ -260,11 +255,11 @@ class _Fold:
     def _remove(self, name: str) -> None:
         """Removes what belongs to a connector's config. Fencing and target state outlive it."""
         self._deferred.pop(name, None)
-        known = self._connectors.pop(name, None)
-        if known is not None:
+        state = self._connectors.pop(name, None)
+        if state is not None:
             self._keep(
                 replace(
-                    known,
+                    state,
                     config={},
                     null_keys=(),
                     tasks_ever=0,
@@ -275,41 +270,41 @@ class _Fold:
                 )
             )
 
-    def _on_task(self, rest: str, record: LogRecord) -> None:
-        task = task_id(rest)
+    def _on_task(self, suffix: str, record: LogRecord) -> None:
+        task = task_id(suffix)
         if task is None:
-            raise _Malformed("it does not end in a task number")
+            raise _MalformedConfig("it does not end in a task number")
         if record.value is None:
-            raise _Malformed("a task config cannot be removed")
+            raise _MalformedConfig("a task config cannot be removed")
         properties = _properties(record).items()
         config = {key: value for key, value in properties if value is not None}
         self._deferred.setdefault(task.connector, {})[task.task] = config
 
     def _on_commit(self, name: str, record: LogRecord) -> None:
-        known = self._connectors.get(name)
-        if known is None:
+        state = self._connectors.get(name)
+        if state is None:
             # Its removal may have been compacted away, and its tasks must not reappear.
             self._remove(name)
             return
         count = _integer(_json_object(record), "tasks")
         deferred = self._deferred.get(name)
-        written = deferred or {}
-        known = replace(known, task_count=count, pending_fencing=True)
-        if all(number in written for number in range(count)):
-            known = replace(
-                known,
-                task_configs=tuple(written[number] for number in range(count)),
-                tasks_ever=max(known.tasks_ever, count),
+        configs = deferred or {}
+        state = replace(state, task_count=count, pending_fencing=True)
+        if all(number in configs for number in range(count)):
+            state = replace(
+                state,
+                task_configs=tuple(configs[number] for number in range(count)),
+                tasks_ever=max(state.tasks_ever, count),
                 # Connect also counts an empty set, but not before the first task config.
-                generation=known.generation + (deferred is not None),
-                applied_config=known.config,
+                generation=state.generation + (deferred is not None),
+                applied_config=state.config,
                 inconsistent=False,
             )
         else:
-            known = replace(known, task_configs=(), inconsistent=True)
+            state = replace(state, task_configs=(), inconsistent=True)
         if deferred is not None:
             self._deferred[name] = {}
-        self._connectors[name] = known
+        self._connectors[name] = state
 
     def _on_restart(self, name: str, record: LogRecord) -> None:
         value = _json_object(record)
@@ -329,20 +324,20 @@ class _Fold:
     def _on_logger(self, namespace: str, record: LogRecord) -> None:
         level = _json_object(record).get("level")
         if not isinstance(level, str):
-            raise _Malformed("it names no level")
+            raise _MalformedConfig("it names no level")
         self._loggers[namespace] = LoggerRequest(namespace, level, record.offset)
 
 
 def _json_object(record: LogRecord, loads: Callable[[bytes], Any] = orjson.loads) -> dict[str, Any]:
     if record.value is None:
-        raise _Malformed("it has no value")
+        raise _MalformedConfig("it has no value")
     try:
         value = loads(record.value)
     except ValueError:
         # from None: the error's text and its `doc` hold the value
-        raise _Malformed("its value is not JSON") from None
+        raise _MalformedConfig("its value is not JSON") from None
     if not isinstance(value, dict):
-        raise _Malformed("its value is not a JSON object")
+        raise _MalformedConfig("its value is not a JSON object")
     return value
 
 
@@ -352,17 +347,17 @@ def _properties(
     """Decodes a config map."""
     properties = _json_object(record, loads).get("properties")
     if not isinstance(properties, dict):
-        raise _Malformed("'properties' is not a JSON object")
+        raise _MalformedConfig("'properties' is not a JSON object")
     for key, value in properties.items():
         if not isinstance(value, str | None):
-            raise _Malformed(f"the value of '{key}' is not a string")
+            raise _MalformedConfig(f"the value of '{key}' is not a string")
     return properties
 
 
 def _integer(value: Mapping[str, Any], field: str) -> int:
     number = value.get(field)
     if not isinstance(number, int) or isinstance(number, bool):
-        raise _Malformed(f"'{field}' is not an integer")
+        raise _MalformedConfig(f"'{field}' is not an integer")
     return number
 
 
@@ -372,5 +367,5 @@ def _target_state(value: Mapping[str, Any]) -> TargetState:
         word = value.get("state")
     state = _STATES.get(word) if isinstance(word, str) else None
     if state is None:
-        raise _Malformed("it names no target state")
+        raise _MalformedConfig("it names no target state")
     return state

@@ -1,8 +1,8 @@
-"""Defines a Kafka topic as a log: the contract of readers and writers of our topics.
+"""A Kafka topic as a log: the contract of readers and writers of a cluster's own topics.
 
 Two implementations pass the same contract tests: `connect_runtime.kafka.log` on a real broker and
-`connect_runtime.storage.memory` for tests of all layers above. Readers return committed records
-only.
+`connect_runtime.storage.memory` for standalone mode and tests. Readers return committed records
+only. Both check the shape of internal topics with the same texts, which are Connect's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from connect_specs.diagnostics import ConnectError, Failed
+from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
+
+# Connect partitions these; every other topic of a cluster needs total order.
+_OF_MANY_PARTITIONS = frozenset(
+    {"offset.storage.topic", "offsets.storage.topic", "status.storage.topic"}
+)
+_REPLICATION = {
+    "offset.storage.topic": "offset.storage.replication.factor",
+    "offsets.storage.topic": "offset.storage.replication.factor",
+    "status.storage.topic": "status.storage.replication.factor",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +91,14 @@ class LogReader(Protocol):
     @property
     def led_anew(self) -> bool:
         """Returns whether a partition has another leader than at the first read to the end, or ends
-        before what was read. It may lack records that were read, or be that of a topic that was
-        made anew, and this reader misses others in their place."""
+        before what was read. It may lack records that were read, or be that of a recreated
+        topic, and this reader misses others in their place."""
         ...
 
     def read_available(self, timeout_s: float) -> Sequence[LogRecord]:
-        """As read_to_end, but leaves out partitions that have no leader, whose end is hidden by an
-        open transaction, or that send nothing for a few seconds. `left_out` then has them."""
+        """Reads as read_to_end does, but leaves out partitions that have no leader, whose end is
+        hidden by an open transaction, or that send nothing for a few seconds. `left_out` then has
+        them."""
         ...
 
     @property
@@ -118,18 +130,18 @@ class LogWriter(Protocol):
     def close(self) -> None: ...
 
 
-def unread(left_out: Mapping[tuple[str, int], str]) -> str | None:
+def unread_text(left_out: Mapping[tuple[str, int], str]) -> str | None:
     """Says which partitions a reader left out; None if there are none."""
     if not left_out:
         return None
-    (topic, number), why = next(iter(left_out.items()))
+    (topic, number), reason = next(iter(left_out.items()))
     count = len(left_out) - 1
-    return f"{topic}-{number}: {why}" + (f", and {count} more partitions" if count else "")
+    return f"{topic}-{number}: {reason}" + (f", and {count} more partitions" if count else "")
 
 
 class BackgroundWriter(Protocol):
     """Writes records outside of transactions, each key's newest, and retries until Kafka has them.
-    Nobody waits for it, and a partition that cannot be written holds up no other."""
+    Nothing waits for it, and a partition that cannot be written holds up no other."""
 
     @property
     def problem(self) -> str | None:
@@ -192,3 +204,53 @@ class Logs(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def replication_key(key: str) -> str:
+    """Returns the worker's setting for the replicas of a new topic that the setting `key` names."""
+    return _REPLICATION.get(key, "config.storage.replication.factor")
+
+
+def ensure_own_offsets_topic(logs: Logs, clients: ConnectorClients) -> None:
+    """Creates a source's own offsets topic with the same shape as the worker's (KIP-618). Raises
+    ConnectError."""
+    shape = clients.new_offsets_topic
+    logs.ensure_compacted(
+        clients.place.topic,
+        shape.partitions,
+        "source connector offsets",
+        key=OFFSETS_TOPIC_KEY,
+        replication_factor=shape.replication_factor,
+        config=shape.config,
+    )
+
+
+def check_compacted(topic: str, policy: str, purpose: str, key: str) -> None:
+    """Raises Failed unless the topic's only cleanup policy is compaction."""
+    if policy == "compact":
+        return
+    raise Failed(
+        Diagnostic(
+            "topic.not-compacted",
+            f"Topic '{topic}' supplied via the '{key}' property is required to have "
+            f"'cleanup.policy=compact' to guarantee consistency and durability of {purpose}, but "
+            f"found the topic currently has 'cleanup.policy={policy}'. Continuing would likely "
+            f"result in eventually losing {purpose} and problems restarting this Connect cluster "
+            f"in the future. Change the '{key}' property in the Connect worker configurations to "
+            "use a topic with 'cleanup.policy=compact'.",
+        )
+    )
+
+
+def check_partitions(topic: str, partitions: int, purpose: str, key: str) -> None:
+    """Raises Failed if a topic that needs a single partition has more."""
+    if partitions == 1 or key in _OF_MANY_PARTITIONS:
+        return
+    raise Failed(
+        Diagnostic(
+            "topic.partitions",
+            f"Topic '{topic}' supplied via the '{key}' property is required to have a single "
+            f"partition in order to guarantee consistency of {purpose}, but found "
+            f"{partitions} partitions.",
+        )
+    )

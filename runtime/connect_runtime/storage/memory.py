@@ -16,11 +16,18 @@ from threading import Condition
 from typing import Final
 from zlib import crc32
 
-from connect_runtime.storage.internal_topics import check_compacted, check_partitions
-from connect_runtime.storage.log import Fenced, LogBlocked, LogRecord, NewRecord, WriteFailed
+from connect_runtime.storage.log import (
+    Fenced,
+    LogBlocked,
+    LogRecord,
+    NewRecord,
+    WriteFailed,
+    check_compacted,
+    check_partitions,
+)
 from connect_specs.diagnostics import Diagnostic, Failed
 
-# How long `read_available` waits for a transaction that is open
+# `read_available` waits this long for a transaction that is open
 _STALLED_S: Final = 0.05
 
 
@@ -37,7 +44,7 @@ class _Transaction:
     touched: list[list[_Entry]] = field(default_factory=list)
 
     def end(self, fate: _Fate) -> None:
-        """Only the first end counts. The marker takes an offset of its own, as on a broker."""
+        """Ends the transaction once. The marker takes an offset of its own, as on a broker."""
         if self.fate is _Fate.OPEN:
             self.fate = fate
             for partition in self.touched:
@@ -104,15 +111,15 @@ class MemoryLogs:
         with self.changed:
             if topic not in self._topics:
                 self.create_topic(topic, partitions)
-        found = self._topics[topic]
-        check_partitions(topic, len(found.partitions), purpose, key)
-        check_compacted(topic, found.policy, purpose, key)
+        shape = self._topics[topic]
+        check_partitions(topic, len(shape.partitions), purpose, key)
+        check_compacted(topic, shape.policy, purpose, key)
 
     def close(self) -> None:
         """Closes nothing; written records stay, as on a broker."""
 
     def create_topic(self, topic: str, partitions: int = 1, policy: str = "compact") -> None:
-        """Creates a topic as somebody else might have."""
+        """Creates a topic as another program might have."""
         with self.changed:
             self._topics[topic] = _Topic(tuple([] for _ in range(partitions)), policy)
 
@@ -129,10 +136,10 @@ class MemoryLogs:
 
     def partitions(self, topic: str) -> tuple[list[_Entry], ...]:
         """Returns the live partitions. Raises Failed if the topic does not exist."""
-        found = self._topics.get(topic)
-        if found is None:
+        existing = self._topics.get(topic)
+        if existing is None:
             raise Failed(Diagnostic("topic.missing", "There is no such topic", topic))
-        return found.partitions
+        return existing.partitions
 
     def epoch(self, transactional_id: str) -> int:
         """Returns the epoch of the id's newest writer."""
@@ -145,7 +152,7 @@ class MemoryLogs:
         placed = [(record, self.partitions(record.topic)) for record in records]
         transaction = _Transaction(transactional_id)
         self._open.append(transaction)
-        written = []
+        appended_records = []
         for record, partitions in placed:
             number = crc32(record.key) % len(partitions)
             entries = partitions[number]
@@ -159,44 +166,44 @@ class MemoryLogs:
             )
             entries.append(_Entry(appended, transaction))
             # by identity: empty lists are equal
-            if not any(entries is other for other in transaction.touched):
+            if not any(entries is touched for touched in transaction.touched):
                 transaction.touched.append(entries)
-            written.append(appended)
-        return transaction, written
+            appended_records.append(appended)
+        return transaction, appended_records
 
     def append_plain(self, records: Iterable[NewRecord]) -> list[LogRecord]:
         """Appends without a transaction, and so without a marker. Call only while holding
         `changed`."""
-        transaction, written = self.append("", records)
+        transaction, appended = self.append("", records)
         transaction.fate = _Fate.COMMITTED
         self._open.remove(transaction)
-        self.compact(written)
+        self.compact(appended)
         self.changed.notify_all()
-        return written
+        return appended
 
     def end(self, transaction: _Transaction, *, commit: bool) -> None:
         """Ends a transaction and wakes its waiters. Call only while holding `changed`."""
         transaction.end(_Fate.COMMITTED if commit else _Fate.ABORTED)
-        self._open = [other for other in self._open if other is not transaction]
+        self._open = [pending for pending in self._open if pending is not transaction]
         self.changed.notify_all()
 
-    def compact(self, written: Iterable[LogRecord]) -> None:
+    def compact(self, appended: Iterable[LogRecord]) -> None:
         """Forgets old records that these replace, which are committed, or that others replace that
         have become old with these. Call only while holding `changed`."""
         if self._kept is None:
             return
-        for record in written:
+        for record in appended:
             entries = self._topics[record.topic].partitions[record.partition]
             newest = self._newest.setdefault((record.topic, record.partition), {})
             replaced = newest.get(record.key, record.offset)
             newest[record.key] = record.offset
-            old = record.offset - self._kept
-            if replaced < old:
+            horizon = record.offset - self._kept
+            if replaced < horizon:
                 entries[replaced] = replace(entries[replaced], record=None)
             # a marker follows each record
-            for offset in range(max(old - 2, 0), old):
-                found = entries[offset].record
-                if found is not None and newest.get(found.key, offset) != offset:
+            for offset in range(max(horizon - 2, 0), horizon):
+                existing = entries[offset].record
+                if existing is not None and newest.get(existing.key, offset) != offset:
                     entries[offset] = replace(entries[offset], record=None)
 
     def _take_over(self, transactional_id: str) -> int:
@@ -247,12 +254,12 @@ class MemoryLogWriter:
                 self._fenced = True
                 raise Fenced(Diagnostic("write.fenced", "A newer writer has taken over", self._id))
             try:
-                transaction, written = self._logs.append(self._id, records)
+                transaction, appended = self._logs.append(self._id, records)
             except Failed as error:
                 raise WriteFailed(*error.diagnostics) from None
             self._logs.end(transaction, commit=True)
-            self._logs.compact(written)
-            return written
+            self._logs.compact(appended)
+            return appended
 
     def close(self) -> None:
         self._closed = True
@@ -274,7 +281,7 @@ class MemoryBackgroundWriter:
         return self.problem is None
 
     def drop(self) -> None:
-        """Everything is written."""
+        """Gives up nothing: everything is written."""
 
     def close(self) -> None:
         """Closes nothing."""
@@ -341,13 +348,13 @@ class MemoryLogReader:
         return len(entries)
 
     def _taken(self) -> list[LogRecord]:
-        found: list[LogRecord] = []
+        records: list[LogRecord] = []
         for number, entries in enumerate(self._partitions):
             end = self._stable_end(number)
-            found += [
+            records += [
                 entry.record
                 for entry in entries[self._next[number] : end]
                 if entry.record is not None and entry.transaction.fate is _Fate.COMMITTED
             ]
             self._next[number] = end
-        return found
+        return records

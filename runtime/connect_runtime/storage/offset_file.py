@@ -31,7 +31,7 @@ _Mark = tuple[int, int, int, int]
 
 
 @dataclass(slots=True, eq=False)
-class _Write:
+class _FileWrite:
     """One write. `over` once it is on the disk, or `error` says why not."""
 
     changes: Entries
@@ -54,7 +54,7 @@ class OffsetFile:
         self._path = path
         self._lock = lock
         self._mutex = threading.Lock()
-        self._waiting: deque[_Write] = deque()
+        self._waiting: deque[_FileWrite] = deque()
         self._problem: str | None = None
         self._entries, self._mark = _read(path)
 
@@ -88,10 +88,10 @@ class OffsetFile:
 
         Raises OffsetsNotWritten: offsets.file-changed, offsets.file-not-written. The file and
         `entries` are then as before. `check` is called when earlier writes are over; what it raises
-        prevents this one. Writes that wait meanwhile become one: tasks commit at the same time, and
+        prevents this one. Waiting writes become one: tasks commit at the same time, and
         each would write the whole file.
         """
-        write = _Write(changes, check)
+        write = _FileWrite(changes, check)
         self._waiting.append(write)
         with self._mutex:
             if not write.over:
@@ -118,7 +118,7 @@ class OffsetFile:
         if writes:
             self._write_all(writes)
 
-    def _write_all(self, writes: Sequence[_Write]) -> None:
+    def _write_all(self, writes: Sequence[_FileWrite]) -> None:
         """Halves writes that are too large together until those are found that are by themselves:
         one connector must not hold up the others."""
         changed = dict(self._entries)
@@ -143,8 +143,8 @@ class OffsetFile:
     def _replace(self, entries: Entries) -> None:
         data = serialized_map.encode(entries)
         if len(data) > BYTES_MAX:
-            what = self._not_written(f"its offsets take more than {_mib(BYTES_MAX)}")
-            raise _TooLarge(*what.diagnostics)
+            too_large = self._not_written(f"its offsets take more than {_mib(BYTES_MAX)}")
+            raise _TooLarge(*too_large.diagnostics)
         unfinished = self._path.with_name(f"{self._path.name}.new")
         try:
             self._check_unchanged()
@@ -163,21 +163,23 @@ class OffsetFile:
             return
         # touched or copied back; not every file system keeps inode numbers
         with contextlib.suppress(Failed):
-            found, mark = _read(self._path)
-            if found == self._entries:
+            entries, mark = _read(self._path)
+            if entries == self._entries:
                 self._mark = mark
                 return
-        what = "the offset file was changed by another program, and is left as it is"
-        why = "this worker would overwrite what it has not read"
+        problem = "the offset file was changed by another program, and is left as it is"
+        reason = "this worker would overwrite what it has not read"
         hint = "only one worker may use an offset file: stop the other one, then restart this one"
-        where = str(self._path)
-        raise OffsetsNotWritten(Diagnostic("offsets.file-changed", what, where, why, hint))
+        place = str(self._path)
+        raise OffsetsNotWritten(Diagnostic("offsets.file-changed", problem, place, reason, hint))
 
-    def _not_written(self, why: str) -> OffsetsNotWritten:
-        what = "the offset file cannot be written, and is as before"
+    def _not_written(self, reason: str) -> OffsetsNotWritten:
+        problem = "the offset file cannot be written, and is as before"
         hint = "the next commit tries again; until then, a restart sends records again"
-        where = str(self._path)
-        return OffsetsNotWritten(Diagnostic("offsets.file-not-written", what, where, why, hint))
+        place = str(self._path)
+        return OffsetsNotWritten(
+            Diagnostic("offsets.file-not-written", problem, place, reason, hint)
+        )
 
 
 def _read(path: Path) -> tuple[Entries, _Mark | None]:
@@ -214,9 +216,9 @@ def _write(unfinished: Path, data: bytes, replaced: Path) -> _Mark:
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     with os.fdopen(descriptor, "wb") as file:
         with contextlib.suppress(FileNotFoundError, PermissionError):
-            old = replaced.stat()
-            os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-            os.fchown(descriptor, old.st_uid, old.st_gid)
+            status = replaced.stat()
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+            os.fchown(descriptor, status.st_uid, status.st_gid)
         file.write(data)
         file.flush()
         os.fsync(descriptor)
@@ -234,24 +236,24 @@ def _sync_folder(folder: Path) -> None:
 def _locked(path: Path) -> int:
     """Returns a descriptor that holds the lock. Writes replace the file itself, so the lock is on
     one beside it."""
-    beside = path.with_name(f"{path.name}.lock")
+    lock_file = path.with_name(f"{path.name}.lock")
     try:
         # in /tmp, another user's link may lead to any file
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
-        raise _unreadable(path, f"{beside.name}: {error.strerror}") from error
+        raise _unreadable(path, f"{lock_file.name}: {error.strerror}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         pid = os.pread(descriptor, 20, 0).decode(errors="replace")
         os.close(descriptor)
-        what = "another worker uses the offset file"
-        why = f"the process {pid} has locked {beside.name}" if pid.isdigit() else ""
+        problem = "another worker uses the offset file"
+        reason = f"the process {pid} has locked {lock_file.name}" if pid.isdigit() else ""
         hint = "stop that worker, or name another file as offset.storage.file.filename"
-        raise Failed(Diagnostic("offsets.file-in-use", what, str(path), why, hint)) from None
+        raise Failed(Diagnostic("offsets.file-in-use", problem, str(path), reason, hint)) from None
     except OSError as error:
         os.close(descriptor)
-        raise _unreadable(path, f"{beside.name} cannot be locked: {error.strerror}") from error
+        raise _unreadable(path, f"{lock_file.name} cannot be locked: {error.strerror}") from error
     with contextlib.suppress(OSError):  # a full disk; the pid is only for the message
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
@@ -269,16 +271,16 @@ def _mark(status: os.stat_result) -> _Mark:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _unreadable(path: Path, why: str) -> Failed:
-    what = "the offset file cannot be used"
+def _unreadable(path: Path, reason: str) -> Failed:
+    problem = "the offset file cannot be used"
     hint = "name a file in a folder that this user can write to"
-    return Failed(Diagnostic("offsets.file-unreadable", what, str(path), why, hint))
+    return Failed(Diagnostic("offsets.file-unreadable", problem, str(path), reason, hint))
 
 
-def _unknown(path: Path, why: str) -> Failed:
-    what = "this is not an offset file of Connect, and is left as it is"
+def _unknown(path: Path, reason: str) -> Failed:
+    problem = "this is not an offset file of Connect, and is left as it is"
     hint = "restore the file from a copy, or remove it to read all sources from their start"
-    return Failed(Diagnostic("offsets.file-unknown", what, str(path), why, hint))
+    return Failed(Diagnostic("offsets.file-unknown", problem, str(path), reason, hint))
 
 
 def _mib(size: int) -> str:

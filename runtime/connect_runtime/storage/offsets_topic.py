@@ -1,8 +1,11 @@
-"""Encodes and decodes the source offsets in the offsets topic.
+"""Encodes and decodes the source offsets in the offsets topic, the worker's and a connector's own.
 
 Connect's format: key `["connector",{partition}]`, value the offset, null for none. Connect compares
 keys byte by byte, so a partition that has a record is written again under that record's own bytes,
 and a new one under the bytes that Connect would make. No I/O; values are never logged.
+
+An offset in the connector's own topic wins; a partition that it lacks is looked up in the worker's
+(KIP-618, smooth migration). So a removal needs a tombstone in both.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -24,11 +28,7 @@ from connect_specs.partitions import PartitionKey, partition_key
 _log = logging.getLogger(__name__)
 
 _LONG = range(-(1 << 63), 1 << 63)
-
-
-def reduce(snapshot: OffsetSnapshot, record: LogRecord) -> OffsetSnapshot:
-    """Returns the snapshot after one more record."""
-    return reduce_all(snapshot, (record,))
+Entries = Iterable[tuple[Mapping[str, JsonScalar | bytes], Mapping[str, Any] | None]]
 
 
 def reduce_all(snapshot: OffsetSnapshot, records: Iterable[LogRecord]) -> OffsetSnapshot:
@@ -40,9 +40,9 @@ def reduce_all(snapshot: OffsetSnapshot, records: Iterable[LogRecord]) -> Offset
     copied: dict[str, dict[bytes, SourceOffset]] = {}
     for record in records:
         try:
-            named = _decode_key(record.key)
+            subject_of_record = _decode_key(record.key)
             offset = None if record.value is None else _json_object(record.value)
-        except _Malformed as reason:
+        except _MalformedOffset as reason:
             _log.warning(
                 "Offsets topic %s-%d, offset %d is ignored: %s",
                 record.topic,
@@ -51,9 +51,9 @@ def reduce_all(snapshot: OffsetSnapshot, records: Iterable[LogRecord]) -> Offset
                 reason,
             )
             continue
-        if named is None or record.key is None:
+        if subject_of_record is None or record.key is None:
             continue
-        connector, partition = named
+        connector, partition = subject_of_record
         offsets = copied.get(connector)
         if offsets is None:
             offsets = copied[connector] = dict(connectors.get(connector, {}))
@@ -71,21 +71,21 @@ def reduce_all(snapshot: OffsetSnapshot, records: Iterable[LogRecord]) -> Offset
 def offset_of(
     snapshot: OffsetSnapshot, connector: str, partition: Mapping[str, JsonScalar | bytes]
 ) -> Offset | None:
-    """Returns the offset of a partition, whatever the order of its fields.
+    """Returns the offset of a partition; the order of its fields does not matter.
 
     If records exist under several key bytes, the one under Connect's own counts, as it does for
     Apache's workers; else the newest. Raises Failed with Connect's text for a map that it could not
     hold.
     """
     check_map(partition)
-    held = snapshot.connectors.get(connector, {})
-    own = held.get(offset_key_bytes(connector, partition))
+    stored = snapshot.connectors.get(connector, {})
+    own = stored.get(offset_key_bytes(connector, partition))
     if own is not None:
         return own.offset
     sought = source_partition_key(partition)
-    for found in reversed(list(held.values())):
-        if partition_key(found.partition) == sought:
-            return found.offset
+    for source_offset in reversed(list(stored.values())):
+        if partition_key(source_offset.partition) == sought:
+            return source_offset.offset
     return None
 
 
@@ -104,12 +104,12 @@ def offset_records(
     keys = partition_keys(snapshot, connector)
     records = []
     for partition, offset in entries:
-        held = keys.get(source_partition_key(partition), ())
-        if offset is not None or not held:
+        stored_keys = keys.get(source_partition_key(partition), ())
+        if offset is not None or not stored_keys:
             check_map(partition)
             check_map(offset)
         value = offset_value_bytes(offset)
-        for key in held or (offset_key_bytes(connector, partition),):
+        for key in stored_keys or (offset_key_bytes(connector, partition),):
             records.append(NewRecord(topic, key, value))
     return tuple(records)
 
@@ -119,9 +119,9 @@ def partition_keys(
 ) -> dict[PartitionKey, tuple[bytes, ...]]:
     """Returns the record keys under which each partition is stored."""
     keys: dict[PartitionKey, tuple[bytes, ...]] = {}
-    for found in snapshot.connectors.get(connector, {}).values():
-        partition = partition_key(found.partition)
-        keys[partition] = (*keys.get(partition, ()), found.key)
+    for source_offset in snapshot.connectors.get(connector, {}).values():
+        partition = partition_key(source_offset.partition)
+        keys[partition] = (*keys.get(partition, ()), source_offset.key)
     return keys
 
 
@@ -129,19 +129,19 @@ def subject(key: bytes | None) -> tuple[str, Partition] | None:
     """Returns a record's connector and partition; None for records that Connect never wrote."""
     try:
         return _decode_key(key)
-    except _Malformed:
+    except _MalformedOffset:
         return None
 
 
 def changed_connector(record: LogRecord) -> str | None:
-    """Returns the connector whose offsets a record changes; None if `reduce` ignores it."""
+    """Returns the connector whose offsets a record changes; None if `reduce_all` ignores it."""
     try:
-        named = _decode_key(record.key)
+        subject_of_record = _decode_key(record.key)
         if record.value is not None:
             _json_object(record.value)
-    except _Malformed:
+    except _MalformedOffset:
         return None
-    return None if named is None else named[0]
+    return None if subject_of_record is None else subject_of_record[0]
 
 
 def check_map(value: object) -> None:
@@ -150,19 +150,19 @@ def check_map(value: object) -> None:
         return
     if not isinstance(value, Mapping):
         raise _wrong_format("Offsets must be specified as a Map")
-    for field, content in value.items():
-        if not isinstance(field, str):
+    for name, content in value.items():
+        if not isinstance(name, str):
             raise _wrong_format("Offsets may only use String keys")
         kind = _unsupported_type(content)
         if kind is not None:
             raise _wrong_format(
                 "Offsets may only contain primitive types as values, "
-                f"but field {field} contains {kind}"
+                f"but field {name} contains {kind}"
             )
 
 
-class _Malformed(Exception):
-    """Why a record is ignored. Never holds a value."""
+class _MalformedOffset(Exception):
+    """A record is ignored for this reason, which never holds a value."""
 
 
 def _wrong_format(text: str) -> Failed:
@@ -195,26 +195,93 @@ def source_partition_key(partition: Mapping[str, JsonScalar | bytes]) -> Partiti
 def _decode_key(key: bytes | None) -> tuple[str, Partition] | None:
     """Returns a key's connector and partition; None where Connect writes no partition."""
     if key is None:
-        raise _Malformed("it has no key")
+        raise _MalformedOffset("it has no key")
     try:
-        parts = orjson.loads(key)
+        content = orjson.loads(key)
     except orjson.JSONDecodeError:
         # from None: the error's `doc` holds the key
-        raise _Malformed("its key is not JSON") from None
-    if not isinstance(parts, list) or len(parts) != 2 or not isinstance(parts[0], str):
-        raise _Malformed("its key is not an array of a connector and a partition")
-    if parts[1] is None:
+        raise _MalformedOffset("its key is not JSON") from None
+    if not isinstance(content, list) or len(content) != 2 or not isinstance(content[0], str):
+        raise _MalformedOffset("its key is not an array of a connector and a partition")
+    if content[1] is None:
         return None
-    if not isinstance(parts[1], dict):
-        raise _Malformed("its key's partition is not a JSON object")
-    return parts[0], parts[1]
+    if not isinstance(content[1], dict):
+        raise _MalformedOffset("its key's partition is not a JSON object")
+    return content[0], content[1]
 
 
 def _json_object(content: bytes) -> dict[str, Any]:
     try:
-        found = orjson.loads(content)
+        value = orjson.loads(content)
     except orjson.JSONDecodeError:
-        raise _Malformed("its value is not JSON") from None
-    if not isinstance(found, dict):
-        raise _Malformed("its value is not a JSON object")
-    return found
+        raise _MalformedOffset("its value is not JSON") from None
+    if not isinstance(value, dict):
+        raise _MalformedOffset("its value is not a JSON object")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetWrites:
+    """The records of an offset change, in write order: `removed`, tombstones in the worker's topic,
+    which must succeed; `own`, everything in the connector's topic; `copies`, the rest in the
+    worker's topic, which may fail. Without a topic of its own there is only `own`."""
+
+    removed: tuple[NewRecord, ...]
+    own: tuple[NewRecord, ...]
+    copies: tuple[NewRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayeredOffsets:
+    """One connector's offsets. `underneath` names the worker's topic; None: `topic` is the only
+    one."""
+
+    connector: str
+    topic: str
+    own: OffsetSnapshot
+    underneath: str | None = None
+    below: OffsetSnapshot = field(default_factory=OffsetSnapshot)
+
+    @property
+    def merged(self) -> OffsetSnapshot:
+        """Returns the offsets that the connector and its tasks see."""
+        if self.underneath is None:
+            return self.own
+        return _over(self.own, self.below, self.connector)
+
+    @property
+    def copied(self) -> OffsetSnapshot:
+        """Returns the same partitions, with the worker topic's keys where it has them."""
+        return _over(self.below, self.own, self.connector)
+
+    def writes(self, entries: Entries) -> OffsetWrites:
+        """Sets the offset of each partition, or removes it if it is None.
+
+        A partition keeps its key bytes, in either topic. Raises Failed with Connect's text for maps
+        that it could not hold.
+        """
+        changes = list(entries)
+        if self.underneath is None:
+            return OffsetWrites(
+                (), offset_records(self.topic, self.connector, changes, self.own), ()
+            )
+        in_worker_topic = offset_records(self.underneath, self.connector, changes, self.copied)
+        return OffsetWrites(
+            removed=tuple(record for record in in_worker_topic if record.value is None),
+            own=offset_records(self.topic, self.connector, changes, self.merged),
+            copies=tuple(record for record in in_worker_topic if record.value is not None),
+        )
+
+
+def _over(upper: OffsetSnapshot, lower: OffsetSnapshot, connector: str) -> OffsetSnapshot:
+    """Returns the connector's offsets: those of `upper`, and from `lower` the partitions that it
+    lacks."""
+    first = upper.connectors.get(connector, {})
+    hidden = {partition_key(source_offset.partition) for source_offset in first.values()}
+    merged: dict[bytes, SourceOffset] = {
+        key: source_offset
+        for key, source_offset in lower.connectors.get(connector, {}).items()
+        if partition_key(source_offset.partition) not in hidden
+    }
+    merged |= first
+    return OffsetSnapshot({connector: merged} if merged else {})

@@ -1,7 +1,8 @@
 """Immutable snapshots of a Connect cluster's state, one per topic.
 
-Each is made by folding records (`config_topic.reduce`, `status_topic.reduce`, ...) and never
-changed in place. Formats: Connect's config, status and offsets topics, and our assignments topic.
+Each is made by folding records (`config_topic.reduce_all`, `status_topic.reduce_all`, ...) and
+never changed in place. Formats: Connect's config, status and offsets topics, and our assignments
+topic.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class Status:
 
     @property
     def busy(self) -> bool:
-        """Whether a runtime runs the connector or task, paused or not."""
+        """Returns whether a runtime runs the connector or task, paused or not."""
         return self.state in (State.RUNNING, State.PAUSED, State.RESTARTING)
 
 
@@ -142,7 +143,7 @@ class StatusSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a task must do, as the leader wrote it last; a missing one means stop.
+    """The leader's newest instruction for a task; a missing one means stop.
 
     `attempt` grows with each launch of the task and never repeats; `leader` is the leader's URL;
     `state` is running or paused; `generation` that of the task configs.

@@ -39,7 +39,7 @@ def task_record(
     topic: str, task: TaskId, status: Status | None, *, again: bool = False
 ) -> NewRecord:
     """Returns a task's status record; None removes its status. `again`: the leader repeats what it
-    has read, and the attempt may have written something newer meanwhile."""
+    has read, and the attempt may have written something newer since."""
     return NewRecord(topic, f"{_TASK}{task}".encode(), _encode(status, again=again))
 
 
@@ -79,7 +79,7 @@ def task_of(key: bytes | None) -> TaskId | None:
 
 
 def may_write(current: Status | None, worker_id: str, generation: int) -> bool:
-    """Whether a write is allowed: False if it would hide a newer worker's status.
+    """Returns whether a write is allowed: False if it would hide a newer worker's status.
 
     Connect checks this before UNASSIGNED and FAILED, which a worker may report late.
     """
@@ -103,11 +103,6 @@ def newest_generation(snapshot: StatusSnapshot) -> int:
     return max((status.generation for status in statuses), default=-1)
 
 
-def reduce(snapshot: StatusSnapshot, record: LogRecord) -> StatusSnapshot:
-    """Returns the snapshot after one more record."""
-    return reduce_all(snapshot, (record,))
-
-
 def reduce_all(snapshot: StatusSnapshot, records: Iterable[LogRecord]) -> StatusSnapshot:
     """Returns the snapshot after `records`. Unknown or malformed ones are logged and change
     nothing.
@@ -116,7 +111,7 @@ def reduce_all(snapshot: StatusSnapshot, records: Iterable[LogRecord]) -> Status
     does not replace RUNNING of the same or a newer generation: it comes from the worker that had
     the task before, unless it is of the attempt that was RUNNING.
     """
-    fold = _Fold(snapshot)
+    fold = _StatusFold(snapshot)
     for record in records:
         reason = fold.apply(record)
         if reason is not None:
@@ -135,7 +130,7 @@ def reduce_all(snapshot: StatusSnapshot, records: Iterable[LogRecord]) -> Status
     )
 
 
-class _Fold:
+class _StatusFold:
     """A snapshot being built: copied once, then changed in place."""
 
     def __init__(self, start: StatusSnapshot) -> None:
@@ -165,8 +160,8 @@ class _Fold:
         self.connectors[name] = status
         return None
 
-    def _on_task(self, rest: str, value: bytes | None) -> str | None:
-        task = task_id(rest)
+    def _on_task(self, suffix: str, value: bytes | None) -> str | None:
+        task = task_id(suffix)
         if task is None:
             return "its key names no task"
         if value is None:
@@ -176,60 +171,62 @@ class _Fold:
         status = _decode(value)
         if status is None:
             return "its value is not a status"
-        known = self.tasks.get(task)
+        current = self.tasks.get(task)
         repeated = _json_object(value).get("again") is True
-        if known is not None and repeated and _said_more(known, status):
+        if current is not None and repeated and _said_more(current, status):
             # overtaken: the newer status must be written last
             self.outdated.add(task)
             return None
-        if known is not None and _is_of_older_attempt(status, known):
+        if current is not None and _is_of_older_attempt(status, current):
             self.outdated.add(task)
             return None
         self.outdated.discard(task)
         late = (
-            known is not None
-            and not _is_of_older_attempt(known, status)
-            and (known.attempt is None or known.attempt != status.attempt)
+            current is not None
+            and not _is_of_older_attempt(current, status)
+            and (current.attempt is None or current.attempt != status.attempt)
             and status.state is State.UNASSIGNED
-            and known.state is State.RUNNING
-            and known.generation >= status.generation
+            and current.state is State.RUNNING
+            and current.generation >= status.generation
         )
         if not late:
             self.tasks[task] = status
-        elif known is not None and known.attempt is not None and status.attempt is None:
+        elif current is not None and current.attempt is not None and status.attempt is None:
             # a former leader's: it must not stay the last one
             self.outdated.add(task)
         return None
 
-    def _on_topic(self, rest: str, value: bytes | None) -> str | None:
-        used, _, tail = rest.partition(":")
+    def _on_topic(self, suffix: str, value: bytes | None) -> str | None:
+        used, _, tail = suffix.partition(":")
         connector = tail[len(_TOPIC_SEPARATOR) - 1 :]
         if not used or not connector:
             return "its key names no topic and connector"
-        known = self.topics.get(connector, frozenset())
+        topics = self.topics.get(connector, frozenset())
         if value is None:
-            known -= {used}
+            topics -= {used}
         elif not isinstance(_json_object(value).get("topic"), dict):
             return "its value names no topic"
         else:
-            known |= {used}
-        if known:
-            self.topics[connector] = known
+            topics |= {used}
+        if topics:
+            self.topics[connector] = topics
         else:
             self.topics.pop(connector, None)
         return None
 
 
-def _said_more(known: Status, repeated: Status) -> bool:
-    """Whether the attempt has said something else since the leader read what it repeats. To that,
-    the leader may have added a trace."""
-    return known.attempt == repeated.attempt and known != replace(repeated, trace=known.trace)
+def _said_more(current: Status, repeated: Status) -> bool:
+    """Returns whether the attempt has written another status since the leader read the one that it
+    repeats. To that, the leader may have added a trace."""
+    return current.attempt == repeated.attempt and current != replace(repeated, trace=current.trace)
 
 
-def _is_of_older_attempt(status: Status, other: Status) -> bool:
-    """Whether both name their attempts, and `status` is of the older one."""
+def _is_of_older_attempt(status: Status, second: Status) -> bool:
+    """Returns whether both name their attempts, and `status` is of the older one."""
     return (
-        status.attempt is not None and other.attempt is not None and status.attempt < other.attempt
+        status.attempt is not None
+        and second.attempt is not None
+        and status.attempt < second.attempt
     )
 
 
@@ -258,37 +255,37 @@ def _encode(status: Status | None, *, again: bool = False) -> bytes | None:
 
 
 def _decode(value: bytes) -> Status | None:
-    found = _json_object(value)
-    state, generation = found.get("state"), found.get("generation")
+    fields = _json_object(value)
+    state, generation = fields.get("state"), fields.get("generation")
     if not isinstance(state, str) or state not in State.__members__:
         return None
     if not isinstance(generation, int) or isinstance(generation, bool):
         return None
     return Status(
         state=State(state),
-        worker_id=_text(found, "worker_id") or "",
+        worker_id=_text(fields, "worker_id") or "",
         generation=generation,
-        trace=_text(found, "trace"),
-        version=_text(found, "version"),
-        attempt=_number(found, "attempt"),
-        polled=found.get("polled") is True,
+        trace=_text(fields, "trace"),
+        version=_text(fields, "version"),
+        attempt=_number(fields, "attempt"),
+        polled=fields.get("polled") is True,
     )
 
 
-def _text(found: dict[str, Any], field: str) -> str | None:
-    value = found.get(field)
+def _text(fields: dict[str, Any], field: str) -> str | None:
+    value = fields.get(field)
     return value if isinstance(value, str) else None
 
 
-def _number(found: dict[str, Any], field: str) -> int | None:
-    value = found.get(field)
+def _number(fields: dict[str, Any], field: str) -> int | None:
+    value = fields.get(field)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _json_object(value: bytes) -> dict[str, Any]:
     """Decodes a JSON object; empty for anything else."""
     try:
-        found = java_json.loads(value)
+        content = java_json.loads(value)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}

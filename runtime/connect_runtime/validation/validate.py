@@ -23,8 +23,8 @@ from connect_runtime.api.configdef import HIDDEN
 from connect_runtime.api.java_text import java_text
 from connect_runtime.api.validators import INVALID_REGEX
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.calls import Exits, TakesTooLong, within
-from connect_runtime.herder.errors import Refusal, RequestError
+from connect_runtime.herder.plugin_calls import Exits, TakesTooLong, within
+from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import NoDefinition, NotADefinition, definition_of
 from connect_runtime.plugins.modules import UnlistedModule

@@ -23,7 +23,7 @@ from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record
 from connect_reconciler.model.live import LogRange
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import (

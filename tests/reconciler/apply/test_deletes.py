@@ -12,7 +12,7 @@ from connect_reconciler.apply.report import (
     Waiting,
 )
 from connect_reconciler.workflow.apply import to_be_rolled_back
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Location

@@ -27,7 +27,7 @@ from connect_reconciler.apply.report import ConnectorReport, Health
 from connect_reconciler.backend.backend import Followed
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
 from connect_reconciler.backend.ledger import Ledger
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.memory import MemoryLogs

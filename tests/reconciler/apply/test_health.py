@@ -21,7 +21,7 @@ from connect_reconciler.apply.health import (
 from connect_reconciler.apply.report import Health
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.model.live import LogRange
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import (

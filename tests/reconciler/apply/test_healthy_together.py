@@ -9,7 +9,7 @@ import pytest
 
 from connect_reconciler.apply.edges import Limits
 from connect_reconciler.apply.report import ApplyReport, Health
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import ExitCode, Location

@@ -11,7 +11,7 @@ from connect_reconciler.apply.edges import Limits
 from connect_reconciler.apply.report import ApplyReport, Event, Health, Performed, Waiting
 from connect_reconciler.backend.ledger import read_ledger
 from connect_reconciler.ledger.journal import Journal
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.snapshots import State, Status, TaskId
 from connect_specs.desired import DesiredConnector

@@ -11,7 +11,7 @@ from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
 from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming
 from connect_reconciler.model.ledger_records import owned_record, pin_record, rename_record
 from connect_reconciler.model.live import LogRange
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage.offsets_topic import offset_records
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import ExitCode, Location

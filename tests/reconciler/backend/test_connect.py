@@ -10,7 +10,7 @@ import pytest
 from connect_reconciler.backend.connect import ConfirmedCluster, NotArrived
 from connect_reconciler.backend.port import Found
 from connect_reconciler.backend.rest.client import RestClient
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import RestTarget
 from connect_specs.states import TargetState

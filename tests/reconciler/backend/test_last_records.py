@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from connect_reconciler.backend.last_records import first_offsets, last_records
 from connect_reconciler.model.live import LogRange
-from connect_runtime.kafka.log_ends import Partition, log_ranges
+from connect_runtime.kafka.topics import Partition, log_ranges
 from connect_specs.diagnostics import ConnectError
 from support.broker import BrokerAddress, create_topic, produce
 from support.wait import wait_until

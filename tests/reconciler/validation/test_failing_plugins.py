@@ -21,7 +21,7 @@ from connect_reconciler.backend.plugins import (
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import Retries
 from connect_reconciler.validation.configs import check_specs
-from connect_runtime.herder.calls import SharedCalls
+from connect_runtime.herder.plugin_calls import SharedCalls
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.validation import validate as validate_module

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from connect_runtime.herder.changes import changed
-from connect_runtime.herder.runs import Failure, Fencing, Instance, InstancePhase, Run, RunPhase
+from connect_runtime.herder.runs import (
+    ConnectorFailure,
+    Fencing,
+    Instance,
+    InstancePhase,
+    Run,
+    RunPhase,
+)
 from connect_runtime.herder.view import View
 from connect_runtime.storage.snapshots import (
     Assignment,
@@ -39,7 +46,7 @@ VIEW = View(
     instances={"a": INSTANCE, "b": INSTANCE},
     runs={TASK: RUN, OTHER: replace(RUN, id=OTHER)},
     fencings={"b": Fencing(1, 0, {})},
-    failures={"b": Failure("", None)},
+    failures={"b": ConnectorFailure("", None)},
     published={"a": "1", "b": "1"},
     waits={"b": 1.0},
     dead={OTHER: 1},
@@ -88,7 +95,7 @@ CHANGES: dict[str, tuple[Any, frozenset[str] | None]] = {
         ALL,
     ),
     "fencings": ({"fencings": {**VIEW.fencings, "a": Fencing(2, 0, {})}}, A),
-    "failures": ({"failures": {**VIEW.failures, "a": Failure("", None)}}, A),
+    "failures": ({"failures": {**VIEW.failures, "a": ConnectorFailure("", None)}}, A),
     "published": ({"published": {**VIEW.published, "a": "2"}}, A),
     "waits": ({"waits": {**VIEW.waits, "a": 1.0}}, A),
     "led_at": ({"led_at": 1.0}, ALL),

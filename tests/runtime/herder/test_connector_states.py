@@ -1,49 +1,40 @@
-"""The states of connectors: the test plans of KIP-875 and KIP-980 line by line, and what each
-operation writes to the config topic, in order and to the byte."""
+"""The states of connectors, and what each operation writes to the config topic, to the byte.
+
+connector_states.yaml has the test plans of KIP-875 and KIP-980 line by line.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
-from connect_runtime.herder.events import Request
-from connect_runtime.herder.worker_settings import WorkerSettings
+from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.launcher import WorkerSettings
+from connect_runtime.herder.runs import Request
+from connect_runtime.herder.verbs import ConnectorStatus, NotLeader, Refusal, RequestError
 from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.desired import OffsetEntry
 from connect_specs.names import task_transactional_id
 from connect_specs.states import TargetState
-from support.connectors import SINK, SOURCE, ObedientSource
+from support.connectors import SINK, SOURCE, ObedientSource, sink, source
 from support.launcher import SOURCE_PARTITION, MemoryLauncher
 from support.memory_cluster import GROUP_ID, TOPICS, MemoryCluster, MemoryRuntime
 from support.wait import wait_until
 
-RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
-STATE = {RUNNING: State.RUNNING, PAUSED: State.PAUSED, STOPPED: State.STOPPED}
-
-STARTED_VALUE = '{"state":"STARTED","state.v2":"STARTED"}'
-PAUSED_VALUE = '{"state":"PAUSED","state.v2":"PAUSED"}'
-STOPPED_VALUE = '{"state":"PAUSED","state.v2":"STOPPED"}'
-NOT_STOPPED = (
-    "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
-    "done for the specified connector by issuing a 'PUT' request to the '/connectors/c/stop' "
-    "endpoint"
-)
+STOPPED = TargetState.STOPPED
+SCENARIOS = yaml.safe_load(Path(__file__).with_name("connector_states.yaml").read_text())
 
 
 @pytest.fixture(params=["false", "true"], ids=["paused keep slots", "paused release slots"])
 def cluster(request: pytest.FixtureRequest) -> MemoryCluster:
     return MemoryCluster(worker={PAUSED_RELEASE: request.param})
-
-
-@pytest.fixture
-def runtime(cluster: MemoryCluster) -> MemoryRuntime:
-    return cluster.leader()
 
 
 @pytest.fixture(autouse=True)
@@ -52,14 +43,6 @@ def calls() -> Iterator[list[tuple[str, str]]]:
     ObedientSource.seen.clear()
     yield ObedientSource.seen
     ObedientSource.seen.clear()
-
-
-def source(**more: str) -> dict[str, str]:
-    return {"name": "c", "connector.class": SOURCE, "tasks.max": "3", **more}
-
-
-def sink(**more: str) -> dict[str, str]:
-    return {"name": "c", "connector.class": SINK, "tasks.max": "3", "topics": "t", **more}
 
 
 def create(
@@ -78,224 +61,153 @@ def states(runtime: MemoryRuntime) -> tuple[State, list[State]]:
     return status.connector.state, [task.state for task in status.tasks.values()]
 
 
-BOTH = pytest.mark.parametrize("config", [source(), sink()], ids=["source", "sink"])
+class Story:
+    """Plays the steps of a scenario: requests, after each of which all is quiet, and checks."""
 
+    def __init__(self, cluster: MemoryCluster, kind: str, calls: list[tuple[str, str]]) -> None:
+        self.cluster = cluster
+        self.runtime = cluster.leader()
+        self.verbs = self.runtime.verbs
+        self.config = sink() if kind == "sink" else source()
+        self.called = calls
+        self.records: list[tuple[str, str | None]] = []
+        self.answer: Any = None
 
-# --- KIP-875, stopped state tests ---
+    def play(self, steps: list[Any]) -> None:
+        for step in steps:
+            ((name, argument),) = step.items() if isinstance(step, dict) else [(step, None)]
+            if hasattr(self, f"check_{name}".replace(" ", "_")):
+                getattr(self, f"check_{name}".replace(" ", "_"))(argument)
+            else:
+                self.called.clear()
+                since = self.cluster.ends()[0]
+                self.answer = self.request(name, argument)
+                self.cluster.settle()
+                self.records = self.cluster.written(TOPICS.config, since)
 
+    def request(self, name: str, argument: Any) -> Any:
+        match name:
+            case "create":
+                config = self.config | (argument or {})
+                state = config.pop("state", None)
+                return self.verbs.create("c", config, state and TargetState(state))
+            case "put_config":
+                return self.verbs.put_config("c", self.config | argument)
+            case "alter_offsets" if self.config["connector.class"] == SINK:
+                partition = {"kafka_topic": "t", "kafka_partition": 0}
+                return self.verbs.alter_offsets(
+                    "c", [OffsetEntry(partition, {"kafka_offset": argument})]
+                )
+            case "alter_offsets":
+                entry = OffsetEntry({SOURCE_PARTITION: 0}, {"position": argument})
+                return self.verbs.alter_offsets("c", [entry])
+            case "list_offsets":
+                return self.verbs.offsets("c")
+            case "group":
+                offsets = {tuple(at.split("-")): offset for at, offset in argument.items()}
+                self.cluster.groups.committed["connect-c"] = {
+                    (topic, int(number)): offset for (topic, number), offset in offsets.items()
+                }
+                return None
+            case "fail":
+                return self.runtime.launcher.attempts[argument].fail()
+            case "restart":
+                return self.verbs.restart("c", **(argument or {}))
+            case _:
+                verb = getattr(self.verbs, name)
+                return verb("c") if argument is None else verb("c", argument)
 
-@BOTH
-def test_can_stop_a_running_connector(cluster: MemoryCluster, config: dict[str, str]) -> None:
-    runtime = create(cluster, {**config, "tasks": "2"})
-    assert states(runtime) == (State.RUNNING, [State.RUNNING] * 2)
-
-    runtime.verbs.stop("c")
-    cluster.settle()
-
-    assert states(runtime) == (State.STOPPED, [])
-    assert not runtime.launcher.live
-    assert not cluster.assignments.tasks
-
-
-@BOTH
-def test_can_stop_a_paused_connector(cluster: MemoryCluster, config: dict[str, str]) -> None:
-    runtime = create(cluster, config)
-    runtime.verbs.pause("c")
-    cluster.settle()
-    assert states(runtime) == (State.PAUSED, [State.PAUSED])
-
-    runtime.verbs.stop("c")
-    cluster.settle()
-
-    assert states(runtime) == (State.STOPPED, [])
-    assert not runtime.launcher.live
-
-
-@BOTH
-def test_a_pause_stops_the_connector_and_a_resume_starts_it(
-    cluster: MemoryCluster, config: dict[str, str], calls: list[tuple[str, str]]
-) -> None:
-    """The trap: the monitor of a paused connector asks its database for ever."""
-    runtime = create(cluster, config)
-    attempts = len(runtime.launcher.attempts)
-    for _ in range(2):
-        calls.clear()
-        since = cluster.ends()[0]
-        runtime.verbs.pause("c")
-        cluster.settle()
-        assert calls == [("c", "stop")]
-        assert states(runtime) == (State.PAUSED, [State.PAUSED])
-        runtime.verbs.resume("c")
-        cluster.settle()
-        assert calls == [("c", "stop"), ("c", "start"), ("c", "task_configs")]
-        assert states(runtime) == (State.RUNNING, [State.RUNNING])
-        # its tasks are the same, so they go on
-        assert [key for key, _ in cluster.written(TOPICS.config, since)] == ["target-state-c"] * 2
-    if cluster.worker[PAUSED_RELEASE] == "false":
-        assert len(runtime.launcher.attempts) == attempts
-
-
-def test_a_connector_whose_stop_throws_is_paused(
-    cluster: MemoryCluster, calls: list[tuple[str, str]]
-) -> None:
-    runtime = create(cluster, source(fail="stop"))
-    runtime.verbs.pause("c")
-    cluster.settle()
-    assert ("c", "stop") in calls
-    assert states(runtime) == (State.PAUSED, [State.PAUSED])
-    runtime.verbs.resume("c")
-    cluster.settle()
-    assert states(runtime) == (State.RUNNING, [State.RUNNING])
-
-
-def test_a_connector_whose_start_throws_fails_when_it_is_resumed(cluster: MemoryCluster) -> None:
-    runtime = create(cluster, source(fail="start"), PAUSED)
-    assert states(runtime) == (State.PAUSED, [])
-    runtime.verbs.resume("c")
-    cluster.settle()
-    assert states(runtime) == (State.FAILED, [])
-    runtime.verbs.pause("c")
-    cluster.settle()
-    assert states(runtime) == (State.FAILED, [])
-
-
-def test_can_stop_a_stopped_connector(cluster: MemoryCluster) -> None:
-    runtime = create(cluster, source())
-    for _ in range(2):
-        since = cluster.ends()[0]
-        runtime.verbs.stop("c")
-        cluster.settle()
-        assert states(runtime) == (State.STOPPED, [])
-        # Connect writes both again
-        assert cluster.written(TOPICS.config, since) == [
-            ("commit-c", '{"tasks":0}'),
-            ("target-state-c", STOPPED_VALUE),
-        ]
-
-
-@BOTH
-def test_can_delete_a_stopped_connector(cluster: MemoryCluster, config: dict[str, str]) -> None:
-    runtime = create(cluster, config)
-    runtime.verbs.stop("c")
-    cluster.settle()
-
-    runtime.verbs.delete("c")
-    cluster.settle()
-
-    assert runtime.verbs.connectors() == []
-    assert not cluster.status.connectors and not cluster.status.tasks
-    with pytest.raises(RequestError, match="Connector c not found"):
-        runtime.verbs.info("c")
-
-
-def test_no_task_configs_and_statuses_of_a_stopped_connector(cluster: MemoryCluster) -> None:
-    runtime = create(cluster, source(tasks="3"))
-    assert len(runtime.verbs.tasks("c")) == 3
-
-    runtime.verbs.stop("c")
-    assert runtime.verbs.tasks("c") == ()
-    assert runtime.verbs.info("c").tasks == ()
-    cluster.settle()
-    assert states(runtime) == (State.STOPPED, [])
-
-
-@BOTH
-def test_can_resume_a_stopped_connector(cluster: MemoryCluster, config: dict[str, str]) -> None:
-    runtime = create(cluster, {**config, "tasks": "2"})
-    runtime.verbs.stop("c")
-    cluster.settle()
-
-    runtime.verbs.resume("c")
-    cluster.settle()
-
-    assert states(runtime) == (State.RUNNING, [State.RUNNING] * 2)
-    assert len(runtime.launcher.live) == 2
-
-
-def test_can_pause_a_stopped_connector(cluster: MemoryCluster) -> None:
-    runtime = create(cluster, source(tasks="2"))
-    runtime.verbs.stop("c")
-    cluster.settle()
-
-    runtime.verbs.pause("c")
-    cluster.settle()
-    assert states(runtime) == (State.PAUSED, [])
-    assert runtime.verbs.tasks("c") == ()
-
-    runtime.verbs.resume("c")
-    cluster.settle()
-    assert states(runtime) == (State.RUNNING, [State.RUNNING] * 2)
-
-
-def test_stopping_a_failed_connector(cluster: MemoryCluster) -> None:
-    runtime = create(cluster, source(fail="start"))
-    status = runtime.verbs.status("c")
-    assert status.connector.state is State.FAILED
-    assert "start throws" in (status.connector.trace or "")
-
-    runtime.verbs.stop("c")
-    cluster.settle()
-    assert states(runtime) == (State.STOPPED, [])
-    assert runtime.verbs.status("c").connector.trace is None
-
-
-def test_stopping_a_connector_that_fails_during_shutdown(cluster: MemoryCluster) -> None:
-    runtime = create(cluster, source(fail="stop"))
-    assert states(runtime) == (State.RUNNING, [State.RUNNING])
-
-    runtime.verbs.stop("c")
-    cluster.settle()
-    assert states(runtime) == (State.STOPPED, [])
-
-
-def test_can_resume_a_connector_that_failed_before_and_during_shutdown(
-    cluster: MemoryCluster,
-) -> None:
-    runtime = create(cluster, source(fail="start,stop"))
-    assert states(runtime) == (State.FAILED, [])
-    runtime.verbs.stop("c")
-    cluster.settle()
-    assert states(runtime) == (State.STOPPED, [])
-
-    runtime.verbs.put_config("c", source())
-    runtime.verbs.resume("c")
-    cluster.settle()
-    assert states(runtime) == (State.RUNNING, [State.RUNNING])
-
-
-# --- KIP-875, offsets tests without data ---
-
-
-def test_cannot_view_alter_or_reset_offsets_of_a_nonexistent_connector(
-    runtime: MemoryRuntime,
-) -> None:
-    entry = OffsetEntry({SOURCE_PARTITION: 0}, {"position": 1})
-    for ask in (
-        lambda: runtime.verbs.offsets("c"),
-        lambda: runtime.verbs.alter_offsets("c", [entry]),
-        lambda: runtime.verbs.reset_offsets("c"),
-    ):
-        with pytest.raises(RequestError, match="Connector c not found") as refused:
-            ask()
-        assert refused.value.status == 404
-
-
-@BOTH
-@pytest.mark.parametrize("state", [RUNNING, PAUSED])
-def test_cannot_alter_or_reset_offsets_unless_stopped(
-    cluster: MemoryCluster, config: dict[str, str], state: TargetState
-) -> None:
-    runtime = create(cluster, config, state)
-    before = cluster.ends(), cluster.written(TOPICS.offsets), dict(cluster.groups.committed)
-    entry = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 1})
-    for ask in (
-        lambda: runtime.verbs.alter_offsets("c", [entry]),
-        lambda: runtime.verbs.reset_offsets("c"),
-    ):
+    def check_refused(self, step: dict[str, Any]) -> None:
+        """Nothing is written by a request that is refused."""
+        step = dict(step)
+        expected = {key: step.pop(key) for key in ("status", "message", "refusal") if key in step}
+        ((name, argument),) = step.items()
+        before = self.state_of_kafka()
         with pytest.raises(RequestError) as refused:
-            ask()
-        assert (refused.value.status, refused.value.message) == (400, NOT_STOPPED)
-    assert before == (cluster.ends(), cluster.written(TOPICS.offsets), cluster.groups.committed)
+            self.request(name, argument)
+        assert self.state_of_kafka() == before
+        assert refused.value.status == expected["status"]
+        assert expected["message"] in refused.value.message
+        assert expected.get("refusal", refused.value.refusal) == refused.value.refusal
+
+    def state_of_kafka(self) -> tuple[Any, ...]:
+        groups = {name: dict(offsets) for name, offsets in self.cluster.groups.committed.items()}
+        return self.cluster.ends(), self.cluster.written(TOPICS.offsets), groups
+
+    def check_states(self, expected: list[str]) -> None:
+        assert shown(self.verbs.status("c")) == expected
+
+    def check_answered_states(self, expected: list[str]) -> None:
+        assert shown(self.answer) == expected
+
+    def check_answer(self, text: str) -> None:
+        assert self.answer == text
+
+    def check_trace(self, text: str | None) -> None:
+        trace = self.verbs.status("c").connector.trace
+        assert trace is None if text is None else text in (trace or "")
+
+    def check_gone(self, _: None) -> None:
+        assert self.verbs.connectors() == []
+        assert not self.cluster.status.connectors and not self.cluster.status.tasks
+
+    def check_tasks(self, count: int) -> None:
+        assert len(self.verbs.tasks("c")) == len(self.verbs.info("c").tasks) == count
+
+    def check_offsets(self, expected: list[Any]) -> None:
+        assert [entry.offset for entry in self.verbs.offsets("c")] == expected
+
+    def check_live(self, count: int) -> None:
+        assert len(self.runtime.launcher.live) == count
+
+    def check_launched(self, tasks: list[int]) -> None:
+        assert [attempt.id.task for attempt in self.runtime.launcher.attempts] == tasks
+
+    def check_attempts(self, count: int) -> None:
+        assert len(self.runtime.launcher.attempts) == count
+
+    def check_attempts_if_paused_tasks_keep_slots(self, count: int) -> None:
+        if self.cluster.worker[PAUSED_RELEASE] == "false":
+            self.check_attempts(count)
+
+    def check_assigned(self, count: int) -> None:
+        assert len(self.cluster.assignments.tasks) == count
+
+    def check_producer_epochs(self, epochs: list[int]) -> None:
+        ids = [task_transactional_id(GROUP_ID, "c", number) for number in range(len(epochs))]
+        assert [self.cluster.logs.epoch(each) for each in ids] == epochs
+
+    def check_calls(self, methods: list[str]) -> None:
+        assert self.called == [("c", method) for method in methods]
+
+    def check_keys(self, keys: list[str]) -> None:
+        assert [key for key, _ in self.records] == keys
+
+    def check_records(self, records: list[list[str | None]]) -> None:
+        shown = [[key, value and value.replace(SOURCE, "SOURCE")] for key, value in self.records]
+        assert shown == records
+
+
+def shown(status: ConnectorStatus) -> list[str]:
+    """Returns the state of a connector, and those of its tasks."""
+    return [status.connector.state.value, *(task.state.value for task in status.tasks.values())]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "kind"),
+    [
+        pytest.param(scenario, kind, id=f"{kind}: {scenario['scenario']}")
+        for scenario in SCENARIOS
+        for kind in scenario.get("kinds", ["source"])
+    ],
+)
+def test_scenario(
+    cluster: MemoryCluster, calls: list[tuple[str, str]], scenario: dict[str, Any], kind: str
+) -> None:
+    Story(cluster, kind, calls).play(scenario["steps"])
+
+
+# --- offsets ---
 
 
 def test_offsets_of_a_stopped_source_are_altered_seen_and_used(cluster: MemoryCluster) -> None:
@@ -317,73 +229,6 @@ def test_offsets_of_a_stopped_source_are_altered_seen_and_used(cluster: MemoryCl
     [moved] = runtime.verbs.offsets("c")
     assert moved.offset is not None
     assert 5000 < int(str(moved.offset["position"])) < 5010
-
-
-@BOTH
-def test_a_second_reset_is_successful_too(cluster: MemoryCluster, config: dict[str, str]) -> None:
-    runtime = create(cluster, config)
-    cluster.groups.committed["connect-c"] = {("t", 0): 7}
-    runtime.verbs.stop("c")
-    cluster.settle()
-    assert runtime.verbs.offsets("c")
-    for _ in range(2):
-        text = runtime.verbs.reset_offsets("c")
-        assert text == "The offsets for this connector have been reset successfully"
-        assert runtime.verbs.offsets("c") == []
-
-
-# --- KIP-980 ---
-
-
-@BOTH
-@pytest.mark.parametrize("state", [PAUSED, STOPPED])
-def test_can_create_paused_or_stopped_and_no_tasks_are_spawned(
-    cluster: MemoryCluster,
-    config: dict[str, str],
-    state: TargetState,
-    calls: list[tuple[str, str]],
-) -> None:
-    runtime = create(cluster, config, state)
-    assert states(runtime) == (STATE[state], [])
-    assert runtime.verbs.tasks("c") == ()
-    assert not runtime.launcher.attempts
-    assert calls == [], "start is not called either"
-
-
-@BOTH
-@pytest.mark.parametrize("state", [None, RUNNING])
-def test_without_a_state_it_is_created_running(
-    cluster: MemoryCluster, config: dict[str, str], state: TargetState | None
-) -> None:
-    runtime = create(cluster, config, state)
-    assert states(runtime) == (State.RUNNING, [State.RUNNING])
-
-
-@BOTH
-@pytest.mark.parametrize("state", [PAUSED, STOPPED])
-def test_can_resume_one_created_paused_or_stopped(
-    cluster: MemoryCluster, config: dict[str, str], state: TargetState
-) -> None:
-    runtime = create(cluster, config, state)
-    runtime.verbs.resume("c")
-    cluster.settle()
-    assert states(runtime) == (State.RUNNING, [State.RUNNING])
-
-
-@BOTH
-@pytest.mark.parametrize("state", [PAUSED, STOPPED])
-def test_can_delete_one_created_paused_or_stopped(
-    cluster: MemoryCluster, config: dict[str, str], state: TargetState
-) -> None:
-    runtime = create(cluster, config, state)
-    runtime.verbs.delete("c")
-    cluster.settle()
-    assert runtime.verbs.connectors() == []
-    assert not cluster.status.connectors
-    # a new one of the name starts as if there had been none
-    runtime.verbs.create("c", config, None)
-    cluster.settle()
-    assert states(runtime) == (State.RUNNING, [State.RUNNING])
 
 
 def test_can_modify_the_offsets_of_one_created_stopped(cluster: MemoryCluster) -> None:
@@ -409,174 +254,6 @@ def test_offsets_of_a_sink_wait_until_its_tasks_have_stopped(cluster: MemoryClus
     assert "its tasks haven't stopped completely yet" in refused.value.message
     cluster.settle()
     runtime.verbs.reset_offsets("c")
-
-
-# --- what is written, for each operation ---
-
-
-def test_each_operation_writes_what_connect_writes(cluster: MemoryCluster) -> None:
-    runtime = create(cluster, source(), STOPPED)
-    verbs = runtime.verbs
-    config = f'{{"properties":{{"name":"c","connector.class":"{SOURCE}","tasks.max":"3"}}}}'
-    task = (
-        f'{{"properties":{{"name":"c","connector.class":"{SOURCE}","tasks.max":"3","number":"0",'
-        f'"task.class":"{SOURCE}Task"}}}}'
-    )
-    assert cluster.written(TOPICS.config) == [
-        ("target-state-c", STOPPED_VALUE),
-        ("connector-c", config),
-    ]
-
-    def after(what: object) -> list[tuple[str, str | None]]:
-        since = cluster.ends()[0]
-        what()  # type: ignore[operator]
-        cluster.settle()
-        return cluster.written(TOPICS.config, since)
-
-    assert after(lambda: verbs.resume("c")) == [
-        ("target-state-c", STARTED_VALUE),
-        ("task-c-0", task),
-        ("commit-c", '{"tasks":1}'),
-        ("tasks-fencing-c", '{"task-count":1}'),
-    ]
-    assert after(lambda: verbs.pause("c")) == [("target-state-c", PAUSED_VALUE)]
-    assert after(lambda: verbs.pause("c")) == [("target-state-c", PAUSED_VALUE)]
-    # not while it is paused: the tasks' configs follow when it is resumed
-    changed = config.replace('"3"', '"2"')
-    assert after(lambda: verbs.patch_config("c", {"tasks.max": "2"})) == [("connector-c", changed)]
-    assert after(lambda: verbs.resume("c")) == [
-        ("target-state-c", STARTED_VALUE),
-        ("task-c-0", task.replace('"3"', '"2"')),
-        ("commit-c", '{"tasks":1}'),
-        ("tasks-fencing-c", '{"task-count":1}'),
-    ]
-    # the same config is written again, and changes nothing
-    assert after(lambda: verbs.put_config("c", source(**{"tasks.max": "2"}))) == [
-        ("connector-c", changed)
-    ]
-    assert after(lambda: verbs.restart("c")) == []
-    assert after(lambda: verbs.restart("c", include_tasks=True)) == [
-        ("restart-connector-c", '{"include-tasks":true,"only-failed":false}')
-    ]
-    assert after(lambda: verbs.restart("c", only_failed=True)) == [
-        ("restart-connector-c", '{"include-tasks":false,"only-failed":true}')
-    ]
-    assert after(lambda: verbs.restart_task("c", 0)) == []
-    assert after(lambda: verbs.stop("c")) == [
-        ("commit-c", '{"tasks":0}'),
-        ("target-state-c", STOPPED_VALUE),
-    ]
-    assert after(lambda: verbs.reset_offsets("c")) == [("tasks-fencing-c", '{"task-count":0}')]
-    assert after(lambda: verbs.reset_offsets("c")) == []
-    assert after(lambda: verbs.delete("c")) == [("connector-c", None), ("target-state-c", None)]
-
-
-def test_a_sink_writes_no_fencing_record(cluster: MemoryCluster) -> None:
-    create(cluster, sink(tasks="2"))
-    assert [key for key, _ in cluster.written(TOPICS.config)] == [
-        "connector-c",
-        "task-c-0",
-        "task-c-1",
-        "commit-c",
-    ]
-
-
-def test_more_tasks_than_one_are_fenced_before_their_successors(cluster: MemoryCluster) -> None:
-    runtime = create(cluster, source(tasks="2"))
-    zombies = [attempt.writer for attempt in runtime.launcher.attempts]
-    since = cluster.ends()[0]
-
-    runtime.verbs.patch_config("c", {"tasks": "3"})
-    cluster.settle()
-
-    assert [key for key, _ in cluster.written(TOPICS.config, since)] == [
-        "connector-c",
-        "task-c-0",
-        "task-c-1",
-        "task-c-2",
-        "commit-c",
-        "tasks-fencing-c",
-    ]
-    for zombie, number in zip(zombies, range(2), strict=True):
-        assert zombie is not None
-        # by the leader, then by the next attempt's own start
-        assert cluster.logs.epoch(task_transactional_id(GROUP_ID, "c", number)) == 2
-
-
-# --- restart ---
-
-
-def test_a_restart_of_failed_tasks_leaves_the_others(cluster: MemoryCluster) -> None:
-    runtime = create(cluster, source(tasks="2"))
-    runtime.launcher.attempts[0].fail()
-    cluster.settle()
-    assert states(runtime) == (State.RUNNING, [State.FAILED, State.RUNNING])
-
-    answer = runtime.verbs.restart("c", include_tasks=True, only_failed=True)
-    assert answer is not None
-    assert answer.connector.state is State.RUNNING
-    assert [task.state for task in answer.tasks.values()] == [State.RESTARTING, State.RUNNING]
-    cluster.settle()
-    assert states(runtime) == (State.RUNNING, [State.RUNNING, State.RUNNING])
-    assert [attempt.id.task for attempt in runtime.launcher.attempts] == [0, 1, 0]
-
-
-@pytest.mark.parametrize("state", [PAUSED, STOPPED])
-def test_a_restarted_connector_keeps_its_target_state(
-    cluster: MemoryCluster, state: TargetState
-) -> None:
-    runtime = create(cluster, source())
-    (runtime.verbs.pause if state is PAUSED else runtime.verbs.stop)("c")
-    cluster.settle()
-    runtime.verbs.restart("c", include_tasks=True)
-    cluster.settle()
-    tasks = [State.PAUSED] if state is PAUSED else []
-    assert states(runtime) == (STATE[state], tasks)
-
-
-def test_a_task_that_was_there_before_is_answered_as_one_that_is_moved(
-    cluster: MemoryCluster,
-) -> None:
-    def refused(task: int) -> tuple[int, str]:
-        with pytest.raises(RequestError) as error:
-            runtime.verbs.restart_task("c", task)
-        return error.value.status, error.value.message
-
-    moved = (
-        409,
-        "Cannot complete request momentarily due to no known leader URL, likely because a "
-        "rebalance was underway.",
-    )
-    runtime = create(cluster, source(tasks="2"))
-    assert refused(2) == (404, "Unknown task: c-2")
-    runtime.verbs.put_config("c", source(tasks="1"))
-    cluster.settle()
-    assert (refused(1), refused(2)) == (moved, (404, "Unknown task: c-2"))
-    runtime.verbs.stop("c")
-    cluster.settle()
-    assert (refused(0), refused(1)) == (moved, moved)
-    assert (refused(2), refused(-1)) == ((404, "Unknown task: c-2"), (404, "Unknown task: c--1"))
-    runtime.verbs.delete("c")
-    runtime.verbs.create("c", source(), STOPPED)
-    assert refused(0) == (404, "Unknown task: c-0")
-
-
-def test_offsets_of_a_class_that_is_not_installed_cannot_be_changed(
-    cluster: MemoryCluster,
-) -> None:
-    runtime = create(cluster, {"name": "c", "connector.class": "no.such.Class"}, STOPPED)
-    with pytest.raises(RequestError) as refused:
-        runtime.verbs.reset_offsets("c")
-    assert (refused.value.status, refused.value.refusal) == (500, Refusal.NO_SUCH_CLASS)
-    assert "which name matches no.such.Class" in refused.value.message
-
-
-@pytest.mark.parametrize("verb", ["pause", "resume"])
-def test_a_failed_connector_stays_failed(cluster: MemoryCluster, verb: str) -> None:
-    runtime = create(cluster, source(fail="start"))
-    getattr(runtime.verbs, verb)("c")
-    cluster.settle()
-    assert states(runtime) == (State.FAILED, [])
 
 
 # --- plugin objects ---
@@ -679,7 +356,7 @@ def test_a_runtime_that_ends_says_that_nothing_runs(cluster: MemoryCluster) -> N
     candidate = cluster.ballot.candidate()
     launcher = MemoryLauncher(cluster.logs)
     settings = WorkerSettings(GROUP_ID, TOPICS, "w:8083", {}, graceful_s=5.0)
-    edges = Edges(
+    edges = HerderPorts(
         logs=cluster.logs,
         groups=cluster.groups,
         election=candidate,
@@ -723,7 +400,7 @@ def test_a_runtime_that_ends_says_that_nothing_runs(cluster: MemoryCluster) -> N
 def test_an_error_in_a_request_does_not_end_the_herder(cluster: MemoryCluster) -> None:
     """Fencing asks Kafka, and what follows a request may be fencing."""
     candidate = cluster.ballot.candidate()
-    edges = Edges(
+    edges = HerderPorts(
         logs=cluster.logs,
         groups=cluster.groups,
         election=candidate,

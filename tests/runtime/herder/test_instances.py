@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import pytest
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.events import Event, InstanceFailed, InstanceStarted
 from connect_runtime.herder.instances import Instances
+from connect_runtime.herder.runs import Event, InstanceFailed, InstanceStarted
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from support.connectors import ObedientSource
 from support.memory_cluster import Later, MemoryCluster

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.rest import wire
 from connect_runtime.storage import config_topic
@@ -129,15 +129,11 @@ def test_every_other_connector_converges(
         runtime.verbs.put_config("a", good("a", tasks=str(1 + number % 3)))
         cluster.clock.now += 1
     runtime.verbs.create("z", good("z", SINK), TargetState.RUNNING)
-    for _ in range(200):
-        runtime.move()
-        cluster.clock.now += 1
+    cluster.pass_time(200)
     is_well(runtime, "a", 1 + (len(steps) - 1) % 3)
     is_well(runtime, "z")
     runtime.verbs.stop("a")
-    for _ in range(10):
-        runtime.move()
-        cluster.clock.now += 1
+    cluster.pass_time(10)
     assert runtime.verbs.status("a").connector.state is State.STOPPED
 
 
@@ -189,9 +185,7 @@ def test_the_trace_of_a_failing_fence_holds_no_secret(caplog: pytest.LogCaptureF
 def test_a_fence_that_kafka_is_too_slow_for_is_tried_again_by_itself() -> None:
     cluster, logs, runtime = with_fault("silent fence")
     runtime.verbs.put_config("bad", bad(answer="two", note="x"))
-    for _ in range(20):
-        runtime.move()
-        cluster.clock.now += 1
+    cluster.pass_time(20)
     trace_of(runtime)
     refuse(logs, "")
     cluster.settle()
@@ -217,14 +211,10 @@ def test_records_that_kafka_refuses_are_their_connectors_failure(kafka: str) -> 
     cluster, logs, runtime = with_fault(kafka)
     runtime.verbs.put_config("bad", bad(answer="nothing", note="x"))
     runtime.verbs.put_config("a", good("a", tasks="3"))
-    for _ in range(30):
-        runtime.move()
-        cluster.clock.now += 1
+    cluster.pass_time(30)
     is_well(runtime, "a", 3)
     runtime.verbs.stop("a")
-    for _ in range(10):
-        runtime.move()
-        cluster.clock.now += 1
+    cluster.pass_time(10)
     assert runtime.verbs.status("a").connector.state is State.STOPPED
     refuse(logs, "")
     runtime.verbs.put_config("bad", bad(answer="two", note="y"))
@@ -466,9 +456,7 @@ def test_a_connector_that_cannot_follow_a_crashed_runtime_stays_failed_until_a_r
     is_well(first, "bad")
     cluster.runtimes.remove(first)  # with its tasks, which say nothing any more
     second = cluster.leader()
-    for _ in range(30):
-        second.move()
-        cluster.clock.now += 1.0
+    cluster.pass_time(30)
     assert "may still write" in trace_of(second)
     assert second.herder.view.failures["bad"].retry_at > cluster.clock.now - 2
     second.verbs.restart("bad", include_tasks=True)

@@ -13,8 +13,8 @@ import pytest
 
 from connect_runtime.herder import herder as herder_module
 from connect_runtime.herder import offset_changes
-from connect_runtime.herder.calls import Calls, TakesTooLong, within
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.plugin_calls import PluginCalls, TakesTooLong, within
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import LogRecord, NewRecord, WriteInDoubt
 from connect_runtime.storage.memory import (
@@ -26,7 +26,7 @@ from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, Tas
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import ConnectError, Diagnostic
 from connect_specs.states import TargetState
-from support.connectors import SOURCE, ObedientSource
+from support.connectors import ObedientSource, source
 from support.launcher import SOURCE_PARTITION
 from support.memory_cluster import TOPICS, MemoryCluster, MemoryRuntime
 from support.misbehaving import RefusingLogs
@@ -34,10 +34,6 @@ from support.wait import wait_until
 
 AT_ELSEWHERE = [OffsetEntry({SOURCE_PARTITION: 0}, {"position": 100_000})]
 AT_7 = [OffsetEntry({SOURCE_PARTITION: 0}, {"position": 7})]
-
-
-def source(**more: str) -> dict[str, str]:
-    return {"name": "c", "connector.class": SOURCE, "tasks.max": "3", **more}
 
 
 def elsewhere(what: Callable[[], Any]) -> tuple[threading.Thread, list[object]]:
@@ -357,7 +353,7 @@ def test_a_write_in_doubt_is_looked_up_by_the_next_writer(written: bool, doubtfu
 
 
 def test_calls_that_hang_hold_up_no_others() -> None:
-    calls = Calls(at_once=2, long_s=0.1)
+    calls = PluginCalls(at_once=2, long_s=0.1)
     over = threading.Event()
     try:
         hanging = [calls.submit(over.wait, 20) for _ in range(6)]
@@ -369,7 +365,7 @@ def test_calls_that_hang_hold_up_no_others() -> None:
 
 
 def test_quick_calls_are_bounded() -> None:
-    calls = Calls(at_once=3)
+    calls = PluginCalls(at_once=3)
     running: list[int] = []
     most: list[int] = []
 
@@ -385,7 +381,7 @@ def test_quick_calls_are_bounded() -> None:
 
 
 def test_what_a_call_raises_reaches_who_waits_and_no_other() -> None:
-    calls = Calls(at_once=1)
+    calls = PluginCalls(at_once=1)
     with pytest.raises(SystemExit):
         calls.submit(lambda: exec("import sys; sys.exit(3)")).result(10)
     assert calls.submit(lambda: 1).result(10) == 1
@@ -416,7 +412,7 @@ def test_hanging_starts_hold_up_no_other_connectors_stop() -> None:
     """With the pool of a real runtime, whose threads hang."""
     over = threading.Event()
     starts = 40
-    pool = Calls(at_once=4, long_s=0.2)
+    pool = PluginCalls(at_once=4, long_s=0.2)
     try:
         for _ in range(starts):
             pool.submit(over.wait, 20)

@@ -19,10 +19,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from connect_runtime.herder import herder as herder_module
 from connect_runtime.herder.decide import decide
+from connect_runtime.herder.earlier_attempts import may_write
 from connect_runtime.herder.effects import Effect
-from connect_runtime.herder.errors import NotLeader, Refusal, RequestError
 from connect_runtime.herder.runs import InstancePhase, RunPhase
-from connect_runtime.herder.succession import may_write
+from connect_runtime.herder.verbs import NotLeader, Refusal, RequestError
 from connect_runtime.herder.view import View
 from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_runtime.storage.assignments_topic import reduce_all

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.clients import admin
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State

@@ -13,13 +13,13 @@ from typing import Any, cast
 
 import pytest
 
-from connect_runtime.herder import reads
+from connect_runtime.herder import requests
 from connect_runtime.herder.connect_cluster import ConnectCluster
-from connect_runtime.herder.errors import RequestError, WouldWait
 from connect_runtime.herder.herder import Herder
-from connect_runtime.herder.kinds import Kinds
 from connect_runtime.herder.offset_changes import ConnectorOffsets
-from connect_runtime.herder.runs import Failure, RunPhase
+from connect_runtime.herder.plugin_calls import ConnectorTypes
+from connect_runtime.herder.runs import ConnectorFailure, RunPhase
+from connect_runtime.herder.verbs import RequestError, WouldWait
 from connect_runtime.herder.view import View
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.rest.connectors import Connectors
@@ -85,7 +85,7 @@ def view_of(connectors: int, tasks: int) -> View:
 def test_all_statuses_look_at_all_tasks_once() -> None:
     view = view_of(300, 12)
     for name in view.status.connectors:
-        assert list(reads.status(view, name, lambda _: "source").tasks) == list(range(12))
+        assert list(requests.status(view, name, lambda _: "source").tasks) == list(range(12))
     assert isinstance(view.status.tasks, CountedTasks)
     assert view.status.tasks.looks == 1
 
@@ -118,10 +118,10 @@ def test_expanding_all_connectors_looks_at_all_tasks_once() -> None:
 
 
 def test_the_newest_snapshot_counts() -> None:
-    assert len(reads.status(view_of(1, 2), "c0000", str).tasks) == 2
-    assert len(reads.status(view_of(1, 3), "c0000", str).tasks) == 3
+    assert len(requests.status(view_of(1, 2), "c0000", str).tasks) == 2
+    assert len(requests.status(view_of(1, 3), "c0000", str).tasks) == 3
     with pytest.raises(RequestError, match="No status found for connector c0001"):
-        reads.status(view_of(1, 3), "c0001", str)
+        requests.status(view_of(1, 3), "c0001", str)
 
 
 def test_a_class_that_hangs_or_exits_when_it_is_imported_holds_up_no_request(
@@ -135,7 +135,7 @@ def test_a_class_that_hangs_or_exits_when_it_is_imported_holds_up_no_request(
     )
     (tmp_path / "exiting_plugin.py").write_text("import sys\nsys.exit('no licence')\n")
     allow_modules({PLUGIN_MODULES: "hanging_plugin, exiting_plugin"})
-    kinds = Kinds(wait_s=0.2)
+    kinds = ConnectorTypes(wait_s=0.2)
     assert kinds.of("exiting_plugin.Source") == "unknown"
     assert kinds.of("hanging_plugin.Source") == "unknown"
     wait_until(begun.exists, what="the import to hang")
@@ -143,7 +143,7 @@ def test_a_class_that_hangs_or_exits_when_it_is_imported_holds_up_no_request(
         assert kinds.of("hanging_plugin.Source") == "unknown"
 
     async def asked_on_a_loop() -> str:
-        return Kinds(wait_s=60).of("hanging_plugin.Source")
+        return ConnectorTypes(wait_s=60).of("hanging_plugin.Source")
 
     with pytest.raises(WouldWait):
         asyncio.run(asked_on_a_loop())
@@ -159,7 +159,7 @@ def test_a_class_that_could_not_be_used_is_asked_again(
     module = tmp_path / "late_plugin.py"
     module.write_text("raise RuntimeError('no licence yet')\n")
     allow_modules({PLUGIN_MODULES: "late_plugin"})
-    kinds = Kinds(wait_s=0.1)
+    kinds = ConnectorTypes(wait_s=0.1)
     assert kinds.of("late_plugin.Source") == "unknown"
     module.write_text("from support.connectors import ObedientSource as Source\n")
     wait_until(lambda: kinds.of("late_plugin.Source") == "source", what="the class")
@@ -168,7 +168,7 @@ def test_a_class_that_could_not_be_used_is_asked_again(
 def test_a_class_is_asked_again_after_there_was_no_thread_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kinds = Kinds(wait_s=0.0)
+    kinds = ConnectorTypes(wait_s=0.0)
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -234,6 +234,6 @@ def test_a_lost_task_that_finds_no_slot_is_one_that_waits() -> None:
     soon = replace(lost, deadline=cluster.clock() + 1)
     runtime.herder.view = replace(runtime.herder.view, runs={task: soon})
     assert runtime.verbs.runtime().waiting == (), "it pauses, and then has a slot"
-    failed = Failure("boom", view.config.connectors["c"])
+    failed = ConnectorFailure("boom", view.config.connectors["c"])
     runtime.herder.view = replace(view, status=unassigned, runs={}, failures={"c": failed})
     assert runtime.verbs.runtime().waiting == (), "it waits for its connector"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from connect_runtime.herder.values import InstanceStatus
+from connect_runtime.herder.verbs import InstanceStatus
 from connect_runtime.storage.snapshots import State
 from support.connectors import SINK, SOURCE
 from support.launcher import MemoryAttempt
@@ -28,13 +28,6 @@ def source(tasks: int = 1, **more: str) -> dict[str, str]:
 
 def sink(**more: str) -> dict[str, str]:
     return {"name": "c", "connector.class": SINK, "tasks.max": "1", "topics": "t", **more}
-
-
-def pass_time(cluster: MemoryCluster, seconds: int = WITHIN_S) -> None:
-    for _ in range(seconds):
-        for runtime in cluster.runtimes:
-            runtime.move()
-        cluster.clock.now += 1
 
 
 def task(runtime: MemoryRuntime, number: int = 0) -> InstanceStatus:
@@ -67,7 +60,7 @@ def test_what_an_earlier_leader_launched_keeps_its_state_and_says_that_nobody_co
     config: Mapping[str, str],
 ) -> None:
     cluster, runtime, (attempt,) = failed_over(config)
-    pass_time(cluster)
+    cluster.pass_time(WITHIN_S)
     found = task(runtime)
     assert found.state is State.RUNNING
     assert str(found.trace).startswith("Not confirmed since 20")
@@ -80,23 +73,23 @@ def test_what_an_earlier_leader_launched_keeps_its_state_and_says_that_nobody_co
     assert runtime.verbs.runtime().waiting == ()
     # it says itself that it has ended, and is believed
     ends = cluster.ends()
-    pass_time(cluster, 60)
+    cluster.pass_time(60)
     assert cluster.ends() == ends, "said once"
     attempt._finish("stop")
-    pass_time(cluster, 2)
+    cluster.pass_time(2)
     assert task(runtime).state is State.UNASSIGNED
     assert runtime.verbs.runtime().unconfirmed == ()
     runtime.launcher.slots = 8
-    pass_time(cluster)
+    cluster.pass_time(WITHIN_S)
     assert (task(runtime).state, task(runtime).trace) == (State.RUNNING, None)
 
 
 def test_a_fast_failover_says_nothing_of_the_kind() -> None:
     cluster, runtime, _ = failed_over(source())
-    pass_time(cluster, 5)
+    cluster.pass_time(5)
     assert task(runtime).trace is None
     runtime.launcher.slots = 8
-    pass_time(cluster)
+    cluster.pass_time(WITHIN_S)
     assert (task(runtime).state, task(runtime).trace) == (State.RUNNING, None)
     assert runtime.verbs.runtime().unconfirmed == ()
 
@@ -104,7 +97,7 @@ def test_a_fast_failover_says_nothing_of_the_kind() -> None:
 def test_a_note_does_not_hide_what_the_attempt_has_just_said() -> None:
     """The trap: the leader decides by what it has read, and the task fails meanwhile."""
     cluster, runtime, (attempt,) = failed_over(sink())
-    pass_time(cluster, 5)
+    cluster.pass_time(5)
     written = runtime.herder._log.write
 
     def late(records: object) -> object:
@@ -113,7 +106,7 @@ def test_a_note_does_not_hide_what_the_attempt_has_just_said() -> None:
         return written(records)  # type: ignore[arg-type]
 
     runtime.herder._log.write = late  # type: ignore[method-assign, assignment]
-    pass_time(cluster, WITHIN_S)
+    cluster.pass_time(WITHIN_S)
     # it waits for its next launch
     assert (task(runtime).state, task(runtime).trace) == (
         State.UNASSIGNED,
@@ -125,17 +118,17 @@ def test_a_note_does_not_hide_what_the_attempt_has_just_said() -> None:
 def test_without_fencing_what_may_still_write_stays_as_it_is() -> None:
     cluster, runtime, (attempt,) = failed_over(source(), DISABLED)
     attempt.hung = True
-    pass_time(cluster)
+    cluster.pass_time(WITHIN_S)
     found = runtime.verbs.status("c")
     assert found.connector.state is State.FAILED
     assert found.tasks[0].state in (State.RUNNING, State.RESTARTING)
     assert str(found.tasks[0].trace).startswith("Not confirmed since 20")
     runtime.launcher.slots = 8
-    pass_time(cluster, 60)
+    cluster.pass_time(60)
     assert runtime.launcher.live == [], "its note is no proof of its end"
     attempt.hung = False
     attempt.step()
-    pass_time(cluster, 20)
+    cluster.pass_time(20)
     assert task(runtime).state is State.RUNNING
 
 
@@ -156,14 +149,14 @@ def fence_fails(*, dead: bool) -> tuple[MemoryCluster, MemoryRuntime, MemoryAtte
         attempt.hung = dead
     refusing(logs)
     second.verbs.put_config("c", source(tasks=2, note="x"))
-    pass_time(cluster, 3)
+    cluster.pass_time(3)
     return cluster, second, attempts[0]
 
 
 def test_after_a_fence_that_failed_the_end_of_an_attempt_is_believed() -> None:
     cluster, runtime, attempt = fence_fails(dead=False)
     attempt.step()
-    pass_time(cluster, 3)
+    cluster.pass_time(3)
     assert runtime.verbs.status("c").connector.state is State.FAILED
     assert task(runtime).state is State.UNASSIGNED
     assert "the connector has failed" in str(task(runtime).trace)
@@ -171,7 +164,7 @@ def test_after_a_fence_that_failed_the_end_of_an_attempt_is_believed() -> None:
 
 def test_after_a_fence_that_failed_an_attempt_that_died_is_unassigned_with_the_reason() -> None:
     cluster, runtime, _ = fence_fails(dead=True)
-    pass_time(cluster)
+    cluster.pass_time(WITHIN_S)
     assert runtime.verbs.status("c").connector.state is State.FAILED
     for number in (0, 1):
         assert task(runtime, number).state is State.UNASSIGNED
@@ -186,7 +179,7 @@ def test_tasks_of_a_failed_connector_that_were_never_launched_are_unassigned() -
     cluster.settle()
     refusing(logs)
     runtime.verbs.put_config("c", source(tasks=3))
-    pass_time(cluster)
+    cluster.pass_time(WITHIN_S)
     assert {n: t.state for n, t in runtime.verbs.status("c").tasks.items()} == {
         0: State.UNASSIGNED,
         1: State.UNASSIGNED,
@@ -206,9 +199,9 @@ def test_a_killed_attempt_is_unassigned_while_its_connector_takes_long_to_start(
     cluster.settle()
     hangs(cluster, runtime)
     runtime.verbs.put_config("c", source(tasks=1, note="x"))
-    pass_time(cluster, 3)
+    cluster.pass_time(3)
     runtime.launcher.live[0].lose()
-    pass_time(cluster)
+    cluster.pass_time(WITHIN_S)
     assert task(runtime).state is State.UNASSIGNED
     assert "has not started with its newest config yet" in str(task(runtime).trace)
     assert runtime.verbs.runtime().waiting == (), "a slot would not help it"
@@ -224,7 +217,7 @@ def test_attempts_that_ended_are_unassigned_while_a_fence_hangs() -> None:
         attempt.hung = True
     runtime.connect._worker._pool = Later()  # which nobody runs
     runtime.verbs.put_config("c", source(tasks=3, note="x"))
-    pass_time(cluster, 10 + WITHIN_S)
+    cluster.pass_time(10 + WITHIN_S)
     assert {n: t.state for n, t in runtime.verbs.status("c").tasks.items()} == dict.fromkeys(
         (0, 1, 2), State.UNASSIGNED
     )

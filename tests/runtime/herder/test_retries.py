@@ -42,20 +42,13 @@ def running(**worker: str) -> tuple[MemoryCluster, RefusingLogs, MemoryRuntime]:
     return cluster, logs, runtime
 
 
-def pass_time(cluster: MemoryCluster, seconds: int) -> None:
-    for _ in range(seconds):
-        for runtime in cluster.runtimes:
-            runtime.move()
-        cluster.clock.now += 1
-
-
 def test_a_successor_that_waits_is_looked_at_now_and_then(decided: list[float]) -> None:
     cluster, _, runtime = running(**{"exactly.once.source.support": "disabled"})
     runtime.launcher.live[0].hung = True
     runtime.verbs.put_config("c", source(note="x"))
-    pass_time(cluster, 40)
+    cluster.pass_time(40)
     decided.clear()
-    pass_time(cluster, 60)
+    cluster.pass_time(60)
     assert 12 <= len(decided) <= 60
 
 
@@ -66,7 +59,7 @@ def test_what_is_left_of_a_deleted_connector_ends_when_kafka_takes_the_records(
     logs.refuses = lambda record: record.key.startswith(b"c-")
     runtime.verbs.delete("c")
     decided.clear()
-    pass_time(cluster, 200)
+    cluster.pass_time(200)
     assert len(decided) < 60
     assert len(runtime.launcher.live) == 2
     logs.refuses = lambda record: False
@@ -79,10 +72,10 @@ def test_a_fence_that_is_tried_again_and_again_is_said_once(decided: list[float]
     cluster, logs, runtime = running()
     logs.unfenced, logs.fence_error = f"{GROUP_ID}-c-", silent
     runtime.verbs.put_config("c", source(note="x"))
-    pass_time(cluster, 20)
+    cluster.pass_time(20)
     before = cluster.ends()
     decided.clear()
-    pass_time(cluster, 200)
+    cluster.pass_time(200)
     assert runtime.verbs.status("c").connector.state is State.FAILED
     assert cluster.ends() == before
     assert len(decided) < 60

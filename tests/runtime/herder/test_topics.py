@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.snapshots import TaskId
 from connect_specs.states import TargetState

@@ -7,18 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
-from support.connectors import SINK, SOURCE
+from support.connectors import SINK, source
 from support.launcher import SOURCE_PARTITION, MemoryAttempt
 from support.memory_cluster import TOPICS, MemoryCluster, MemoryRuntime
 from support.misbehaving import RefusingLogs
-
-
-def source(**more: str) -> dict[str, str]:
-    return {"name": "c", "connector.class": SOURCE, "tasks.max": "3", **more}
 
 
 def running(tasks: int = 1) -> tuple[MemoryCluster, MemoryRuntime]:
@@ -27,13 +23,6 @@ def running(tasks: int = 1) -> tuple[MemoryCluster, MemoryRuntime]:
     runtime.verbs.create("c", source(tasks=str(tasks)), None)
     cluster.settle()
     return cluster, runtime
-
-
-def pass_time(cluster: MemoryCluster, seconds: int = 40) -> None:
-    for _ in range(seconds):
-        for runtime in cluster.runtimes:
-            runtime.move()
-        cluster.clock.now += 1
 
 
 def hang(runtime: MemoryRuntime, number: int = 0) -> MemoryAttempt:
@@ -71,9 +60,9 @@ def test_a_sink_whose_end_is_not_proven_holds_up_nothing(verbs: list[str], relea
     for verb in verbs:
         getattr(runtime.verbs, verb)("c")
     runtime.verbs.restart("c")
-    pass_time(cluster)
+    cluster.pass_time(40)
     attempt.hung = attempt.alive
-    pass_time(cluster)
+    cluster.pass_time(40)
     found = runtime.verbs.status("c")
     if "stop" in verbs:
         assert (found.connector.state, found.tasks) == (State.STOPPED, {})
@@ -125,7 +114,7 @@ def test_an_attempt_of_a_lost_term_that_was_seen_to_die_is_followed() -> None:
     cluster, runtime = running()
     hang_until_killed(runtime)
     cluster.ballot.elect(runtime.candidate)  # lost, and won again
-    pass_time(cluster, 120)
+    cluster.pass_time(120)
     assert len(runtime.launcher.live) == 1
     assert runtime.verbs.status("c").connector.state is State.RUNNING
 
@@ -141,7 +130,7 @@ def test_an_attempt_that_reported_its_end_before_the_next_leader_had_slots_is_fo
     orphan.ended = lambda outcome: None
     end(orphan)
     second = cluster.leader(slots=0)
-    pass_time(cluster)
+    cluster.pass_time(40)
     found = second.verbs.status("c").tasks[0]
     assert (found.state, found.trace) == (State.UNASSIGNED, "Spark is not running yet.")
     second.launcher.slots = 8
@@ -159,14 +148,14 @@ def a_change(cluster: MemoryCluster, runtime: MemoryRuntime) -> MemoryRuntime:
 
 def deletion(cluster: MemoryCluster, runtime: MemoryRuntime) -> MemoryRuntime:
     runtime.verbs.delete("c")
-    pass_time(cluster)
+    cluster.pass_time(40)
     runtime.verbs.create("c", source(), None)
     return runtime
 
 
 def deletion_and_a_failover(cluster: MemoryCluster, runtime: MemoryRuntime) -> MemoryRuntime:
     runtime.verbs.delete("c")
-    pass_time(cluster)
+    cluster.pass_time(40)
     second = cluster.leader()
     second.verbs.create("c", source(), None)
     return second
@@ -189,7 +178,7 @@ def a_leader_without_a_launcher(cluster: MemoryCluster, runtime: MemoryRuntime) 
     between = cluster.runtime()
     between.connect._worker._launcher = None
     cluster.ballot.elect(between.candidate)
-    pass_time(cluster)
+    cluster.pass_time(40)
     return cluster.leader()
 
 
@@ -209,12 +198,12 @@ def test_an_attempt_that_may_still_write_is_not_followed(
     cluster, runtime = running()
     hung = hang(runtime)
     leader = happens(cluster, runtime)
-    pass_time(cluster)
+    cluster.pass_time(40)
     live = [attempt for each in cluster.runtimes for attempt in each.launcher.live]
     assert [attempt for attempt in live if attempt is not hung] == []
     # until somebody who knows says that it is gone
     leader.verbs.restart("c", include_tasks=True)
-    pass_time(cluster)
+    cluster.pass_time(40)
     assert leader.verbs.status("c").tasks[0].state is State.RUNNING
 
 
@@ -227,10 +216,10 @@ def test_an_attempt_that_has_said_nothing_yet_may_still_write() -> None:
         first.calls.run()
     first.launcher.live[0].hung = True
     second = cluster.leader()
-    pass_time(cluster)
+    cluster.pass_time(40)
     assert second.launcher.live == []
     second.verbs.stop("c")
-    pass_time(cluster)
+    cluster.pass_time(40)
     with pytest.raises(RequestError, match="may still write"):
         second.verbs.reset_offsets("c")
 
@@ -239,10 +228,10 @@ def test_waiting_for_an_attempt_is_said_once() -> None:
     cluster, runtime = running()
     hang(runtime)
     runtime.verbs.put_config("c", source(note="x"))
-    pass_time(cluster)
+    cluster.pass_time(40)
     before = cluster.ends()
     for _ in range(60):
-        pass_time(cluster, 1)
+        cluster.pass_time(1)
         status = runtime.verbs.status("c").connector
         assert status.state is State.FAILED and "may still write" in (status.trace or "")
     assert cluster.ends() == before
@@ -261,13 +250,13 @@ def test_no_attempt_runs_beside_one_that_only_the_assignments_know() -> None:
     cluster.settle()
     attempt = hang(first)
     first.verbs.stop("c")
-    pass_time(cluster, 2)
+    cluster.pass_time(2)
     assert attempt.alive
     logs.unwritable = lambda record: False
     cluster.runtimes.remove(first)
     second = cluster.leader()
     second.verbs.resume("c")
-    pass_time(cluster)
+    cluster.pass_time(40)
     assert not second.launcher.attempts
     found = second.verbs.status("c")
     assert found.connector.state is State.FAILED

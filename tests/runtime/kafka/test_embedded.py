@@ -21,8 +21,8 @@ from connect_runtime.kafka.embedded import (
     class_archive,
     find_broker,
 )
+from connect_runtime.kafka.local_processes import end_process, is_alive, start_time
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.process import end_process, is_alive, start_time
 from connect_specs.diagnostics import Unreachable
 from support.broker import BrokerAddress, cluster_at, create_topic, produce, read_to_end
 from support.wait import wait_until

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect_runtime.kafka import sink_groups
+from connect_runtime.kafka import groups
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.groups import (
     GroupActive,
+    SinkGroups,
     alter_group_offsets,
     delete_group,
     delete_group_offsets,
     list_group_offsets,
     list_offsets_of_groups,
 )
-from connect_runtime.kafka.ports import free_port
-from connect_runtime.kafka.sink_groups import SinkGroups
+from connect_runtime.kafka.local_processes import free_port
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_specs.diagnostics import Failed
 from support.broker import BrokerAddress, create_topic
@@ -122,7 +122,7 @@ def test_members_that_stay_are_an_error_and_other_reasons_are_logged(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(sink_groups, "_LEAVING_S", 0.5)
+    monkeypatch.setattr(groups, "_LEAVING_S", 0.5)
     ours, sink = SinkGroups(), sink_of(kafka, active_group)
     for move in (
         lambda: ours.alter(sink, {(active_group, 0): 1}),
@@ -138,10 +138,10 @@ def test_members_that_stay_are_an_error_and_other_reasons_are_logged(
 
 _ASKED_TWICE = """
 import sys
-from connect_runtime.kafka import coordinators, groups
+from connect_runtime.kafka import groups, librdkafka
 from connect_specs.diagnostics import Unreachable
 kafka, group = {"bootstrap.servers": sys.argv[1]}, sys.argv[2]
-coordinators._WAIT_S = patient_s = 0.3
+librdkafka._WAIT_S = patient_s = 0.3
 groups._REQUEST_S, patient_s = patient_s, groups._REQUEST_S
 try:
     groups.list_group_offsets(kafka, group)

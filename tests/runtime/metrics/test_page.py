@@ -10,7 +10,7 @@ from connect_runtime.herder.runs import Instance, InstancePhase
 from connect_runtime.herder.view import View
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
-from connect_runtime.spark.jvm_figures import JvmFigures
+from connect_runtime.spark.jvm import JvmFigures
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
     ConnectorState,

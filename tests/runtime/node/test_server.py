@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from connect_runtime.kafka.status_writer import Unwritten, unwritten_of
+from connect_runtime.kafka.background_writer import Unwritten, unwritten_of
 from connect_runtime.node import door as node_door
 from connect_runtime.node import rounds, server, statuses
 from connect_runtime.node.asking import Asking, file_of

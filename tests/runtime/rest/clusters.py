@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from connect_runtime.herder.assembly import ConnectHerder, Edges
-from connect_runtime.herder.worker_settings import WorkerSettings
-from connect_runtime.joining import Leader, ensure_topics
+from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.launcher import WorkerSettings
+from connect_runtime.joining import LeaderLookup, ensure_topics
 from connect_runtime.kafka.election import Election
+from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.sink_groups import SinkGroups
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.server import Bound, RestServer
 from connect_runtime.settings.worker_config import from_properties
@@ -52,13 +52,13 @@ def runtime_without_spark(
     herder = ConnectHerder(
         url,
         WorkerSettings(group, topics, url, {}),
-        Edges(
+        HerderPorts(
             logs=logs,
             groups=SinkGroups(),
             election=Election(client, group, topics.config, url),
             launcher=None,
             check=lambda name, config: None,
-            leader=Leader(client, group, topics.config),
+            leader=LeaderLookup(client, group, topics.config),
         ),
     )
     rest = RestServer(

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from connect_runtime.herder import reads, requests
-from connect_runtime.herder.errors import NotLeader, RequestError
-from connect_runtime.herder.values import (
+from connect_runtime.herder import requests
+from connect_runtime.herder.verbs import (
     ConnectorInfo,
     ConnectorStatus,
     InstanceStatus,
-    Runtime,
+    NotLeader,
+    RequestError,
+    RuntimeInfo,
     TaskInfo,
 )
 from connect_runtime.storage.snapshots import ConnectorState, State, TaskId
@@ -88,8 +89,8 @@ class FakeVerbs:
     def offsets(self, name: str) -> Sequence[OffsetEntry]:
         return self._found(name, "Connector {} not found").offsets
 
-    def runtime(self) -> Runtime:
-        return Runtime("http://a:1", leading=True, term=3, slots=64, running=1)
+    def runtime(self) -> RuntimeInfo:
+        return RuntimeInfo("http://a:1", leading=True, term=3, slots=64, running=1)
 
     def changes(self) -> int:
         return 0
@@ -146,7 +147,7 @@ class FakeVerbs:
         self._found(name, "Unknown connector: {}")
         if not include_tasks and not only_failed:
             return None
-        return reads.restarting(
+        return requests.restarting_status(
             self.status(name), include_tasks=include_tasks, only_failed=only_failed
         )
 
@@ -209,7 +210,7 @@ class FakeVerbs:
         """A connector whose offsets can be moved."""
         self.must_lead()
         found = self._found(name, "Connector {} not found")
-        requests.stopped(ConnectorState(name, found.config, found.target))
+        requests.check_stopped(ConnectorState(name, found.config, found.target))
         return found
 
     def must_lead(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 from starlette.types import ASGIApp
 
-from connect_runtime.herder.values import ConnectorInfo
+from connect_runtime.herder.verbs import ConnectorInfo
 from connect_runtime.rest.limits import ConnectionLimits
 from connect_runtime.rest.server import Bound, RestServer
 from connect_specs.states import TargetState

@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from connect_runtime.herder.errors import RequestError
-from connect_runtime.kafka.ports import LOOPBACK, free_port
+from connect_runtime.herder.verbs import RequestError
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from connect_runtime.rest.app import Served
 from connect_runtime.rest.body_limit import HeldBytes
 from connect_runtime.rest.exchange import Call

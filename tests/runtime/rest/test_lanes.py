@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from connect_runtime.herder.errors import WouldWait
+from connect_runtime.herder.verbs import WouldWait
 from connect_runtime.rest.lanes import Busy, Instant, Lane
 
 

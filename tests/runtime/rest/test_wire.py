@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from connect_runtime.herder.values import (
+from connect_runtime.herder.verbs import (
     ConnectorInfo,
     ConnectorStatus,
     InstanceStatus,
-    Runtime,
+    RuntimeInfo,
     TaskInfo,
 )
 from connect_runtime.rest import wire
@@ -20,7 +20,7 @@ STATUS = ConnectorStatus(
     {1: InstanceStatus(State.FAILED, "w:2", "trace", None), 0: InstanceStatus(State.PAUSED, "w:1")},
     "source",
 )
-RUNTIME = Runtime("http://a:1", False, 7, 8, 3, (TaskId("c", 4),), "it broke", True)
+RUNTIME = RuntimeInfo("http://a:1", False, 7, 8, 3, (TaskId("c", 4),), "it broke", True)
 OFFSETS = (OffsetEntry({"p": 1}, {"o": None}), OffsetEntry({"p": 2}, None))
 TASKS = (TaskInfo(TaskId("c", 0), {"a": "b"}),)
 

@@ -39,7 +39,7 @@ def running(folder: Path, given: TaskLaunch) -> int:
 
 def jvm_of(launcher: SparkLauncher) -> Process:
     """The JVM of the launcher's session."""
-    session = launcher._keeper.session
+    session = launcher._supervisor.session
     assert session is not None and session._jvm is not None
     found = process(session._jvm._process.pid)
     assert found is not None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.kafka.java import find_java
-from connect_runtime.spark import keeper
+from connect_runtime.kafka.local_processes import find_java
+from connect_runtime.spark import session_supervisor
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from runtime.spark.bodies import body_in, is_gone, launch
@@ -44,7 +44,7 @@ def launcher(folder: Path, cluster: SparkCluster) -> Iterator[SparkLauncher]:
     )
     with pytest.MonkeyPatch.context() as patch:
         # these tests end Spark more often than once a minute
-        patch.setattr(keeper, "_BACKOFF_MAX_S", 1.0)
+        patch.setattr(session_supervisor, "_BACKOFF_MAX_S", 1.0)
         launcher.start()
         launcher.lead(1)
         yield launcher
@@ -147,7 +147,7 @@ def test_a_master_tells_which_application_has_which_cores(
     launcher: SparkLauncher, cluster: SparkCluster
 ) -> None:
     slots = wait_for_slots(launcher)
-    session = launcher._keeper.session
+    session = launcher._supervisor.session
     assert session is not None
     assert session.master is not None
     state = session.master.state()

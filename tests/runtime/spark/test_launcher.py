@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.kafka import java
+from connect_runtime.kafka import local_processes
 from connect_runtime.spark import jvm
 from connect_runtime.spark import launcher as launching
 from connect_runtime.spark.launcher import SparkLauncher
-from connect_runtime.spark.places import node_of
-from connect_runtime.spark.session import class_archive
+from connect_runtime.spark.session import class_archive, node_of
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import AttemptEnd, Outcome
 from connect_specs.diagnostics import Failed
@@ -67,7 +66,7 @@ def test_attempts_that_start_together_each_run_their_own_launch(
 
 
 def test_spark_starts_from_the_archive_of_its_classes(launcher: SparkLauncher) -> None:
-    spark = launcher._keeper.session
+    spark = launcher._supervisor.session
     assert spark is not None and spark._jvm is not None
     maps = Path(f"/proc/{spark._jvm._process.pid}/maps").read_text()
     # `make test` makes it
@@ -212,7 +211,7 @@ def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
     old.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    assert java.find_java() == old
+    assert local_processes.find_java() == old
     with pytest.raises(Failed, match="is Java 8, and Spark needs 17"):
         jvm.ensure_java()
 
@@ -225,7 +224,7 @@ def test_a_reading_that_cannot_be_removed_holds_up_no_outcome(tmp_path: Path) ->
 
 
 class FullSession:
-    """A session that is its own keeper; the job of `lost` waits for another executor."""
+    """A session that is its own supervisor; the job of `lost` waits for another executor."""
 
     alive, local = True, False
 
@@ -257,7 +256,7 @@ def test_an_attempt_that_waits_for_another_executor_is_lost(
     monkeypatch.setattr(launching, "_WITHOUT_SLOT_S", 0.01)
     launcher = SparkLauncher("spark://nowhere:1", tmp_path)
     session: Any = FullSession("lost", slots=2)
-    launcher._keeper = session
+    launcher._supervisor = session
     for group in ("runs", "lost"):
         attempt = launching._Attempt(launch("c"), lambda outcome: None, group, session=session)
         launcher._attempts[group] = attempt

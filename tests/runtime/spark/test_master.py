@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.spark.master import Application, MasterState, Tenure, former
+from connect_runtime.spark.master import Application, MasterState, Tenure, former_applications
 
 OURS = Tenure("group orders, Kafka 4L6g", 12)
 
@@ -40,14 +40,14 @@ def test_group_ids_with_signs_of_regular_expressions_are_taken_as_they_are() -> 
 
 def test_an_application_with_all_the_cores_it_asked_for_leaves_a_former_one_alone() -> None:
     old = Application("old", "connect (group orders, Kafka 4L6g, term 11)", 4, 4)
-    assert [*former(MasterState((own(4, 4), old), 8, 0), "own", OURS)] == []
+    assert [*former_applications(MasterState((own(4, 4), old), 8, 0), "own", OURS)] == []
     for lacks in (own(2, 4), own(0, 4), own(None, 4), own(4)):
-        assert [*former(MasterState((lacks, old), 8, 0), "own", OURS)] == [old]
+        assert [*former_applications(MasterState((lacks, old), 8, 0), "own", OURS)] == [old]
 
 
 def test_an_application_that_the_master_does_not_know_ends_no_other() -> None:
     old = Application("old", "connect (group orders, Kafka 4L6g, term 11)", None, 4)
-    assert [*former(MasterState((old,), 8, 4), "own", OURS)] == []
+    assert [*former_applications(MasterState((old,), 8, 4), "own", OURS)] == []
 
 
 @pytest.mark.parametrize(

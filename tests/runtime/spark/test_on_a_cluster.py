@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.kafka.ports import LOOPBACK
+from connect_runtime.kafka.local_processes import LOOPBACK
 from support import http
 from support.broker import BrokerAddress
 from support.distributed import Runtime, start_runtime

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.kafka import java
-from connect_runtime.spark import keeper
+from connect_runtime.kafka import local_processes
 from connect_runtime.spark import launcher as launching
+from connect_runtime.spark import session_supervisor
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.tasks.launch import AttemptEnd
 from runtime.spark.bodies import body_in, is_gone, launch, pid_of
@@ -44,7 +44,7 @@ def launcher(folder: Path) -> Iterator[SparkLauncher]:
     launcher = SparkLauncher("local[4]", folder / "data", body=body_in(folder))
     with pytest.MonkeyPatch.context() as patch:
         # these tests end Spark more often than once a minute
-        patch.setattr(keeper, "_BACKOFF_MAX_S", 1.0)
+        patch.setattr(session_supervisor, "_BACKOFF_MAX_S", 1.0)
         launcher.start()
         wait_for_slots(launcher)
         yield launcher
@@ -114,8 +114,8 @@ def test_nobody_waits_for_a_frozen_jvm_and_it_is_replaced(
     given = launch("deaf", attempt=5)
     launcher.launch(given, endings)
     running(folder, given)
-    monkeypatch.setattr(keeper, "_SILENT_S", 2.0)
-    monkeypatch.setattr(keeper, "_DEAD_S", 6.0)
+    monkeypatch.setattr(session_supervisor, "_SILENT_S", 2.0)
+    monkeypatch.setattr(session_supervisor, "_DEAD_S", 6.0)
     with frozen([jvm_of(launcher)]):
         began = time.monotonic()
         launcher.launch(launch("echo", attempt=5), endings)
@@ -242,7 +242,7 @@ def test_a_killed_python_worker_is_lost_and_its_siblings_go_on(
 def test_a_first_start_that_fails_is_tried_again(
     tmp_path: Path, endings: Endings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = java.find_java()
+    found = local_processes.find_java()
     assert found is not None
     fake = tmp_path / "java" / "bin" / "java"
     fake.parent.mkdir(parents=True)
@@ -293,7 +293,7 @@ def test_folders_of_dead_drivers_are_removed_and_private(
     spark = folder / "data" / "spark"
     (spark / "session-dead").mkdir()
     other = SparkLauncher("local[1]", folder / "data")
-    session = other._keeper._make()
+    session = other._supervisor._make()
     try:
         assert not (spark / "session-dead").exists()
         # the living one's stays

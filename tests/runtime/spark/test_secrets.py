@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.kafka.ports import free_port
+from connect_runtime.kafka.local_processes import free_port
+from connect_runtime.spark.launch_messages import SECRET, SECRET_FILE, new_key
 from connect_runtime.spark.launcher import SparkLauncher
-from connect_runtime.spark.sealing import SECRET, SECRET_FILE, new_key
 from connect_runtime.tasks.launch import AttemptEnd
 from runtime.spark.bodies import body_in, launch
 from runtime.spark.endings import Endings, running, wait_for_slots
@@ -100,7 +100,7 @@ def test_no_secret_is_found_on_disks_command_lines_and_pages(
             given = launch("wait", password=_PASSWORD)
             launcher.launch(given, endings)
             running(tmp_path, given)
-            session = launcher._keeper.session
+            session = launcher._supervisor.session
             assert session is not None
             words = [_PASSWORD, session.key]
             of_spark = [_SETTING] if cluster is None else [_SETTING, cluster.secret]

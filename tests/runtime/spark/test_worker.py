@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.spark import worker
-from connect_runtime.spark.lease import Lease
-from connect_runtime.spark.messages import ENVELOPE, envelope_json, outcome_from_json
-from connect_runtime.spark.sealing import SECRET, new_key
+from connect_runtime.spark.attempt_files import ProcessLease
+from connect_runtime.spark.launch_messages import (
+    ENVELOPE,
+    SECRET,
+    envelope_json,
+    new_key,
+    outcome_from_json,
+)
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from runtime.spark.bodies import launch
 
@@ -57,7 +62,7 @@ def test_the_partition_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_attempt_whose_lease_is_over_does_not_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lease = Lease(tmp_path)
+    lease = ProcessLease(tmp_path)
     assert lease.over()
     envelope = envelope_json(launch("c"), new_key(), str(lease.path))
     found = _answer(Context(envelope), monkeypatch)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage.serialized_map import decode
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry

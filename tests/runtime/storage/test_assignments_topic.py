@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from connect_runtime.storage.assignments_topic import assignment_record, reduce, reduce_all
+from connect_runtime.storage.assignments_topic import assignment_record, reduce_all
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import Assignment, AssignmentSnapshot, TaskId
 from connect_specs.states import TargetState
@@ -48,7 +48,7 @@ def test_a_malformed_record_moves_the_offset_only(
     key: bytes | None, value: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        after = reduce(fold(FIRST), LogRecord("t", 0, 9, 0, key, value))
+        after = reduce_all(fold(FIRST), (LogRecord("t", 0, 9, 0, key, value),))
     assert after == AssignmentSnapshot({TASK: FIRST}, {TASK: 4}, 10)
     assert len(caplog.records) == 1
     assert "hunter2" not in caplog.text

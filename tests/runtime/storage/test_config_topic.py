@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.storage import config_topic
-from connect_runtime.storage.config_topic import reduce, reduce_all
+from connect_runtime.storage.config_topic import reduce_all
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
@@ -334,7 +334,7 @@ def test_a_malformed_record_moves_the_offset_only_and_is_named_once_without_its_
 ) -> None:
     before = fold(config(), task(0), commit(1))
     with caplog.at_level(logging.WARNING):
-        after = reduce(before, record(9, key, value))
+        after = reduce_all(before, (record(9, key, value),))
     assert after == replace(before, offset=10)
     assert len(caplog.records) == 1
     assert "hunter2" not in caplog.text
@@ -410,7 +410,7 @@ def test_splitting_the_records_anywhere_gives_the_same_fold(
     assert reduce_all(reduce_all(ConfigSnapshot(), records[:at]), records[at:]) == whole
     one_by_one = ConfigSnapshot()
     for each in records:
-        one_by_one = reduce(one_by_one, each)
+        one_by_one = reduce_all(one_by_one, (each,))
     assert one_by_one == whole
 
 
@@ -420,5 +420,5 @@ def test_a_fold_leaves_the_snapshot_before_it_as_it_was(
 ) -> None:
     records = [record(offset, *entry) for offset, entry in enumerate(entries)]
     before, same = (reduce_all(ConfigSnapshot(), records) for _ in range(2))
-    reduce(before, record(len(records), key, value))
+    reduce_all(before, (record(len(records), key, value),))
     assert before == same

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
-from connect_runtime.storage.status_topic import reduce, reduce_all
+from connect_runtime.storage.status_topic import reduce_all
 
 W1 = "127.0.0.1:28183"
 W2 = "127.0.0.1:28184"
@@ -229,7 +229,7 @@ def test_a_malformed_record_changes_nothing_and_is_named_without_its_value(
 ) -> None:
     before = fold(("status-connector-c", task_value(State.RUNNING, 1)))
     with caplog.at_level(logging.WARNING):
-        assert reduce(before, record(9, key, value)) == before
+        assert reduce_all(before, (record(9, key, value),)) == before
     assert len(caplog.records) == 1
     assert "hunter2" not in caplog.text
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect_runtime.herder import calls
-from connect_runtime.herder.errors import Refusal, RequestError
+from connect_runtime.herder import plugin_calls
+from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import definitions
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.plugins.passwords import password_keys
@@ -37,7 +37,7 @@ def worker() -> WorkerConfig:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Waits 0.2 s for a plugin."""
     broken.RELEASE.clear()
-    monkeypatch.setattr(definitions, "_calls", calls.SharedCalls(0.2))
+    monkeypatch.setattr(definitions, "_calls", plugin_calls.SharedCalls(0.2))
     yield
     broken.RELEASE.set()
 
@@ -144,7 +144,7 @@ def test_a_connector_that_hangs_is_waited_for_once(worker: WorkerConfig, impatie
 
 def test_a_call_that_could_not_start_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trap: where there was no thread left once, the plugin has not answered for ever."""
-    shared = calls.SharedCalls[int](0.2)
+    shared = plugin_calls.SharedCalls[int](0.2)
 
     def no_thread(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -17,7 +17,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.data.string_converter import StringConverter
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties

@@ -15,13 +15,13 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
-from connect_runtime.kafka.calls import logged
+from connect_runtime.kafka.client_checks import DESCRIBE, check_rights
 from connect_runtime.kafka.clients import check_reachable, consumer
 from connect_runtime.kafka.errors import is_denied
 from connect_runtime.kafka.groups import list_offsets_of_groups, members_of_groups
+from connect_runtime.kafka.kafka_logging import logged
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka.log_ends import log_ranges, newest_times, offsets_for_times, topic_sizes
-from connect_runtime.kafka.rights import DESCRIBE, check_rights
+from connect_runtime.kafka.topics import log_ranges, newest_times, offsets_for_times, topic_sizes
 from connect_runtime.storage.log import LogRecord
 from connect_specs.diagnostics import ConnectError, Unreachable
 

@@ -18,7 +18,7 @@ from connect_reconciler.model.secrets import (
     recorded_secrets,
     redactor_of_texts,
 )
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot, State, Status
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.plugin_definitions import (

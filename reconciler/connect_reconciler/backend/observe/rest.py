@@ -30,8 +30,7 @@ from connect_reconciler.model.live import Kind, Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import redact, see_through_masks
 from connect_reconciler.plan.diff import managed_state, written_config
-from connect_runtime.herder.errors import RequestError
-from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.herder.verbs import ConnectorStatus, RequestError
 from connect_runtime.storage.snapshots import ConnectorState, State
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, RestTarget
 from connect_specs.diagnostics import Diagnostic, warning

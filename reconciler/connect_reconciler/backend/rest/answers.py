@@ -19,7 +19,7 @@ import orjson
 from connect_reconciler.backend.rest.connection import shown_url
 from connect_reconciler.backend.rest.refusals import refusal_in, takes_no_such_path
 from connect_reconciler.model.secrets import HIDDEN
-from connect_runtime.herder.errors import Refusal, RequestError
+from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.storage import java_json
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Diagnostic, Unreachable

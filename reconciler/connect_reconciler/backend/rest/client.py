@@ -39,6 +39,7 @@ from connect_reconciler.backend.rest.refusals import (
     was_not_begun,
 )
 from connect_reconciler.backend.rest.shapes import ACCEPTED, About, Expected
+from connect_runtime.waiting import wait_until
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 
@@ -290,12 +291,10 @@ class RestClient:
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Whether the condition came true in time."""
-        begun = self._clock()
-        while not condition():
-            if self._clock() - begun > timeout_s:
-                return False
-            self._sleep(self._retries.every_s)
-        return True
+        every_s = self._retries.every_s
+        return wait_until(
+            condition, timeout_s, every_s=every_s, clock=self._clock, sleep=self._sleep
+        )
 
     def _body(self, request: Asked, response: httpx.Response, expect: Expected) -> Any:
         """The answer's body; raises what it says is wrong."""

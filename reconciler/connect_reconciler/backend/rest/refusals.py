@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from connect_runtime.herder.errors import REFUSAL_HEADER, Refusal, RequestError
+from connect_runtime.herder.verbs import REFUSAL_HEADER, Refusal, RequestError
 
 _NOT_WRITTEN: Final = "Failed to write to config topic"
 # A worker that did nothing: its leader could not write, and took back what it had; it could not

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connect_runtime.herder.values import ConnectorInfo, ConnectorStatus
+from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry

@@ -21,10 +21,10 @@ from connect_reconciler.cli.output import PROGRESS, progress, progress_of, resul
 from connect_reconciler.cli.project_files import broker_folder
 from connect_reconciler.cli.running.logs import LOG, log_to, rotate_when_large
 from connect_reconciler.cli.signals import StopRequest, at_once, may_change, stop_requested
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.files import make_private_folder
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
 from connect_runtime.logs.log_format import LogFormat, chosen, text_about
-from connect_runtime.private_files import make_private_folder
 from connect_runtime.server import Runtime
 from connect_specs.diagnostics import ConnectError
 

@@ -20,14 +20,13 @@ from rich.text import Text
 
 from connect_reconciler.cli.connector_table import Row, draw
 from connect_reconciler.cli.output import colour
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.clients import admin
-from connect_runtime.kafka.log_ends import list_offsets
+from connect_runtime.kafka.topics import list_offsets
 
 if TYPE_CHECKING:
     from connect_reconciler.cli.signals import StopRequest
-    from connect_runtime.herder.values import Runtime
-    from connect_runtime.herder.verbs import Verbs
+    from connect_runtime.herder.verbs import RuntimeInfo, Verbs
 
 
 _CHECK_EVERY_S = 1.0
@@ -120,7 +119,7 @@ def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: Verbs, width: int) -> T
     return text
 
 
-def _slots(runtime: Runtime) -> str:
+def _slots(runtime: RuntimeInfo) -> str:
     if not runtime.slots:
         waits = runtime.problem is None
         return "Spark is starting" if waits else f"No task can run: {runtime.problem}"

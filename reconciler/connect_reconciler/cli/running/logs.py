@@ -182,7 +182,7 @@ def log_files(data_folder: Path) -> tuple[Path, ...]:
 
 def log_to(file: Path | None) -> None:
     """Sends this process's warnings to the file, or to stderr; call it once."""
-    from connect_runtime.kafka.outages import log_outages
+    from connect_runtime.kafka.kafka_logging import log_outages
     from connect_runtime.logs import log_format
 
     if file is not None:

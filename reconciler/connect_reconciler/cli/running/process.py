@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connect_reconciler.cli.output import progress
-from connect_reconciler.cli.project_files import broker_folder, make_data_folder, replace_file
+from connect_reconciler.cli.project_files import broker_folder, make_data_folder
 from connect_reconciler.cli.running.logs import LOG
 from connect_reconciler.cli.signals import may_change
-from connect_runtime.kafka.process import end_process, is_alive, spawn, start_time
+from connect_runtime.files import replace_file
+from connect_runtime.kafka.local_processes import end_process, is_alive, spawn, start_time
 from connect_specs.diagnostics import (
     ConnectError,
     Diagnostic,
@@ -190,7 +191,7 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
 
 def kafka_address(project: Project) -> str:
     from connect_runtime.kafka.embedded import find_broker
-    from connect_runtime.kafka.ports import LOOPBACK
+    from connect_runtime.kafka.local_processes import LOOPBACK
 
     if project.kafka is not None:
         return project.kafka["bootstrap.servers"]

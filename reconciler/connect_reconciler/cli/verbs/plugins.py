@@ -112,7 +112,8 @@ def _source(project: Project) -> Iterator[PluginSource]:
 
 
 def _write(file: Path, text: str) -> None:
-    from connect_reconciler.cli.project_files import not_written, replace_file
+    from connect_reconciler.cli.project_files import not_written
+    from connect_runtime.files import replace_file
 
     try:
         replace_file(file, text)

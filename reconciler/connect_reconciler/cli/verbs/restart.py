@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from connect_reconciler.backend.backend import Backend
     from connect_reconciler.backend.port import Cluster
     from connect_reconciler.plan.scope import Scope
-    from connect_runtime.herder.values import ConnectorStatus
+    from connect_runtime.herder.verbs import ConnectorStatus
     from connect_specs.desired import Project
 
 

@@ -196,7 +196,7 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
 
 def _with_free_port(project: Project, config: WorkerConfig) -> WorkerConfig:
     """Nobody asked for the default port, so another will do."""
-    from connect_runtime.kafka.ports import is_free
+    from connect_runtime.kafka.local_processes import is_free
 
     if "listeners" in project.worker or is_free(config.listener.port):
         return config
@@ -358,7 +358,7 @@ def _broker(project: Project) -> BrokerRecord | None:
 
 
 def _stop(what: str, pid: int, started: float, patience_s: float) -> None:
-    from connect_runtime.kafka.process import end_process
+    from connect_runtime.kafka.local_processes import end_process
 
     if not end_process(pid, started, patience_s=patience_s):
         progress(f"{what} did not stop within {patience_s:.0f} s and was killed (SIGKILL)")

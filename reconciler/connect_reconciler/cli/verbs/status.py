@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from connect_reconciler.cli.connector_table import Row
     from connect_reconciler.doctor.look import Report
     from connect_reconciler.model.live import Kind
-    from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+    from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
     from connect_runtime.storage.snapshots import ConnectorState, TaskId
     from connect_specs.desired import Project
     from connect_specs.plugin_definitions import Definitions

@@ -16,12 +16,11 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPar
 
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import END_OF_PARTITION, SILENT, as_failure, error_of
-from connect_runtime.kafka.log_ends import ends_now
 from connect_runtime.kafka.log_reader import record_of
+from connect_runtime.kafka.topics import ends_now
 from connect_runtime.node.following import SMALL_CONSUMER, UNUSED_GROUP
-from connect_runtime.storage.assignments_topic import reduce
+from connect_runtime.storage import assignments_topic, offsets_topic
 from connect_runtime.storage.log import LogBlocked, LogRecord
-from connect_runtime.storage.offsets_topic import reduce_all
 from connect_runtime.storage.snapshots import AssignmentSnapshot, OffsetSnapshot
 from connect_runtime.tasks.kafka_failures import kafka_may_interrupt
 from connect_runtime.tasks.launch import AttemptEnd
@@ -90,7 +89,7 @@ class AttemptAssignment:
             self.offset = record.offset + 1
             if record.key != self._key:
                 continue
-            self._snapshot = reduce(self._snapshot, record)
+            self._snapshot = assignments_topic.reduce_all(self._snapshot, (record,))
             was_named, self._was_named = self._was_named, True
             self.desired = self._newest()
             if was_named and self.desired.end is None:
@@ -215,7 +214,7 @@ class StartReader:
             if (key := message.key()) is not None
             and (key.startswith(own_prefix) or b"\\" in key or not key.startswith(b'["'))
         ]
-        return reduce_all(OffsetSnapshot(), records)
+        return offsets_topic.reduce_all(OffsetSnapshot(), records)
 
     def _to_end(self, starts: list[TopicPartition]) -> Iterator[Any]:
         """Yields all messages up to the current ends, as long as there is progress.

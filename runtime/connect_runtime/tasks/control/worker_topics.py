@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from connect_runtime.kafka.status_writer import TRY_S, KafkaStatuses, Unwritten, unwritten_of
+from connect_runtime.kafka.background_writer import TRY_S, KafkaStatuses, Unwritten, unwritten_of
 from connect_runtime.node import door
 from connect_runtime.node.door import ReadAssignment, ReadOffsets, WriteStatus
 from connect_runtime.node.following import ALIVE_EVERY_S

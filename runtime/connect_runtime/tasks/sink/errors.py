@@ -17,7 +17,7 @@ from connect_runtime.errors.handler import (
     Stage,
 )
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.new_topics import NewTopics
+from connect_runtime.kafka.topics import NewTopics
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.settings.topic_creation import NewTopicSettings, TopicCreation
 from connect_runtime.tasks.control.assignments import RetryWait

@@ -28,12 +28,11 @@ from connect_runtime.api import (
 from connect_runtime.kafka import clients as kafka_clients
 from connect_runtime.kafka.errors import reason
 from connect_runtime.kafka.log import KafkaLogs, connector_logs
-from connect_runtime.kafka.new_topics import NewTopics
+from connect_runtime.kafka.topics import NewTopics
 from connect_runtime.settings.connector_clients import ConnectorClients
-from connect_runtime.storage.internal_topics import ensure_own_offsets_topic
-from connect_runtime.storage.layered_offsets import LayeredOffsets
-from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.log import NewRecord, ensure_own_offsets_topic
 from connect_runtime.storage.offsets_topic import (
+    LayeredOffsets,
     check_map,
     offset_of,
     partition_keys,

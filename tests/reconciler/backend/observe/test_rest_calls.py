@@ -26,7 +26,7 @@ from connect_reconciler.model.ledger import AppliedPin, Owned
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.plan.planner import make_plan
-from connect_runtime.herder.values import ConnectorStatus, InstanceStatus
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, RestTarget
 from connect_specs.diagnostics import Location

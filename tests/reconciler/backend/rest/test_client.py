@@ -25,7 +25,7 @@ from connect_reconciler.backend.rest.refusals import (
     retry_after_s,
     timed_out,
 )
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Failed, Unreachable
 from connect_specs.redaction import Redactor

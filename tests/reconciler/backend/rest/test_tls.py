@@ -23,7 +23,7 @@ from connect_reconciler.backend.port import OutcomeUnknown
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import Retries
-from connect_runtime.kafka.ports import LOOPBACK
+from connect_runtime.kafka.local_processes import LOOPBACK
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Unreachable
 from support.certificates import Authority, Certificate

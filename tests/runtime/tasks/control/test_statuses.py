@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.kafka.ports import free_port
+from connect_runtime.kafka.local_processes import free_port
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks.control.statuses import StatusReporter
 from connect_runtime.tasks.control.worker_topics import open_statuses
@@ -30,7 +30,7 @@ def test_writing_never_waits_and_what_was_written_arrives_in_order(
     launch = cluster.launch(TASK, {}, attempt=3)
     silent = replace(launch, worker={"bootstrap.servers": f"127.0.0.1:{free_port()}"})
     reporter = StatusReporter(TaskSetup(silent))
-    monkeypatch.setattr("connect_runtime.kafka.status_writer.TRY_S", 2.0)
+    monkeypatch.setattr("connect_runtime.kafka.background_writer.TRY_S", 2.0)
     monkeypatch.setattr("connect_runtime.tasks.control.statuses._CLOSE_S", 1.0)
     before = time.monotonic()
     for _ in range(10):

@@ -16,10 +16,10 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from connect_runtime.api import RetriableError, SourceBatch, SourceRecord, SourceTask
-from connect_runtime.kafka import clients, embedded_settings
+from connect_runtime.kafka import clients, embedded
 from connect_runtime.kafka.embedded import EmbeddedBroker
-from connect_runtime.storage.layered_offsets import LayeredOffsets
 from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.offsets_topic import LayeredOffsets
 from connect_runtime.storage.snapshots import OffsetSnapshot, TaskId
 from connect_runtime.tasks.control import assignments
 from connect_runtime.tasks.launch import AttemptEnd
@@ -69,8 +69,8 @@ def numbers(**fields: Any) -> type[Numbers]:
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """A broker to freeze, which makes no topic that nobody asked for."""
-    properties = embedded_settings._PROPERTIES.replace("topics.enable=true", "topics.enable=false")
-    with patch.object(embedded_settings, "_PROPERTIES", properties):
+    properties = embedded._PROPERTIES.replace("topics.enable=true", "topics.enable=false")
+    with patch.object(embedded, "_PROPERTIES", properties):
         started = EmbeddedBroker.start(tmp_path_factory.mktemp("own"))
     yield started
     started.stop()
