@@ -54,7 +54,7 @@ from connect_reconciler.model.secrets import (
 )
 from connect_reconciler.plan.diff import managed_state
 from connect_reconciler.plan.staleness import states_before, unmet
-from connect_runtime.herder.values import ConnectorStatus
+from connect_runtime.herder.verbs import ConnectorStatus
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import ConnectError, Failed

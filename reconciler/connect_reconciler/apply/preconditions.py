@@ -17,7 +17,7 @@ from connect_reconciler.model.offsets import sink_partition
 from connect_reconciler.model.secrets import fingerprint, reveal
 from connect_reconciler.plan.diff import base_config, written_config
 from connect_reconciler.plan.staleness import check_plan
-from connect_runtime.kafka.rights import DELETE, READ, Rights
+from connect_runtime.kafka.client_checks import DELETE, READ, Rights
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, Stale

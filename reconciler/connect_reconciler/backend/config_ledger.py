@@ -27,7 +27,7 @@ from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.ledger_records import PIN, RENAME, parts_of
-from connect_runtime.herder.errors import RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed

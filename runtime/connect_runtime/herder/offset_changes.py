@@ -37,8 +37,8 @@ from connect_runtime.settings.client_overrides import Kind
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.assignments_topic import assignment_record
-from connect_runtime.storage.layered_offsets import OffsetWrites
 from connect_runtime.storage.log import LogWriter, NewRecord, OffsetsNotWritten
+from connect_runtime.storage.offsets_topic import OffsetWrites
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_runtime.traces import trace_text
 from connect_runtime.waiting import retry_while

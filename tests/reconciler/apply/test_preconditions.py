@@ -8,7 +8,7 @@ from connect_reconciler.actions import Delete
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.preconditions import rights_to_move
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_runtime.kafka.rights import DELETE
+from connect_runtime.kafka.client_checks import DELETE
 from connect_specs.desired import Desired, Project
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
