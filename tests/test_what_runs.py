@@ -115,7 +115,7 @@ def test_the_page_lists_each_transformation_and_what_it_is_of() -> None:
 def test_the_page_names_the_transformations_that_need_single_records() -> None:
     single = {
         plugin.class_name
-        for plugin in registry.transformations()
+        for plugin in registry.plugins("transformation")
         if not issubclass(plugin.cls, ColumnTransformation)
     }
     (line,) = re.findall(r"With a class of your own(.*?)\sin it", TRANSFORMS, re.S)
@@ -138,7 +138,7 @@ def test_the_page_lists_the_options_of_json() -> None:
 
 def test_the_page_names_every_entry_point_group() -> None:
     text = section(TRANSFORMS, "Your own, in Python")
-    groups = {*ENTRY_POINTS, *(group.entry_points for group in registry._GROUPS)}
+    groups = {*ENTRY_POINTS, *(group.entry_points for group in registry._GROUPS.values())}
     assert set(re.findall(r"connect\.(?:\w+s)\b(?=[\"`])", text)) == groups
 
 

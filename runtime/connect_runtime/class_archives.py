@@ -21,7 +21,7 @@ from connect_runtime.kafka.local_processes import find_java
 
 # Each of 50 to 70 MB. Several installations may share the folder.
 _KEPT = 4
-# What cannot be archived, or does not fit, is no concern of a process's log.
+# An archive that does not fit, or lacks classes, is no concern of a process's log.
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
@@ -33,7 +33,7 @@ class ClassArchive:
     folders: tuple[Path, ...]
 
     def flags(self) -> list[str]:
-        """Returns what makes a JVM use the archive; nothing if it has not been made."""
+        """Returns the flags of a JVM that uses the archive; none if it has not been made."""
         file = self._file()
         if file is None or not file.is_file():
             return []
@@ -41,19 +41,19 @@ class ClassArchive:
 
     @contextlib.contextmanager
     def making(self) -> Iterator[list[str]]:
-        """Yields what makes one JVM write the archive when it ends, which must be within the
-        context. Safe for concurrent processes: each writes a file of its own. Raises OSError if the
-        cache folder cannot be written to."""
+        """Yields the flags of one JVM that writes the archive when it ends, within the context.
+        Safe for concurrent processes: each writes a file of its own. Raises OSError if the cache
+        folder cannot be written to."""
         file = self._file()
         if file is None:
             yield []
             return
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="making-", dir=file.parent) as folder:
-            made = Path(folder, "archive")
-            yield [f"-XX:ArchiveClassesAtExit={made}", *_QUIET]
-            if made.is_file():
-                _keep(made, file)
+            archive = Path(folder, "archive")
+            yield [f"-XX:ArchiveClassesAtExit={archive}", *_QUIET]
+            if archive.is_file():
+                _keep(archive, file)
         self._remove_old(file.parent)
 
     def _file(self) -> Path | None:
@@ -62,20 +62,20 @@ class ClassArchive:
             return None
         files = [
             java.resolve(),
-            *(jar for each in self.folders for jar in sorted(each.glob("*.jar"))),
+            *(jar for folder in self.folders for jar in sorted(folder.glob("*.jar"))),
         ]
         stats = [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
         key = hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]
         return cache_folder() / "class-archives" / f"{self.name}-{key}.jsa"
 
     def _remove_old(self, folder: Path) -> None:
-        found = sorted(folder.glob(f"{self.name}-*.jsa"), key=lambda file: file.stat().st_mtime)
-        for file in found[:-_KEPT]:
+        files = sorted(folder.glob(f"{self.name}-*.jsa"), key=lambda file: file.stat().st_mtime)
+        for file in files[:-_KEPT]:
             file.unlink(missing_ok=True)
 
 
-def _keep(made: Path, file: Path) -> None:
+def _keep(archive: Path, file: Path) -> None:
     # a JVM crashes on an archive that a crash of the machine truncated
-    with made.open("rb") as written:
-        os.fsync(written.fileno())
-    made.replace(file)
+    with archive.open("rb") as content:
+        os.fsync(content.fileno())
+    archive.replace(file)

@@ -28,12 +28,12 @@ _waits = logging.getLogger("connect.waits")
 
 T = TypeVar("T")
 
-# What a Kafka that is starting answers: it is not there, or its coordinators, leaders or other
-# brokers are not
+# Errors of a Kafka that is starting: it is not there, or its coordinators, leaders or other brokers
+# are not
 _STARTING: Final = frozenset({UNREACHABLE, TOPIC_NOT_READY, TOO_FEW_BROKERS})
 # The leader is cached this long; a failover takes seconds.
 _FRESH_S = 1.0
-# How long Kafka is waited for before anybody is told
+# Kafka is waited for this long without a message
 _QUIET_S = 3.0
 # Apache's session.timeout.ms is 10 s by default.
 _SESSION_S = 12.0
@@ -47,7 +47,7 @@ def find_kafka(config: WorkerConfig) -> str:
     """Returns the Kafka cluster's id, after waiting for a Kafka that is starting. Raises
     Unreachable, and Invalid for invalid client properties."""
     check_worker_clients(config.resolved_properties)
-    return _when_started(lambda left_s: check_reachable(config.client, left_s), config.reach_s)
+    return _when_started(lambda within_s: check_reachable(config.client, within_s), config.reach_s)
 
 
 def find_cluster(config: WorkerConfig) -> str:
@@ -59,28 +59,29 @@ def find_cluster(config: WorkerConfig) -> str:
 
 
 def join_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
-    """Does what `ensure_topics` does, after waiting for a Kafka that is starting."""
+    """Ensures the topics (`ensure_topics`), after waiting for a Kafka that is starting."""
     _when_started(lambda _: ensure_topics(config, logs), config.reach_s)
 
 
 def _when_started(call: Callable[[float], T], wait_s: float) -> T:
-    """Returns what `call` returns, which gets the seconds that it may take. While Kafka is
-    starting, and a part of it is not there yet, calls it again for up to `wait_s`, and says so."""
+    """Returns the result of `call`, which gets the seconds that it may take. While Kafka is
+    starting, and a part of it is not there yet, calls it again for up to `wait_s`, with a
+    message."""
     deadline = time.monotonic() + wait_s
-    left_s = min(wait_s, _QUIET_S)
-    told = False
+    within_s = min(wait_s, _QUIET_S)
+    warned = False
     while True:
         try:
-            return call(left_s)
+            return call(within_s)
         except ConnectError as error:
-            found = error.diagnostics[0]
-            left_s = deadline - time.monotonic()
-            if found.code not in _STARTING or left_s <= 0:
+            problem = error.diagnostics[0]
+            within_s = deadline - time.monotonic()
+            if problem.code not in _STARTING or within_s <= 0:
                 raise
-            if not told:
+            if not warned:
                 text = "%s at %s (%s); waiting up to %.0f s for it"
-                _waits.warning(text, found.what, found.where, found.why, left_s)
-                told = True
+                _waits.warning(text, problem.what, problem.where, problem.why, within_s)
+                warned = True
         time.sleep(_RETRY_S)
 
 
@@ -112,28 +113,8 @@ def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
         topics=dict.fromkeys(topics.internal, (READ, WRITE)),
         groups={config.group_id: (READ,)},
     )
-    ours = TopicSettings(1, config.config_topic.replication_factor, SMALL_SEGMENTS)
-    for topic, settings, key, purpose in (
-        (
-            config.topics.config,
-            config.config_topic,
-            "config.storage.topic",
-            "connector configurations",
-        ),
-        (
-            config.topics.offsets,
-            config.offset_topic,
-            "offset.storage.topic",
-            "source connector offsets",
-        ),
-        (
-            config.topics.status,
-            config.status_topic,
-            "status.storage.topic",
-            "connector and task statuses",
-        ),
-        (config.topics.assignments, ours, "topics.assignments", "task assignments"),
-    ):
+
+    def ensure(topic: str, settings: TopicSettings, key: str, purpose: str) -> None:
         logs.ensure_compacted(
             topic,
             settings.partitions,
@@ -142,6 +123,14 @@ def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
             replication_factor=settings.replication_factor,
             config=settings.config,
         )
+
+    ensure(topics.config, config.config_topic, "config.storage.topic", "connector configurations")
+    ensure(topics.offsets, config.offset_topic, "offset.storage.topic", "source connector offsets")
+    ensure(
+        topics.status, config.status_topic, "status.storage.topic", "connector and task statuses"
+    )
+    assignments = TopicSettings(1, config.config_topic.replication_factor, SMALL_SEGMENTS)
+    ensure(topics.assignments, assignments, "topics.assignments", "task assignments")
 
 
 class LeaderLookup:
@@ -157,7 +146,7 @@ class LeaderLookup:
         self._lock = threading.Lock()
         self._request: _Request | None = None
         self._answered_at: float | None = None
-        self._found: str | None = None
+        self._leader: str | None = None
 
     def __call__(self) -> str | None:
         """Returns the leader's URL; None if there is no leader or Kafka does not answer."""
@@ -171,27 +160,27 @@ class LeaderLookup:
         if request is not None:
             request.over.wait(max(0.0, request.began + _WAIT_S - time.monotonic()))
         with self._lock:
-            return self._found if self._age_s() <= _STALE_S else None
+            return self._leader if self._age_s() <= _STALE_S else None
 
     def _age_s(self) -> float:
         return inf if self._answered_at is None else time.monotonic() - self._answered_at
 
     def _refresh(self, request: _Request) -> None:
-        found = None
+        leader = None
         try:
-            found = self._find()
+            leader = self._find()
         finally:
             with self._lock:
-                self._found, self._answered_at, self._request = found, time.monotonic(), None
+                self._leader, self._answered_at, self._request = leader, time.monotonic(), None
             request.over.set()
 
     def _find(self) -> str | None:
         try:
-            found = find_leader(self._client, self._group_id, self._config_topic, 0.0)
+            leader = find_leader(self._client, self._group_id, self._config_topic, 0.0)
         except ConnectError as error:
             _log.warning("The leader could not be determined: %s", error)
             return None
-        return None if found is None else found.identity
+        return None if leader is None else leader.identity
 
 
 @dataclass(frozen=True, slots=True)

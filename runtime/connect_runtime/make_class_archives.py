@@ -27,8 +27,8 @@ _END_S = 60.0
 
 
 def make_missing() -> None:
-    """Makes the archives that are missing. Raises JarsError, BrokerError, OSError, and what Spark
-    raises."""
+    """Makes the archives that are missing. Raises JarsError, BrokerError, OSError, and Spark's
+    errors."""
     if not embedded.class_archive().flags():
         _make_broker()
     if not session.class_archive().flags():
@@ -45,14 +45,14 @@ def _make_broker() -> None:
 
 
 def _use(bootstrap_servers: str) -> None:
-    """Transactions and groups load classes of their own."""
-    known = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
-    producer = Producer({**known, "transactional.id": _TOPIC})
+    """Uses transactions and groups, which load classes of their own."""
+    client = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+    producer = Producer({**client, "transactional.id": _TOPIC})
     producer.init_transactions(_WORK_S)
     producer.begin_transaction()
     producer.produce(_TOPIC, b"")
     producer.commit_transaction(_WORK_S)
-    consumer = Consumer({**known, "group.id": _TOPIC, "auto.offset.reset": "earliest"})
+    consumer = Consumer({**client, "group.id": _TOPIC, "auto.offset.reset": "earliest"})
     consumer.subscribe([_TOPIC])
     consumer.poll(_WORK_S)
     consumer.close()

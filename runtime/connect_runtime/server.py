@@ -26,14 +26,14 @@ from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.topics import TopicsWatch
-from connect_runtime.logs.log_format import process_is_about
+from connect_runtime.logs.log_output import process_is_about
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.app import Served, create_app
-from connect_runtime.rest.listeners import Listener
+from connect_runtime.rest.http_server import BoundSocket, RestServer
 from connect_runtime.rest.password import ensure_password, read_password
-from connect_runtime.rest.plugins import ConnectorPlugins
-from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.rest.plugin_resources import PluginResources
+from connect_runtime.rest.rest_settings import Listener
 from connect_runtime.rest.tls import (
     ADMIN_LISTENERS,
     LISTENERS,
@@ -93,8 +93,8 @@ class Runtime:
         return self._started().verbs
 
     def start(self) -> None:
-        """Returns when the runtime takes part in its cluster; `verbs.ready()` says when it is
-        healthy. Raises Unreachable or Failed, after stopping what it had started."""
+        """Returns when the runtime takes part in its cluster; once `verbs.ready()`, it is healthy.
+        Raises Unreachable or Failed, after stopping what it had started."""
         try:
             with contextlib.ExitStack() as closing:
                 self._start(closing)
@@ -126,29 +126,29 @@ class Runtime:
         self._serving = True
 
     def _serve(self, closing: contextlib.ExitStack) -> str:
-        """Starts REST on each listener; returns the address that others are told."""
+        """Starts REST on each listener; returns the address that is advertised."""
         config = self._config
         admin = config.rest.admin
         regular = Served.ALL if admin is None else Served.REGULAR
-        wanted = [
-            *((each, regular, LISTENERS) for each in config.listeners),
-            *((each, Served.ADMIN, ADMIN_LISTENERS) for each in admin or ()),
+        serving = [
+            *((listener, regular, LISTENERS) for listener in config.listeners),
+            *((listener, Served.ADMIN, ADMIN_LISTENERS) for listener in admin or ()),
         ]
         # settings are wrong before a port is in use
-        secure = [
+        contexts = [
             renewed_context(config.tls, prefix) if listener.scheme == "https" else None
-            for listener, _, prefix in wanted
+            for listener, _, prefix in serving
         ]
-        bound = []
-        for listener, _, _ in wanted:
-            bound.append(Bound.at(listener.host, listener.port))
-            closing.callback(bound[-1].close)
-        url = config.url(bound[config.listeners.index(config.listener)].port)
+        sockets = []
+        for listener, _, _ in serving:
+            sockets.append(BoundSocket.at(listener.host, listener.port))
+            closing.callback(sockets[-1].close)
+        url = config.url(sockets[config.listeners.index(config.listener)].port)
         process_is_about(worker=urlsplit(url).netloc)
-        for at, (listener, serves, _), tls in zip(bound, wanted, secure, strict=True):
-            rest = RestServer(self._app(listener, serves), at, tls=tls)
-            rest.start()
-            closing.callback(rest.stop)
+        for socket, (listener, serves, _), tls in zip(sockets, serving, contexts, strict=True):
+            server = RestServer(self._app(listener, serves), socket, tls=tls)
+            server.start()
+            closing.callback(server.stop)
         return url
 
     def _on_kafka(self, closing: contextlib.ExitStack) -> ConnectHerder:
@@ -233,17 +233,17 @@ class Runtime:
             leaving_s=_LEAVING_S,
         )
 
-    def _check(self, name: str, given: Mapping[str, str | None]) -> None:
-        """Refuses an invalid config; logs what a valid one refers to and cannot get."""
-        check(given, self._config, self._providers)
-        texts = {key: value for key, value in given.items() if value is not None}
-        for what in unresolved_references(texts, self._config.properties):
-            _log.warning("Connector %s: %s", name, what, extra={"connector": name})
+    def _check(self, name: str, config: Mapping[str, str | None]) -> None:
+        """Refuses an invalid config; logs the references of a valid one that have no value."""
+        check(config, self._config, self._providers)
+        texts = {key: value for key, value in config.items() if value is not None}
+        for problem in unresolved_references(texts, self._config.properties):
+            _log.warning("Connector %s: %s", name, problem, extra={"connector": name})
 
     def _app(self, listener: Listener, serves: Served) -> ASGIApp:
         return create_app(
             lambda: self._connect.verbs if self._connect and self._serving else None,
-            ConnectorPlugins(self._config, self._providers).routes(),
+            PluginResources(self._config, self._providers).routes(),
             cluster_id=self._known_cluster_id,
             commit=f"connect-reconciler-{version('connect-reconciler')}",
             settings=self._config.rest.at(listener),
@@ -254,7 +254,8 @@ class Runtime:
         )
 
     def _metrics(self) -> str:
-        """While this runtime starts or ends, it has no connectors and knows no leader."""
+        """Returns the page; while this runtime starts or ends, it has no connectors and no
+        leader."""
         connect, launcher = self._connect, self._launcher
         if connect is None or launcher is None or not self._serving:
             return page(Observed(View(), leading=False, leader=None))
@@ -281,8 +282,7 @@ class Runtime:
 
 def patience_s(config: WorkerConfig) -> float:
     """Returns how long tasks of a former leader may take to end by themselves, before their Spark
-    application is ended. Where nothing fences them, their successors need to read that they
-    have."""
+    application is ended. If nothing fences them, their successors need to read that they have."""
     if exactly_once(config.properties):
         return 0.0
     return config.graceful_timeout_ms / 1000 + _REPORT_S

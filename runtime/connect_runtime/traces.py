@@ -1,6 +1,6 @@
 """Renders an exception as text for statuses, logs and reports, with secrets redacted.
 
-Python reads source files and parses their lines for each stack that it prints. Where records fail,
+Python reads source files and parses their lines for each stack that it prints. While records fail,
 the same stack is printed again and again, so its text is kept.
 """
 
@@ -26,31 +26,31 @@ def trace_text(error: BaseException, redactor: Redactor) -> str:
 
 
 def _formatted(error: BaseException) -> str:
-    """Returns what `traceback.format_exception` does, with the reasons of Connect's errors."""
-    found: list[str] = []
-    seen: set[int] = set()
-    each: BaseException | None = error
-    while each is not None:
-        if isinstance(each, BaseExceptionGroup):
+    """Returns the text of `traceback.format_exception`, with the reasons of Connect's errors."""
+    texts: list[str] = []
+    formatted: set[int] = set()
+    current: BaseException | None = error
+    while current is not None:
+        if isinstance(current, BaseExceptionGroup):
             return "".join(traceback.format_exception(error))
-        seen.add(id(each))
-        found[:0] = [_stack_text(each.__traceback__), *_last_lines(each)]
-        cause = each.__cause__
-        context = None if each.__suppress_context__ else each.__context__
-        if cause is not None and id(cause) not in seen:
-            found.insert(0, _CAUSE)
-            each = cause
-        elif context is not None and id(context) not in seen:
-            found.insert(0, _CONTEXT)
-            each = context
+        formatted.add(id(current))
+        texts[:0] = [_stack_text(current.__traceback__), *_last_lines(current)]
+        cause = current.__cause__
+        context = None if current.__suppress_context__ else current.__context__
+        if cause is not None and id(cause) not in formatted:
+            texts.insert(0, _CAUSE)
+            current = cause
+        elif context is not None and id(context) not in formatted:
+            texts.insert(0, _CONTEXT)
+            current = context
         else:
-            each = None
-    return "".join(found)
+            current = None
+    return "".join(texts)
 
 
 def _last_lines(error: BaseException) -> Iterable[str]:
-    """Returns what `traceback.format_exception_only` does, which is ready for errors of syntax and
-    the like, and takes its time; and why, if the error knows that."""
+    """Returns the lines of `traceback.format_exception_only`, which takes its time for errors that
+    are not of syntax and the like; with the reason, if the error has one."""
     cls, text = type(error), ""
     kinds = ConnectorError | ConnectError | ValueError
     simple = isinstance(error, kinds) and not hasattr(error, "__notes__")
@@ -70,20 +70,20 @@ def _last_lines(error: BaseException) -> Iterable[str]:
 
 
 class _Stacks:
-    """Texts of stacks, by what was called where."""
+    """Texts of stacks, by their calls."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[tuple[CodeType, int], ...], str] = {}
+        self._texts: dict[tuple[tuple[CodeType, int], ...], str] = {}
 
     def __call__(self, stack: TracebackType | None) -> str:
         key = tuple(_calls(stack))
-        text = self._known.get(key)
+        text = self._texts.get(key)
         if text is None:
             head = "Traceback (most recent call last):\n" if key else ""
             text = head + "".join(traceback.format_tb(stack))
-            if len(self._known) >= _STACKS:
-                self._known.clear()
-            self._known[key] = text
+            if len(self._texts) >= _STACKS:
+                self._texts.clear()
+            self._texts[key] = text
         return text
 
 

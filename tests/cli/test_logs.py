@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from connect_reconciler.cli.running.logs import LogFiles, events, is_about
-from connect_runtime.logs.log_format import text_about
-from connect_runtime.logs.rotation import rotate
+from connect_runtime.logs.log_output import rotate, text_about
 from support.command import CONNECT, Command
 from support.wait import wait_until
 

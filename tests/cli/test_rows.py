@@ -24,7 +24,7 @@ from connect_reconciler.cli.signals import StopRequest
 from connect_runtime.api import ConnectorError
 from connect_runtime.api.configdef import ConfigType, parse_value
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus, RuntimeInfo, Verbs
-from connect_runtime.logs.log_format import VARIABLE
+from connect_runtime.logs.log_output import VARIABLE
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.traces import trace_text
 from connect_specs.printable import width_of

@@ -12,7 +12,7 @@ from connect_runtime.api.java_text import java_trim
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
-from connect_runtime.rest.plugins import keys_json
+from connect_runtime.rest.plugin_resources import keys_json
 from oracle.exchanges import Exchange
 
 Config = Mapping[str, str | None]
@@ -54,8 +54,8 @@ def _configs(draw: st.DrawFn) -> Config:
     found: dict[str, str | None] = {"name": "new", **draw(st.sampled_from((_SOURCE, _SINK)))}
     keys = [key["name"] for key in keys_json(str(found["connector.class"]))]
     for kind, plugins in (
-        ("transforms", registry.transformations()),
-        ("predicates", registry.predicates()),
+        ("transforms", registry.plugins("transformation")),
+        ("predicates", registry.plugins("predicate")),
     ):
         aliases = draw(st.sampled_from(((), (), ("a",), ("a", "b"))))
         if aliases:
@@ -68,8 +68,8 @@ def _configs(draw: st.DrawFn) -> Config:
             own += ["plugin.version", *(["predicate", "negate"] if kind == "transforms" else [])]
             keys += [f"{kind}.{alias}.{name}" for name in own]
     for side, plugins in (
-        ("key", registry.converters()),
-        ("header", registry.header_converters()),
+        ("key", registry.plugins("converter")),
+        ("header", registry.plugins("header_converter")),
     ):
         if draw(st.booleans()):
             plugin = draw(st.sampled_from(_apaches(plugins)))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from connect_runtime.rest.app import create_app
-from connect_runtime.rest.plugins import ConnectorPlugins
+from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.settings.worker_config import from_properties
 from oracle.any_config import exchanges
 from oracle.comparing import ask, comparable, differences
@@ -44,7 +44,7 @@ def set_up_as(oracle: Oracle, folder: Path) -> Iterator[httpx.Client]:
     given = dict(line.split("=", 1) for line in lines)
     known = {key: value for key, value in given.items() if not key.startswith("plugin.")}
     worker, _ = from_properties(known, data_folder=folder)
-    routes = ConnectorPlugins(worker).routes()
+    routes = PluginResources(worker).routes()
     app = create_app(lambda: None, routes, cluster_id=lambda: "kafka-1", commit="abc")
     with (
         served(app) as server,

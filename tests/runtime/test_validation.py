@@ -22,9 +22,9 @@ from connect_runtime.connectors.file_source import FileStreamSourceConnector
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
-from connect_runtime.rest import plugins as plugins_module
+from connect_runtime.rest import plugin_resources
 from connect_runtime.rest.exchange import Call
-from connect_runtime.rest.plugins import ConnectorPlugins
+from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation import slow_patterns
 from connect_runtime.validation import validate as validate_module
@@ -470,10 +470,10 @@ def test_a_plugin_that_hangs_is_not_waited_for(
         over.wait(20)
         return ConfigDef()
 
-    for module in (validate_module, plugins_module):
+    for module in (validate_module, plugin_resources):
         monkeypatch.setattr(module, "PATIENCE_S", 0.2)
     monkeypatch.setattr(FileStreamSourceConnector, "config", hang)
-    keys = ConnectorPlugins(worker).definitions
+    keys = PluginResources(worker).definitions
     try:
         for asked in (
             lambda: validate(SOURCE, worker),

@@ -11,6 +11,7 @@ import yaml
 from connect_runtime.api import ConnectorError, Predicate, Transformation
 from connect_runtime.api.transforms import ConnectRecord
 from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import PluginKind
 from support.connect_json import Json, record_json
 
 TABLES = Path(__file__).parents[1] / "oracle" / "transforms"
@@ -40,8 +41,8 @@ def configurations() -> Iterator[Configuration]:
 
 def ours(name: str, config: Mapping[str, str], records: Sequence[ConnectRecord]) -> Json:
     """What our class does, as `ConnectClasses.apply` says it."""
-    find = registry.predicate if ".predicates." in name else registry.transformation
-    plugin = find("type", name).cls()
+    kind: PluginKind = "predicate" if ".predicates." in name else "transformation"
+    plugin = registry.plugin(kind, "type", name).cls()
     try:
         plugin.configure(config)
     except ConnectorError as error:

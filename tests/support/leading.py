@@ -12,7 +12,7 @@ from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.rest.app import create_app
-from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.rest.http_server import BoundSocket, RestServer
 from connect_runtime.settings.worker_config import from_project
 from connect_specs.desired import Project
 from support.wait import wait_until
@@ -25,7 +25,7 @@ def leading(project: Project, client: Mapping[str, str], host: str = "127.0.0.1"
     logs = KafkaLogs(client)
     worker, _ = from_project(project, None)
     ensure_topics(worker, logs)
-    bound = Bound.at("127.0.0.1", 0)
+    bound = BoundSocket.at("127.0.0.1", 0)
     url = f"http://{host}:{bound.port}"
     herder = ConnectHerder(
         url,

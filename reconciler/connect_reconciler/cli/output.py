@@ -66,7 +66,7 @@ def progress_of_wait(what: str, limit_s: float) -> None:
 
 def show_progress_as_json() -> None:
     """Makes each line of progress an event, for a log whose lines are all JSON."""
-    from connect_runtime.logs.log_format import JsonLines
+    from connect_runtime.logs.log_output import JsonLines
 
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())

@@ -50,7 +50,7 @@ from connect_runtime.herder.verbs import ConnectorInfo, RequestError
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.errors import as_failure, error_of
-from connect_runtime.settings.client_overrides import Kind
+from connect_runtime.settings.connector_clients import Kind
 from connect_runtime.storage.snapshots import OffsetSnapshot, State
 from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry, Project

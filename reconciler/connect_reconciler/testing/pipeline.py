@@ -10,7 +10,7 @@ is never asked for.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -34,19 +34,14 @@ from connect_runtime.data.converters import Converters, converters_of
 from connect_runtime.errors.handler import ErrorHandler, ErrorPolicy, Failure, RecordSkipped
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import allow_modules
-from connect_runtime.plugins.registry import Plugin
+from connect_runtime.plugins.registry import PluginKind
 from connect_runtime.tasks.sink.decoder import Decoder
 from connect_runtime.tasks.source.pipeline import RecordPipeline, Sending
 from connect_runtime.transforms.chain import Chain, chain_of
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.redaction import Redactor, secrets_in
 
-_CONVERTERS: Final[Mapping[str, Callable[[str, str], Plugin]]] = {
-    "key.converter": registry.converter,
-    "value.converter": registry.converter,
-    "header.converter": registry.header_converter,
-}
-_PARTS: Final = (*_CONVERTERS, "transforms", "predicates")
+_PARTS: Final = ("key.converter", "value.converter", "header.converter", "transforms", "predicates")
 _CANNOT_RUN: Final = (
     "connect runs Connect's own converters and transformations, and those that are written in "
     "Python; test the others on a worker"
@@ -294,29 +289,20 @@ def _missing(
     subject: Subject, config: Mapping[str, str], worker: Mapping[str, str]
 ) -> Iterator[Diagnostic]:
     """The plugins that this installation does not have."""
-    for key, find in _CONVERTERS.items():
-        name = config.get(key) or worker.get(key)
+    for kind, key in registry.class_keys(config):
+        is_member = key.endswith(".type")
+        name = config.get(key) or (not is_member and worker.get(key))
         if name:
-            yield from _unknown(subject, key, name, find)
-        elif key != "header.converter":
+            yield from _unknown(subject, kind, key, name)
+        elif key in ("key.converter", "value.converter"):
             what = f"{key} is not known: neither {_whose(subject)} nor connect.yaml names one"
             hint = f"write the workers' {key} to connect.yaml, below cluster: worker:"
             yield Diagnostic("test.no-converter", what, subject.where, hint=hint)
-    for aliases, find in (
-        ("transforms", registry.transformation),
-        ("predicates", registry.predicate),
-    ):
-        for alias in filter(None, map(str.strip, config.get(aliases, "").split(","))):
-            key = f"{aliases}.{alias}.type"
-            if config.get(key):
-                yield from _unknown(subject, key, config[key], find)
 
 
-def _unknown(
-    subject: Subject, key: str, name: str, find: Callable[[str, str], Plugin]
-) -> Iterator[Diagnostic]:
+def _unknown(subject: Subject, kind: PluginKind, key: str, name: str) -> Iterator[Diagnostic]:
     try:
-        find(key, name)
+        registry.plugin(kind, key, name)
     except ConnectorError as error:
         what = f"{key} of {_whose(subject)}: {name} cannot run here"
         where = subject.key_locations.get(key, subject.where)

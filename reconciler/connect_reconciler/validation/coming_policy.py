@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from connect_runtime.settings.client_overrides import (
+from connect_runtime.settings.connector_clients import (
     ALLOWLIST_KEY,
     POLICY_KEY,
     PREFIXES,

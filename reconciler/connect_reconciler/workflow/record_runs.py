@@ -16,8 +16,7 @@ from connect_reconciler.testing.outcomes import Run
 from connect_reconciler.testing.pipeline import Subject, parts_of, prepared, resolved_config
 from connect_reconciler.workflow.at_ref import project_at
 from connect_reconciler.workflow.testing import Subjects, inputs_of
-from connect_runtime.settings.client_overrides import PREFIXES
-from connect_runtime.settings.connector_clients import ConnectorClients
+from connect_runtime.settings.connector_clients import PREFIXES, ConnectorClients
 from connect_runtime.settings.sink_topics import matching_topics, named_topics, topic_pattern
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid

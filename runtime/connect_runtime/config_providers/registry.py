@@ -29,7 +29,7 @@ from connect_runtime.config_providers.references import (
     reverse,
     substitute,
 )
-from connect_runtime.plugins.passwords import password_keys
+from connect_runtime.plugins.definitions import password_keys
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.redaction import SHORTEST, Redactor, secrets_in
 

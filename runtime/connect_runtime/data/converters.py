@@ -43,7 +43,7 @@ def _configured(
     name = config.get(key)
     if not name:
         raise ConfigError(f'Missing required configuration "{key}" which has no default value.')
-    converter: Converter = registry.converter(key, name).cls()
+    converter: Converter = registry.plugin("converter", key, name).cls()
     options = _options(config, key) | {"converter.type": "key" if is_key else "value"}
     converter.config().parse(options)
     converter.configure(options, is_key=is_key)
@@ -53,7 +53,7 @@ def _configured(
 def _header_converter(connector: Mapping[str, str], worker: Mapping[str, str]) -> HeaderConverter:
     config = connector if connector.get(_HEADER) else worker
     name = config.get(_HEADER)
-    cls = registry.header_converter(_HEADER, name).cls if name else SimpleHeaderConverter
+    cls = registry.plugin("header_converter", _HEADER, name).cls if name else SimpleHeaderConverter
     converter: HeaderConverter = cls()
     options = _options(config, _HEADER) | {"converter.type": "header"}
     converter.config().parse(options)

@@ -39,7 +39,7 @@ from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import connector_logs
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import allow_modules
-from connect_runtime.settings.topic_tracking import TopicTracking
+from connect_runtime.settings.connector_topics import TopicTracking
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import (
     Fenced,

@@ -33,8 +33,7 @@ from connect_runtime.herder.view import class_of
 from connect_runtime.kafka.groups import GroupActive, SinkGroups
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
-from connect_runtime.settings.client_overrides import Kind
-from connect_runtime.settings.connector_clients import ConnectorClients
+from connect_runtime.settings.connector_clients import ConnectorClients, Kind
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.assignments_topic import assignment_record
 from connect_runtime.storage.log import LogWriter, NewRecord, OffsetsNotWritten

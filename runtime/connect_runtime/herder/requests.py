@@ -33,7 +33,7 @@ from connect_runtime.herder.verbs import (
     TaskInfo,
 )
 from connect_runtime.herder.view import View
-from connect_runtime.settings.topic_tracking import TopicTracking
+from connect_runtime.settings.connector_topics import TopicTracking
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.offsets_topic import check_map

@@ -17,8 +17,7 @@ from typing import Final, TypeAlias
 
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.kafka.errors import UNREACHABLE
-from connect_runtime.settings.client_overrides import Kind
-from connect_runtime.settings.connector_clients import ConnectorClients, is_client_key
+from connect_runtime.settings.connector_clients import ConnectorClients, Kind, is_client_key
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.log import LogBlocked, LogReader, Logs, ensure_own_offsets_topic
 from connect_runtime.storage.offsets_topic import LayeredOffsets

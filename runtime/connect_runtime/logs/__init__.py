@@ -1,1 +1,1 @@
-"""How processes of a runtime log, and at which levels."""
+"""The logs of a runtime's processes, and their levels."""

@@ -50,14 +50,14 @@ class LoggerLevel:
 
 
 def is_level(text: str) -> bool:
-    """Whether this is the name of a level, in any case and with blanks around it."""
+    """Returns True for the name of a level, in any case and with blanks around it."""
     return _level(text) in _LEVELS
 
 
 def levels() -> Mapping[str, LoggerLevel]:
     """Returns all loggers by name, sorted, but those that are off."""
-    found = {_connect_name(name): _level_of(name) for name in _names()}
-    return {name: found[name] for name in sorted(found) if found[name].level != "OFF"}
+    by_name = {_connect_name(name): _level_of(name) for name in _names()}
+    return {name: level for name, level in sorted(by_name.items()) if level.level != "OFF"}
 
 
 def level_of(name: str) -> LoggerLevel | None:
@@ -93,31 +93,31 @@ class ClusterLevels:
 
     def __init__(self, set_level: Callable[[str, str], object] = set_level) -> None:
         self._set_level = set_level
-        self._read: int | None = None
+        self._end: int | None = None
 
     def start(self, config: ConfigSnapshot) -> None:
-        """Notes how far the config topic was read when this process started."""
-        self._read = config.offset
+        """Notes the end of the config topic when this process started."""
+        self._end = config.offset
 
     def follow(self, config: ConfigSnapshot) -> None:
         """Applies what is new in the config topic."""
-        if self._read is None:
+        if self._end is None:
             return
-        read, self._read = self._read, config.offset
-        new = [each for each in config.loggers.values() if each.offset >= read]
-        for each in sorted(new, key=lambda each: each.offset):
-            if is_level(each.level):
-                self._set_level(each.namespace, each.level)
+        start, self._end = self._end, config.offset
+        requests = [request for request in config.loggers.values() if request.offset >= start]
+        for request in sorted(requests, key=lambda request: request.offset):
+            if is_level(request.level):
+                self._set_level(request.namespace, request.level)
 
 
 def _names() -> list[str]:
     """Returns the Python names of the loggers that exist."""
-    known = logging.root.manager.loggerDict.items()
+    loggers = list(logging.root.manager.loggerDict.items())
     return [
         ROOT,
         *(
             name
-            for name, logger in list(known)
+            for name, logger in loggers
             if isinstance(logger, logging.Logger) and not _is_left_alone(name)
         ),
     ]

@@ -28,23 +28,23 @@ class ClientReading(TypedDict):
 
 
 def client_reading(kind: Literal["producer", "consumer"], statistics: str) -> ClientReading:
-    """Returns what Connect's metrics need of librdkafka's JSON."""
-    found = orjson.loads(statistics)
+    """Returns the parts of librdkafka's JSON that Connect's metrics need."""
+    client = orjson.loads(statistics)
     return ClientReading(
         kind=kind,
-        client_id=found["client_id"],
-        connections=sum(each["state"] in _CONNECTED for each in found["brokers"].values()),
-        bytes=found["tx_bytes" if kind == "producer" else "rx_bytes"],
-        lags=[] if kind == "producer" else list(_lags(found["topics"])),
+        client_id=client["client_id"],
+        connections=sum(broker["state"] in _CONNECTED for broker in client["brokers"].values()),
+        bytes=client["tx_bytes" if kind == "producer" else "rx_bytes"],
+        lags=[] if kind == "producer" else list(_lags(client["topics"])),
     )
 
 
 def _lags(topics: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
-    """As Java's consumers count: from the position, which passes transaction markers. librdkafka's
-    own lag begins at the committed offset. It also keeps what it knew of partitions that were taken
-    away, which are no longer desired."""
-    for topic, found in topics.items():
-        for number, partition in found["partitions"].items():
+    """Yields lags as Java's consumers count them: from the position, which passes transaction
+    markers. librdkafka's own lag begins at the committed offset. It also keeps the statistics of
+    partitions that were taken away, which are not desired."""
+    for topic, state in topics.items():
+        for number, partition in state["partitions"].items():
             position = _position(partition)
             # librdkafka's own queue has a negative number, and so has what is not known yet
             is_known = int(number) >= 0 and position >= 0 and partition["ls_offset"] >= 0

@@ -1,4 +1,4 @@
-"""Lists the built-in plugins: Apache's class names, where our classes are, and their versions."""
+"""The built-in plugins: Apache's class names, the places of our classes, and their versions."""
 
 from __future__ import annotations
 

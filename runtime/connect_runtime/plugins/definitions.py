@@ -1,54 +1,83 @@
-"""Asks a plugin's class which config keys it has. That is third-party code, which may throw, exit,
-hang, or answer with something else; each is one error of that plugin.
+"""Asks the classes of plugins for their config keys, and finds those that are passwords, whose
+values are kept out of traces.
+
+That is third-party code, which may throw, exit, hang, or answer with something else; each is one
+error of that plugin.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
-from connect_runtime.api import ConfigDef, ConnectorError
+from connect_runtime.api import ConfigDef, ConfigType, ConnectorError
 from connect_runtime.herder.plugin_calls import SharedCalls, TakesTooLong
+from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
 
-# What a class imports to answer takes seconds on a busy machine
+# A class may import modules to answer, which takes seconds on a busy machine
 _PATIENCE_S: Final = 20.0
 _calls: Final = SharedCalls[ConfigDef](_PATIENCE_S)
 
 
 class NoDefinition(ConnectorError):
-    """A plugin does not tell its config keys. The text says why."""
+    """A plugin without a definition of its config keys. The text has the reason."""
 
 
 class NotADefinition(NoDefinition):
-    """It answers with something else, such as None."""
+    """An answer that is something else, such as None."""
 
 
 def definition_of(plugin: Plugin) -> ConfigDef:
     """Returns the keys of a plugin. Raises NoDefinition."""
     try:
-        return _calls.result(plugin.cls, lambda: _asked(plugin))
+        return _calls.result(plugin.cls, lambda: _definition(plugin))
     except TakesTooLong:
         text = f"{plugin.class_name}.config() has not returned in {_PATIENCE_S:.0f} s"
         raise NoDefinition(text) from None
 
 
-def _asked(plugin: Plugin) -> ConfigDef:
+def _definition(plugin: Plugin) -> ConfigDef:
     name = plugin.class_name
     try:
         instance = plugin.cls()
     except BaseException as error:  # a plugin may also call sys.exit
         raise NoDefinition(f"{name} cannot be instantiated: {_text(error)}") from error
     try:
-        found = instance.config()
+        definition = instance.config()
     except BaseException as error:
         raise NoDefinition(f"{name}.config() raised {_text(error)}") from error
-    if found is None:
+    if definition is None:
         raise NotADefinition(f"{name}.config() must return a ConfigDef that is not null.")
-    if not isinstance(found, ConfigDef):
-        kind = type(found).__name__
+    if not isinstance(definition, ConfigDef):
+        kind = type(definition).__name__
         raise NotADefinition(f"{name}.config() must return a ConfigDef, and returned a {kind}.")
-    return found
+    return definition
 
 
 def _text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def password_keys(config: Mapping[str, str]) -> frozenset[str]:
+    """Returns the keys of type PASSWORD; none of a plugin whose definition is not available."""
+    keys: set[str] = set()
+    for prefix, find in _plugins(config):
+        try:
+            definition = definition_of(find())
+            keys.update(prefix + key.name for key in definition if key.type is ConfigType.PASSWORD)
+        except (Exception, SystemExit):  # of a plugin's code: the error must still be reported
+            continue
+    return frozenset(keys)
+
+
+def _plugins(config: Mapping[str, str]) -> Iterator[tuple[str, Callable[[], Plugin]]]:
+    """Yields the prefix of the keys of each plugin, and a function that finds it."""
+    if "connector.class" in config:
+        yield "", partial(registry.connector, config["connector.class"])
+    for kind, key in registry.class_keys(config):
+        if key in config:
+            # a converter's key is the prefix, of a chain's member it is that of the key
+            prefix = f"{key.removesuffix('.type')}."
+            yield prefix, partial(registry.plugin, kind, key, config[key])

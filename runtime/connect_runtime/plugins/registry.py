@@ -3,17 +3,16 @@
 Built-ins have Apache's class names, so that configs move between the two runtimes unchanged. Third
 parties register under the entry point groups `connect.connectors`, `connect.converters`,
 `connect.header_converters`, `connect.transforms` and `connect.predicates`, or are named by module
-and class, in modules that may be imported (`plugin_modules`). Error texts are Connect's.
+and class, in modules that may be imported (`plugins.modules`). Error texts are Connect's.
 """
 
 from __future__ import annotations
 
 import importlib
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Final, Literal, TypeAlias
 
 from connect_runtime.api import (
@@ -29,21 +28,21 @@ from connect_runtime.api import (
     SourceTask,
     Transformation,
 )
+from connect_runtime.api.java_text import java_list
 from connect_runtime.plugins import built_in
-from connect_runtime.plugins.loading import Loading
 from connect_runtime.plugins.modules import (
     is_allowed,
+    loaded,
     refuse_unlisted,
     split_name,
     unlisted_text,
 )
 
-Kind: TypeAlias = Literal[
+PluginKind: TypeAlias = Literal[
     "sink", "source", "converter", "header_converter", "transformation", "predicate"
 ]
 
-
-# What any code may throw when it is imported or asked
+# Errors of third-party code when it is imported or called
 _THROWN: Final = (Exception, SystemExit)
 
 
@@ -51,9 +50,12 @@ class NoSuchClass(ConnectorError):
     """No installed connector has this name, in Connect's words."""
 
 
-_CONNECTORS: Final[Mapping[Kind, type[Any]]] = {"sink": SinkConnector, "source": SourceConnector}
+_CONNECTORS: Final[Mapping[PluginKind, type[Any]]] = {
+    "sink": SinkConnector,
+    "source": SourceConnector,
+}
 # what short names leave out
-_SUFFIXES: Final[Mapping[Kind, str]] = {
+_SUFFIXES: Final[Mapping[PluginKind, str]] = {
     "sink": "Connector",
     "source": "Connector",
     "converter": "Converter",
@@ -62,35 +64,48 @@ _SUFFIXES: Final[Mapping[Kind, str]] = {
     "predicate": "Predicate",
 }
 
-_KindOf: TypeAlias = Callable[[object], Kind | None]
+# The keys of a connector's config that name classes
+CONVERTER_KINDS: Final[Mapping[str, PluginKind]] = {
+    "key.converter": "converter",
+    "value.converter": "converter",
+    "header.converter": "header_converter",
+}
+_CHAINS: Final[Mapping[str, PluginKind]] = {
+    "transforms": "transformation",
+    "predicates": "predicate",
+}
 
-# Registered plugins, by entry point group
-_lock: Final = threading.Lock()
-_loading: Final[dict[str, Loading[Plugin]]] = {}
+_KindOf: TypeAlias = Callable[[object], PluginKind | None]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Group:
-    """Plugins of one kind other than connectors: the class that they extend, and the built-ins."""
+    """Plugins of one kind other than connectors: the class that they extend, the entry point group
+    that they register under, and the built-ins."""
 
-    kind: Kind
+    kind: PluginKind
     base: type[Any]
     entry_points: str
     built_in: Mapping[str, str]
 
+    def kind_of(self, cls: object) -> PluginKind | None:
+        return self.kind if _is_a(cls, (self.base,)) else None
 
-_CONVERTERS: Final = _Group("converter", Converter, "connect.converters", built_in.CONVERTERS)
-_HEADER_CONVERTERS: Final = _Group(
-    "header_converter",
-    HeaderConverter,
-    "connect.header_converters",
-    built_in.HEADER_CONVERTERS,
-)
-_TRANSFORMATIONS: Final = _Group(
-    "transformation", Transformation, "connect.transforms", built_in.TRANSFORMATIONS
-)
-_PREDICATES: Final = _Group("predicate", Predicate, "connect.predicates", built_in.PREDICATES)
-_GROUPS: Final = (_CONVERTERS, _HEADER_CONVERTERS, _TRANSFORMATIONS, _PREDICATES)
+
+_GROUPS: Final[Mapping[PluginKind, _Group]] = {
+    group.kind: group
+    for group in (
+        _Group("converter", Converter, "connect.converters", built_in.CONVERTERS),
+        _Group(
+            "header_converter",
+            HeaderConverter,
+            "connect.header_converters",
+            built_in.HEADER_CONVERTERS,
+        ),
+        _Group("transformation", Transformation, "connect.transforms", built_in.TRANSFORMATIONS),
+        _Group("predicate", Predicate, "connect.predicates", built_in.PREDICATES),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +115,7 @@ class Plugin:
 
     cls: type[Any]
     class_name: str
-    kind: Kind
+    kind: PluginKind
     version: str
 
     @property
@@ -109,8 +124,8 @@ class Plugin:
         if "$" in self.class_name:
             return frozenset()
         simple = self.class_name.rpartition(".")[2]
-        others = (group.kind for group in _GROUPS if _is_a(self.cls, (group.base,)))
-        short = (simple.removesuffix(_SUFFIXES[kind]) for kind in (self.kind, *others))
+        kinds = (self.kind, *(kind for kind, group in _GROUPS.items() if group.kind_of(self.cls)))
+        short = (simple.removesuffix(_SUFFIXES[kind]) for kind in kinds)
         return frozenset({simple, *filter(None, short)})
 
     def __str__(self) -> str:
@@ -124,95 +139,67 @@ class Plugin:
 
 def connectors() -> tuple[Plugin, ...]:
     """Returns all installed connectors: sinks, then sources, each sorted by name."""
-    found = (*_built_in_connectors(), *_registered("connect.connectors", _connector_kind))
-    return tuple(sorted(found, key=lambda p: (p.kind, p.class_name)))
+    registered = _registered("connect.connectors", _connector_kind)
+    plugins = (*_built_in_connectors(), *registered)
+    return tuple(sorted(plugins, key=lambda plugin: (plugin.kind, plugin.class_name)))
 
 
-def converters() -> tuple[Plugin, ...]:
-    """Returns all installed converters, sorted by name."""
-    return _all(_CONVERTERS)
-
-
-def header_converters() -> tuple[Plugin, ...]:
-    """Returns all installed header converters, sorted by name."""
-    return _all(_HEADER_CONVERTERS)
-
-
-def transformations() -> tuple[Plugin, ...]:
-    """Returns all installed transformations, sorted by name."""
-    return _all(_TRANSFORMATIONS)
-
-
-def predicates() -> tuple[Plugin, ...]:
-    """Returns all installed predicates, sorted by name."""
-    return _all(_PREDICATES)
+def plugins(kind: PluginKind) -> tuple[Plugin, ...]:
+    """Returns all installed plugins of a kind other than connectors, sorted by name."""
+    group = _GROUPS[kind]
+    installed = (*_built_in_of(group), *_registered(group.entry_points, group.kind_of))
+    return tuple(sorted(installed, key=lambda plugin: plugin.class_name))
 
 
 @cache
 def connector(name: str) -> Plugin:
     """Returns the connector for `connector.class=name`. Raises `ConnectorError`."""
-    found = _built_in(name, built_in.CONNECTORS, _connector_kind)
-    found = found or _exact(name, _built_in_connectors())
+    matches = _built_in(name, built_in.CONNECTORS, _connector_kind)
+    matches = matches or _exact(name, _built_in_connectors())
     # a class that its name leads to needs no other plugin
-    found = found or _named(name, Connector, _connector_kind) or _match(name, connectors())
-    if not found:
+    matches = matches or _named(name, Connector, _connector_kind) or _match(name, connectors())
+    if not matches:
         refuse_unlisted(name)
         raise NoSuchClass(
             "Failed to find any class that implements Connector and which name matches"
             f" {name}, available connectors are: {', '.join(map(str, connectors()))}"
         )
-    if len(found) > 1:
+    if len(matches) > 1:
         raise ConnectorError(
             f"More than one connector matches alias {name}. Please use full package and class name"
-            f" instead. Classes found: {', '.join(map(str, found))}"
+            f" instead. Classes found: {', '.join(map(str, matches))}"
         )
-    return found[0]
-
-
-def converter(key: str, name: str) -> Plugin:
-    """Returns the converter for `<key>=name`. Raises `ConfigError`."""
-    return _one(_CONVERTERS, key, name)
-
-
-def header_converter(key: str, name: str) -> Plugin:
-    """Returns the header converter for `<key>=name`. Raises `ConfigError`."""
-    return _one(_HEADER_CONVERTERS, key, name)
-
-
-def transformation(key: str, name: str) -> Plugin:
-    """Returns the transformation for `<key>=name`. Raises `ConfigError`."""
-    return _one(_TRANSFORMATIONS, key, name)
-
-
-def predicate(key: str, name: str) -> Plugin:
-    """Returns the predicate for `<key>=name`. Raises `ConfigError`."""
-    return _one(_PREDICATES, key, name)
-
-
-def _all(group: _Group) -> tuple[Plugin, ...]:
-    registered = _registered(group.entry_points, lambda cls: _kind_in(group, cls))
-    return tuple(sorted((*_built_in_of(group), *registered), key=lambda p: p.class_name))
+    return matches[0]
 
 
 @cache
-def _one(group: _Group, key: str, name: str) -> Plugin:
-    def kind(cls: object) -> Kind | None:
-        return _kind_in(group, cls)
+def plugin(kind: PluginKind, key: str, name: str) -> Plugin:
+    """Returns the plugin of a kind other than connectors for `<key>=name`. Raises `ConfigError`."""
+    group = _GROUPS[kind]
+    matches = _built_in(name, group.built_in, group.kind_of) or _exact(name, _built_in_of(group))
+    matches = matches or _named(name, group.base, group.kind_of) or _match(name, plugins(kind))
+    if len(matches) != 1:
+        problem = unlisted_text(name) or f"Class {name} could not be found."
+        raise ConfigError.invalid(key, name, problem)
+    return matches[0]
 
-    found = _built_in(name, group.built_in, kind) or _exact(name, _built_in_of(group))
-    found = found or _named(name, group.base, kind) or _match(name, _all(group))
-    if len(found) != 1:
-        why = unlisted_text(name) or f"Class {name} could not be found."
-        raise ConfigError.invalid(key, name, why)
-    return found[0]
+
+def class_keys(config: Mapping[str, str]) -> Iterator[tuple[PluginKind, str]]:
+    """Yields the keys that name the classes of a config's converters, transformations and
+    predicates, each with the kind. A key need not be in the config."""
+    for key, kind in CONVERTER_KINDS.items():
+        yield kind, key
+    for chain, kind in _CHAINS.items():
+        for alias in java_list(config.get(chain) or ""):
+            yield kind, f"{chain}.{alias}.type"
 
 
 def class_name_of(plugin: object) -> str:
     """Returns the name of an object's class: the Java name of a built-in, its own of any other."""
     cls = type(plugin)
     path = f"{cls.__module__}:{cls.__qualname__}"
-    names = ((java, ours) for group in _GROUPS for java, ours in group.built_in.items())
-    return next((java for java, ours in names if ours == path), _path(cls))
+    names = ((java, own) for group in _GROUPS.values() for java, own in group.built_in.items())
+    return next((java for java, own in names if own == path), _path(cls))
 
 
 @cache
@@ -228,15 +215,15 @@ def task(name: str) -> type[SourceTask] | type[SinkTask]:
         raise ConnectorError(f"Class {name} could not be found: {error}") from error
     if not _is_a(cls, (SourceTask, SinkTask)):
         raise ConnectorError(f"{name} is neither a SourceTask nor a SinkTask")
-    found: type[SourceTask] | type[SinkTask] = cls
-    return found
+    task_class: type[SourceTask] | type[SinkTask] = cls
+    return task_class
 
 
 def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
     """Returns the `task.class` to store for a task class, by which `task` finds it again. Raises
     `ConnectorError` if its module may not be imported."""
     path = f"{cls.__module__}:{cls.__qualname__}"
-    java = next((java for java, ours in built_in.TASKS.items() if ours == path), None)
+    java = next((java for java, own in built_in.TASKS.items() if own == path), None)
     if java is None:
         refuse_unlisted(path)
     return java or _path(cls)
@@ -244,8 +231,11 @@ def task_class_name(cls: type[SourceTask] | type[SinkTask]) -> str:
 
 def load_built_in() -> None:
     """Imports every built-in class, so that forked processes need not. Runs no third-party code."""
-    groups = (built_in.CONNECTORS, built_in.TASKS, *(g.built_in for g in _GROUPS))
-    for paths in groups:
+    for paths in (
+        built_in.CONNECTORS,
+        built_in.TASKS,
+        *(group.built_in for group in _GROUPS.values()),
+    ):
         for path in paths.values():
             _load(path)
 
@@ -263,7 +253,7 @@ def _built_in_connectors() -> tuple[Plugin, ...]:
 
 @cache
 def _built_in_of(group: _Group) -> tuple[Plugin, ...]:
-    return _all_built_in(group.built_in, lambda cls: _kind_in(group, cls))
+    return _all_built_in(group.built_in, group.kind_of)
 
 
 def _all_built_in(paths: Mapping[str, str], kind: _KindOf) -> tuple[Plugin, ...]:
@@ -320,17 +310,13 @@ def _registered(group: str, kind: _KindOf) -> list[Plugin]:
         cls = entry.load()
         return _plugin(cls, _path(cls), kind)
 
-    with _lock:
-        loading = _loading.get(group)
-        if loading is None:
-            loading = _loading[group] = Loading(entry_points(group=group), load)
-    return loading.found()
+    return loaded(group, load)
 
 
 def _plugin(
     cls: type[Any], class_name: str, kind_of: _KindOf, version: str | None = None
 ) -> Plugin:
-    """Returns the class as a plugin; without `version`, of the one that the class itself tells."""
+    """Returns the class as a plugin; without `version`, of the class's own."""
     kind = kind_of(cls)
     if kind is None:
         raise ConnectorError(f"{class_name} is no plugin of the kind that is wanted")
@@ -339,16 +325,12 @@ def _plugin(
     )
 
 
-def _connector_kind(cls: object) -> Kind | None:
+def _connector_kind(cls: object) -> PluginKind | None:
     return next((kind for kind, base in _CONNECTORS.items() if _is_a(cls, (base,))), None)
 
 
-def _kind_in(group: _Group, cls: object) -> Kind | None:
-    return group.kind if _is_a(cls, (group.base,)) else None
-
-
-def _is_a(found: object, bases: tuple[type[Any], ...]) -> bool:
-    return isinstance(found, type) and issubclass(found, bases)
+def _is_a(cls: object, bases: tuple[type[Any], ...]) -> bool:
+    return isinstance(cls, type) and issubclass(cls, bases)
 
 
 def _load(path: str) -> Any:

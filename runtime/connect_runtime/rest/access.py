@@ -1,4 +1,4 @@
-"""Decides whether a request may be answered at all, by its Host, Origin and login.
+"""Decides by its Host, Origin and login if a request may be answered at all.
 
 A web page can make its reader's browser send requests here: under a name of the page's own that
 resolves to this machine (DNS rebinding: the Host shows it), or from another origin (CSRF: the
@@ -8,7 +8,6 @@ Origin shows it, also for requests without a preflight).
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import ipaddress
 from collections.abc import Callable
@@ -18,13 +17,12 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from connect_runtime.rest.cross_origin import CrossOrigin, is_listed, is_preflight
-from connect_runtime.rest.exchange import Reply, error_reply
+from connect_runtime.rest.exchange import error_reply, response
 from connect_runtime.rest.password import USER
-from connect_runtime.rest.responses import response
-from connect_runtime.rest.settings import RestSettings
+from connect_runtime.rest.response_headers import CrossOrigin, is_listed, is_preflight
+from connect_runtime.rest.rest_settings import RestSettings
 
-_ANYBODY_MAY: Final = "/health"
+_WITHOUT_LOGIN: Final = "/health"
 
 
 def guarded(
@@ -35,12 +33,11 @@ def guarded(
     cross_origin: bool = True,
 ) -> ASGIApp:
     """Wraps `app` with access checks. `password` is looked up for each request, so that it can be
-    replaced; None admits nobody. `cross_origin`: whether browsers are told that pages of other
-    origins may use it."""
+    replaced; None admits no client. `cross_origin`: answers permit pages of other origins."""
     if settings.login:
         app = _Login(app, password)
     if settings.origins and cross_origin:
-        app = CrossOrigin(app, settings)
+        app = CrossOrigin(app, settings.origins, settings.methods, login=settings.login)
     return _SameSite(app, settings)
 
 
@@ -49,7 +46,7 @@ def refusal(host: str | None, origin: str | None, settings: RestSettings) -> str
     if (
         host is not None
         and (settings.loopback or settings.hosts)
-        and not _is_allowed_host(_name_of(host), settings)
+        and not _is_allowed_host(_host_name(host), settings)
     ):
         return (
             "This host name is not allowed here; rest.allowed.hosts lists the names that this "
@@ -78,7 +75,7 @@ def _is_allowed_origin(origin: str, host: str | None, settings: RestSettings) ->
         return False
 
 
-def _name_of(host: str) -> str:
+def _host_name(host: str) -> str:
     """Returns a Host header without its port, and an address without brackets."""
     try:
         return urlsplit(f"//{host}").hostname or ""
@@ -103,11 +100,9 @@ class _SameSite:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        why = refusal(headers.get("host"), headers.get("origin"), self._settings)
-        if why is None:
-            await self._app(scope, receive, send)
-        else:
-            await response(error_reply(403, why))(scope, receive, send)
+        problem = refusal(headers.get("host"), headers.get("origin"), self._settings)
+        app = self._app if problem is None else response(error_reply(403, problem))
+        await app(scope, receive, send)
 
 
 class _Login:
@@ -118,22 +113,21 @@ class _Login:
         self._password = password
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = Headers(scope=scope).get("authorization")
-        is_free = scope["path"] == _ANYBODY_MAY or is_preflight(scope)
-        if is_free or _is_login(given, self._password()):
-            await self._app(scope, receive, send)
-            return
-        found = error_reply(401, "User cannot access the resource.")
-        asked = {"WWW-Authenticate": 'Basic realm="connect", charset="UTF-8"'}
-        await response(Reply(found.status, found.json, asked))(scope, receive, send)
+        app = self._app
+        authorization = Headers(scope=scope).get("authorization", "")
+        needs_none = scope["path"] == _WITHOUT_LOGIN or is_preflight(scope)
+        if not needs_none and not _is_login(authorization, self._password()):
+            challenge = {"WWW-Authenticate": 'Basic realm="connect", charset="UTF-8"'}
+            app = response(error_reply(401, "User cannot access the resource.", challenge))
+        await app(scope, receive, send)
 
 
-def _is_login(given: str | None, password: str | None) -> bool:
-    scheme, _, encoded = (given or "").partition(" ")
+def _is_login(authorization: str, password: str | None) -> bool:
+    scheme, _, encoded = authorization.partition(" ")
     if password is None or scheme.lower() != "basic":
         return False
     try:
         login = base64.b64decode(encoded.strip(), validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return False
     return hmac.compare_digest(login, f"{USER}:{password}".encode())

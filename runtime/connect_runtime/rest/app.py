@@ -1,7 +1,7 @@
-"""Builds the REST API as an ASGI application: routes, error bodies, and Jetty's own checks.
+"""Builds the REST API as an ASGI application: its routes and error bodies.
 
-Resources that may wait for the herder run on threads; what only the leader answers is then
-forwarded to it without one. Every answer but Jetty's own and /metrics is JSON.
+Resources that may wait for the herder run on threads; requests that only the leader answers are
+then forwarded to it without one. Answers are JSON, but for /metrics and refusals of paths.
 """
 
 from __future__ import annotations
@@ -24,47 +24,38 @@ from starlette.types import ASGIApp
 
 from connect_runtime.herder.verbs import REFUSAL_HEADER, NotLeader, RequestError, Verbs, WouldWait
 from connect_runtime.kafka_version import KAFKA_VERSION
-from connect_runtime.metrics.exposition import CONTENT_TYPE
-from connect_runtime.rest import jetty, openapi, wire
+from connect_runtime.rest import openapi
 from connect_runtime.rest.access import guarded
-from connect_runtime.rest.body_limit import HeldBytes, read_body
-from connect_runtime.rest.connectors import Connectors
-from connect_runtime.rest.exchange import Call, Reply, Resource, Text, error_reply
+from connect_runtime.rest.connector_resources import ConnectorResources
+from connect_runtime.rest.exchange import Call, Reply, Resource, Routes, error_reply, response
 from connect_runtime.rest.forwarding import AdminForwarding, Forwarding
-from connect_runtime.rest.lanes import Busy, Lane, Lanes
-from connect_runtime.rest.limits import most_connections
-from connect_runtime.rest.loggers import Loggers
-from connect_runtime.rest.negotiation import accepts_json, allowed, is_json, is_media_type
+from connect_runtime.rest.http_server import most_connections
+from connect_runtime.rest.request_checks import PathCheck, header_refusal, http_error, options
+from connect_runtime.rest.request_pools import (
+    BodyMemory,
+    Busy,
+    RequestPool,
+    RequestPools,
+    read_body,
+)
 from connect_runtime.rest.response_headers import ResponseHeaders
-from connect_runtime.rest.responses import response
-from connect_runtime.rest.settings import RestSettings
+from connect_runtime.rest.rest_settings import RestSettings
+from connect_runtime.rest.worker_resources import METRICS, LoggerResources, WorkerResources
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
-Routes = Mapping[tuple[str, str], Resource]
-
-_PHRASES: Final = {
-    404: "Not Found",
-    405: "Method Not Allowed",
-    406: "Not Acceptable",
-    415: "Unsupported Media Type",
-}
-_HEALTHY: Final = "Worker has completed startup and is ready to handle requests."
-_STARTING: Final = "Worker is still starting up."
-_METRICS: Final = "/metrics"
-# Resources that Apache's workers answer whatever the request's content type
-_TAKE_ANYTHING: Final = ("/", "/health")
-# The client is gone.
-_NOBODY: Final = Response(status_code=400)
+# Resources that Apache's workers answer for any content type of the request
+_ANY_CONTENT: Final = ("/", "/health")
+_CLIENT_IS_GONE: Final = Response(status_code=400)
 _BUSY_S: Final = "1"
 
-_Laned = tuple[Resource, Lane]
+_Pooled = tuple[Resource, RequestPool]
 T = TypeVar("T")
 
 
 class Served(Enum):
-    """What a listener serves: admin resources are those below /admin."""
+    """The resources of a listener: admin resources are those below /admin."""
 
     ALL = "all"
     REGULAR = "all but admin resources"
@@ -85,75 +76,47 @@ def create_app(
 ) -> ASGIApp:
     """Builds the application of one listener. `verbs` returns None until there is a herder;
     `plugins` are the resources below /connector-plugins; `password` returns the current one, if
-    any; `metrics` the page for Prometheus, or raises RequestError; `tls` how an https leader is
-    verified."""
+    any; `metrics` the page for Prometheus, or raises RequestError; `tls` the context that verifies
+    an https leader."""
     settings = settings or RestSettings()
-
-    def started() -> Verbs:
-        found = verbs()
-        if found is None:
-            raise RequestError(503, "This worker is starting or ending; it answers no requests now")
-        return found
-
-    def exists(name: str) -> bool:
-        found = verbs()
-        return found is not None and name in found.connectors()
-
-    resources: dict[tuple[str, str], Resource] = {
-        ("GET", "/"): lambda call: Reply(
-            200, {"version": KAFKA_VERSION, "commit": commit, "kafka_cluster_id": cluster_id()}
-        ),
-        ("GET", "/health"): lambda call: _health(verbs()),
-        ("GET", "/runtime"): lambda call: Reply(200, wire.runtime_json(started().runtime())),
-        **Connectors(started).routes(),
-        **plugins,
-    }
-    if metrics is not None and settings.metrics:
-        resources["GET", _METRICS] = lambda call: Reply(200, text=Text(metrics(), CONTENT_TYPE))
-    admin = Loggers(started).routes()
-    if serves is Served.ADMIN:
-        resources = {**admin}
-    elif serves is Served.ALL:
-        resources |= admin
-    described = openapi.document([*resources, ("GET", openapi.PATH)], KAFKA_VERSION)
-    resources["GET", openapi.PATH] = lambda call: Reply(200, described)
-    is_regular = serves is not Served.ADMIN
-    forwards = Forwarding if is_regular else AdminForwarding
+    worker = WorkerResources(verbs, cluster_id, commit, metrics if settings.metrics else None)
+    resources: dict[tuple[str, str], Resource] = {}
+    if serves is not Served.ADMIN:
+        connectors = ConnectorResources(worker.started).routes()
+        resources |= {**worker.routes(), **connectors, **plugins}
+    if serves is not Served.REGULAR:
+        resources |= LoggerResources(worker.started).routes()
+    document = openapi.document([*resources, ("GET", openapi.PATH)], KAFKA_VERSION)
+    resources["GET", openapi.PATH] = lambda call: Reply(200, document)
+    forwards = AdminForwarding if serves is Served.ADMIN else Forwarding
     forwarding = forwards(settings.login_hosts, tls, settings.max_body_bytes)
     starlette = Starlette(
         routes=_routes(resources, settings.max_body_bytes, forwarding),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
     )
-    app = guarded(jetty.Jetty(starlette, exists), settings, password, cross_origin=is_regular)
-    if settings.headers:
-        app = ResponseHeaders(app, settings.headers)
-    return app
 
+    def exists(name: str) -> bool:
+        herder = verbs()
+        return herder is not None and name in herder.connectors()
 
-def _health(verbs: Verbs | None) -> Reply:
-    if verbs is None or not verbs.ready():
-        return Reply(503, {"status": "starting", "message": _STARTING})
-    problem = verbs.problem()
-    if problem is not None:
-        return Reply(500, {"status": "unhealthy", "message": problem})
-    # a restart, which an orchestrator may order, would not help
-    degraded = verbs.degraded()
-    message = _HEALTHY if degraded is None else f"{_HEALTHY} {degraded}"
-    return Reply(200, {"status": "healthy", "message": message})
+    app = guarded(
+        PathCheck(starlette, exists), settings, password, cross_origin=serves is not Served.ADMIN
+    )
+    return ResponseHeaders(app, settings.headers) if settings.headers else app
 
 
 def _routes(resources: Routes, max_body_bytes: int, forwarding: Forwarding) -> list[Route]:
     """Returns one route per path, so that a wrong method differs from a wrong path."""
-    lanes, held = Lanes(most_connections()), HeldBytes(max_body_bytes)
-    by_path: dict[str, dict[str, _Laned]] = {}
+    pools, memory = RequestPools(most_connections()), BodyMemory(max_body_bytes)
+    by_path: dict[str, dict[str, _Pooled]] = {}
     for (method, path), resource in resources.items():
-        by_path.setdefault(path, {})[method] = (resource, lanes.of(method, path))
+        by_path.setdefault(path, {})[method] = (resource, pools.of(method, path))
     # routes are tried in their order: a dashboard's reads are not to pay for the rest
-    quick = [path for path in by_path if lanes.of("GET", path) is lanes.one_connector]
+    quick = [path for path in by_path if pools.of("GET", path) is pools.one_connector]
     return [
         Route(
             path,
-            _endpoint(path, methods, max_body_bytes, held, forwarding),
+            _endpoint(path, methods, max_body_bytes, memory, forwarding),
             methods=[*methods, "OPTIONS"],
         )
         for path, methods in {path: by_path[path] for path in (*quick, *by_path)}.items()
@@ -162,80 +125,62 @@ def _routes(resources: Routes, max_body_bytes: int, forwarding: Forwarding) -> l
 
 def _endpoint(
     path: str,
-    methods: Mapping[str, _Laned],
+    methods: Mapping[str, _Pooled],
     max_body_bytes: int,
-    held: HeldBytes,
+    memory: BodyMemory,
     forwarding: Forwarding,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         if request.method == "OPTIONS":
-            return _options(methods)
-        refused = _not_negotiable(request, path)
+            return options(methods)
+        refused = header_refusal(
+            request, any_content=path in _ANY_CONTENT, any_accept=path == METRICS
+        )
         if refused is not None:
             return refused
         try:
-            with held.share() as grown_to:
+            with memory.share() as grown_to:
                 return await answer(request, await read_body(request, max_body_bytes, grown_to))
         except RequestError as error:
             return response(_refused(error))
         except ClientDisconnect:
-            return _NOBODY
+            return _CLIENT_IS_GONE
 
     async def answer(request: Request, body: bytes) -> Response:
-        call = Call(
-            path={key: unquote(value) for key, value in request.path_params.items()},
-            query=request.query_params.multi_items(),
-            body=body,
-            base=_base(request),
-            headers=request.headers,
-            method=request.method,
-            target=request.scope["path"],
-        )
-        resource, lane = methods["GET" if request.method == "HEAD" else request.method]
+        call = _call(request, body)
+        resource, pool = methods["GET" if request.method == "HEAD" else request.method]
 
-        async def asked() -> Response | NotLeader:
-            return await lane.run(lambda: _answer(resource, call))
+        async def run() -> Response | NotLeader:
+            return await pool.run(lambda: _answer(resource, call))
 
         # what has begun is not cancelled: only what waits is worth watching its client
-        found = await (asked() if lane.is_free else _unless_gone(request, asked))
-        if not isinstance(found, NotLeader):
-            return found
-        leader = found.leader
+        result = await (run() if pool.is_free else _unless_gone(request, run))
+        if not isinstance(result, NotLeader):
+            return result
+        leader = result.leader
         return await _unless_gone(request, lambda: forwarding.send(call, leader))
 
     return endpoint
 
 
-def _base(request: Request) -> str:
-    """Only answers to writes tell an address, which takes a twentieth of a read's time to make."""
+def _call(request: Request, body: bytes) -> Call:
+    # only answers to writes hold an address, which takes a twentieth of a read's time to make
     is_read = request.method in ("GET", "HEAD")
-    return "" if is_read else f"{request.url.scheme}://{request.url.netloc}"
-
-
-def _options(methods: Mapping[str, _Laned]) -> Response:
-    found = allowed(methods)
-    response = Response(", ".join(found), headers={"Allow": ",".join(found)})
-    response.headers["content-type"] = "text/plain"
-    return response
-
-
-def _not_negotiable(request: Request, path: str) -> Response | None:
-    """Returns the answer to a request whose headers already refuse it."""
-    sent = request.headers.get("content-type")
-    if sent is not None and not is_media_type(sent):
-        return jetty.page("Bad Request")
-    if sent is not None and not is_json(sent) and path not in _TAKE_ANYTHING:
-        return _http_error(415)
-    # a client may send the header several times
-    if path != _METRICS and not accepts_json(",".join(request.headers.getlist("accept"))):
-        return _http_error(406)
-    return None
+    return Call(
+        path={key: unquote(value) for key, value in request.path_params.items()},
+        query=request.query_params.multi_items(),
+        body=body,
+        base="" if is_read else f"{request.url.scheme}://{request.url.netloc}",
+        headers=request.headers,
+        method=request.method,
+        target=request.scope["path"],
+    )
 
 
 async def _unless_gone(request: Request, answer: Callable[[], Awaitable[T]]) -> T | Response:
     """Returns the answer, or the refusal; if the client disconnects while its request is queued, it
     never starts."""
-    found: T | Response = _NOBODY
+    result: T | Response = _CLIENT_IS_GONE
     async with anyio.create_task_group() as group:
 
         async def watch() -> None:
@@ -245,11 +190,11 @@ async def _unless_gone(request: Request, answer: Callable[[], Awaitable[T]]) -> 
 
         group.start_soon(watch)
         try:
-            found = await answer()
+            result = await answer()
         except RequestError as error:
-            found = response(_refused(error))
+            result = response(_refused(error))
         group.cancel_scope.cancel()
-    return found
+    return result
 
 
 def _answer(resource: Resource, call: Call) -> Response | NotLeader:
@@ -265,19 +210,19 @@ def _answer(resource: Resource, call: Call) -> Response | NotLeader:
     except ConnectError as error:
         return response(error_reply(500, str(error)))
     except BaseException as error:  # a plugin may also call sys.exit
-        where = "".join(traceback.format_tb(error.__traceback__))
-        _log.error("A request failed with %s:\n%s", type(error).__name__, where)
+        stack = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("A request failed with %s:\n%s", type(error).__name__, stack)
         return response(_unexpected(error))
 
 
 def _refused(error: RequestError) -> Reply:
-    """Returns Connect's body, and in headers what Connect says nowhere."""
-    found = error_reply(error.status, error.message)
+    """Returns Connect's body, and in headers our code of the refusal."""
+    headers = {}
     if isinstance(error, Busy):
-        return Reply(found.status, found.json, {"Retry-After": _BUSY_S})
-    if error.refusal is None:
-        return found
-    return Reply(found.status, found.json, {REFUSAL_HEADER: error.refusal.value})
+        headers = {"Retry-After": _BUSY_S}
+    elif error.refusal is not None:
+        headers = {REFUSAL_HEADER: error.refusal.value}
+    return error_reply(error.status, error.message, headers)
 
 
 def _unexpected(error: BaseException) -> Reply:
@@ -287,13 +232,7 @@ def _unexpected(error: BaseException) -> Reply:
 
 async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _http_error(error.status_code)
-
-
-def _http_error(status: int) -> Response:
-    reply = error_reply(status, f"HTTP {status} {_PHRASES[status]}")
-    # without a content type, as in Connect
-    return response(reply, media_type=None)
+    return http_error(error.status_code)
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:

@@ -23,11 +23,9 @@ from anyio import to_thread
 from starlette.responses import Response
 
 from connect_runtime.herder.verbs import LEADER_CHANGED, REFUSAL_HEADER, RequestError
-from connect_runtime.rest.body_limit import HeldBytes
-from connect_runtime.rest.exchange import Call
-from connect_runtime.rest.lanes import Busy
-from connect_runtime.rest.responses import JSON
-from connect_runtime.rest.settings import MAX_BODY_BYTES, is_loopback
+from connect_runtime.rest.exchange import JSON, Call
+from connect_runtime.rest.request_pools import BodyMemory, Busy
+from connect_runtime.rest.rest_settings import MAX_BODY_BYTES, is_loopback
 from connect_specs.diagnostics import Invalid
 
 _log = logging.getLogger(__name__)
@@ -63,7 +61,7 @@ class Forwarding:
         self._login_hosts = login_hosts
         self._tls = tls
         self._largest = _ANSWER_BYTES + 2 * max_body_bytes
-        self._held = HeldBytes(self._largest)
+        self._memory = BodyMemory(self._largest)
         self._waiting = 0
 
     async def send(self, call: Call, leader: str | None) -> Response:
@@ -77,15 +75,11 @@ class Forwarding:
             with anyio.fail_after(_ANSWER_S):
                 return await self._sent(request, call.base)
         except (httpx.HTTPError, OSError, ValueError) as error:
-            why = _reason(error)
-            _log.warning(
-                "%s %s cannot be forwarded to %s: %s",
-                call.method,
-                call.target,
-                request.url.netloc.decode(),
-                why,
-            )
-            raise RequestError(500, f"IO Error trying to forward REST request: {why}") from None
+            reason = _reason(error)
+            host = request.url.netloc.decode()
+            text = "%s %s cannot be forwarded to %s: %s"
+            _log.warning(text, call.method, call.target, host, reason)
+            raise RequestError(500, f"IO Error trying to forward REST request: {reason}") from None
         finally:
             self._waiting -= 1
 
@@ -105,8 +99,8 @@ class Forwarding:
             )
         headers = {"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": _AGENT}
         headers |= {name: call.headers[name] for name in _PASSED_ON if name in call.headers}
-        others = [(key, value) for key, value in call.query if key != _FLAG]
-        query = urlencode([(_FLAG, "false" if hop else "true"), *others])
+        parameters = [(key, value) for key, value in call.query if key != _FLAG]
+        query = urlencode([(_FLAG, "false" if hop else "true"), *parameters])
         # the path is encoded as it came; httpx would encode it again
         path = quote(call.target.encode("latin-1"), safe="%/!$&'()*+,;=:@~")
         to = url.copy_with(raw_path=f"{path}?{query}".encode())
@@ -114,8 +108,9 @@ class Forwarding:
         return httpx.Request(call.method, to, headers=sent, content=call.body or None)
 
     def _may_have_login(self, url: httpx.URL) -> bool:
-        listed = url.scheme == "https" and url.host.lower() in self._login_hosts
-        return listed or is_loopback(url.host)
+        if url.scheme == "https" and url.host.lower() in self._login_hosts:
+            return True
+        return is_loopback(url.host)
 
     async def _sent(self, request: httpx.Request, base: str) -> Response:
         # no proxies and no .netrc from the environment
@@ -137,8 +132,9 @@ class Forwarding:
             context = await to_thread.run_sync(self._tls)
         except Invalid as error:
             _log.warning("%s", error)
-            text = "the ssl settings of this worker are invalid; its log says why"
-            raise ValueError(text) from None
+            raise ValueError(
+                "the ssl settings of this worker are invalid; its log says why"
+            ) from None
         is_named = context.check_hostname or is_loopback(request.url.host)
         if "authorization" in request.headers and not is_named:
             raise ValueError(
@@ -148,27 +144,28 @@ class Forwarding:
         return context
 
     async def _content(self, pieces: AsyncIterator[bytes]) -> bytes:
-        found = bytearray()
-        with self._held.share() as grown_to:
+        content = bytearray()
+        with self._memory.share() as grown_to:
             async for piece in pieces:
-                found += piece
-                if len(found) > self._largest:
+                content += piece
+                if len(content) > self._largest:
                     raise ValueError(f"the leader's answer is larger than {self._largest} bytes")
                 try:
-                    grown_to(len(found))
+                    grown_to(len(content))
                 except Busy:
                     raise ValueError("the leader's answers take too much memory") from None
-            if found:
+            if content:
                 try:
-                    orjson.loads(found)
+                    orjson.loads(content)
                 except orjson.JSONDecodeError:
                     raise ValueError("the leader's answer is not JSON") from None
-            return bytes(found)
+            return bytes(content)
 
 
 class AdminForwarding(Forwarding):
-    """Of listeners that serve admin resources only. Where the leader has such listeners, too, its
-    advertised address, the only one that other workers know, lacks these resources."""
+    """The forwarding of listeners that serve admin resources only. If the leader has such
+    listeners, too, its advertised address, the only one that other workers learn, lacks these
+    resources."""
 
     async def send(self, call: Call, leader: str | None) -> Response:
         """Raises RequestError 400 as well, if the leader's advertised address lacks the
@@ -210,13 +207,13 @@ def _leader_url(leader: str | None) -> httpx.URL | None:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns why there is no answer. "Connection refused" says that nothing was sent."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, BaseExceptionGroup):
-            # each of the host's addresses
-            found = found.exceptions[0]
-        if isinstance(found, ConnectionRefusedError):
+    """Returns why there is no answer. "Connection refused" proves that nothing was sent."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, BaseExceptionGroup):
+            # one error for each of the host's addresses
+            cause = cause.exceptions[0]
+        if isinstance(cause, ConnectionRefusedError):
             return "Connection refused"
-        found = found.__cause__ or found.__context__
+        cause = cause.__cause__ or cause.__context__
     return str(error) or type(error).__name__

@@ -1,7 +1,8 @@
 """Describes the REST API as an OpenAPI document, made from the routes that are served.
 
-Every route needs an entry in `OPERATIONS`. The parts that Connect documents nowhere follow what its
-workers answer.
+Every route needs an entry in `OPERATIONS`; `SCHEMAS` holds the JSON of requests and answers:
+Connect's entities, and this runtime's own. Connect documents parts of them nowhere: they follow the
+answers of its workers.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connect_runtime.metrics.exposition import CONTENT_TYPE
-from connect_runtime.rest.openapi_schemas import SCHEMAS
-from connect_runtime.rest.responses import JSON
+from connect_runtime.metrics.page import CONTENT_TYPE
+from connect_runtime.rest.exchange import JSON
 from connect_runtime.rest.wire import Json
+from connect_runtime.storage.snapshots import State
 
 PATH: Final = "/openapi.json"
 _VERSION: Final = "3.1.0"
@@ -26,7 +27,7 @@ _PARAMETERS: Final[Mapping[str, tuple[str, str]]] = {
     "plugin": ("string", "A plugin's class, or its short name, such as FileStreamSource."),
     "logger": ("string", "A logger's name, or root."),
 }
-# Answers of any request: by Jetty, Jersey, the login, the limits, and requests of other origins
+# Answers of any request: of its path, headers, login, origin and size
 _ERRORS: Final = {
     "400": "The request is not valid.",
     "401": "The login is missing or wrong.",
@@ -46,8 +47,8 @@ _WITHOUT_CONTENT_TYPE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What a route does. `answers` by status: the schema's name, or None for no body. `query` by
-    parameter: its schema and what it means. `text`: the content type of answers that are no
+    """The description of a route. `answers` by status: the schema's name, or None for no body.
+    `query` by parameter: its schema and meaning. `text`: the content type of answers that are no
     JSON."""
 
     summary: str
@@ -157,6 +158,150 @@ OPERATIONS: Final[Mapping[tuple[str, str], Operation]] = {
 }
 
 
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(optional: Mapping[str, Json] | None = None, /, **required: Json) -> Json:
+    return {
+        "type": "object",
+        "required": list(required),
+        "properties": {**required, **(optional or {})},
+        "additionalProperties": False,
+    }
+
+
+def _list(items: Json) -> Json:
+    return {"type": "array", "items": items}
+
+
+def _map(values: Json) -> Json:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _enum(*values: str) -> Json:
+    return {"enum": list(values)}
+
+
+_TEXT: Final[Json] = {"type": "string"}
+_NULLABLE: Final[Json] = {"type": ["string", "null"]}
+_INT: Final[Json] = {"type": "integer"}
+_TRUTH: Final[Json] = {"type": "boolean"}
+_NULL: Final[Json] = {"type": "null"}
+_ANY_MAP: Final[Json] = {"type": ["object", "null"]}
+_KIND: Final = _enum("source", "sink", "unknown")
+_PLUGIN: Final = _enum(
+    "sink", "source", "transformation", "predicate", "converter", "header_converter"
+)
+_STATE: Final[Mapping[str, Json]] = {
+    "state": _enum(*(state.value for state in State)),
+    "worker_id": _TEXT,
+}
+_VERSION_AND_TRACE: Final[Mapping[str, Json]] = {"version": _NULLABLE, "trace": _TEXT}
+_TASK_ID: Final = _object(connector=_TEXT, task=_INT)
+_VALUE: Final = _object(
+    name=_TEXT,
+    value=_NULLABLE,
+    recommended_values=_list(_NULLABLE),
+    errors=_list(_TEXT),
+    visible=_TRUTH,
+)
+
+SCHEMAS: Final[Mapping[str, Any]] = {
+    "Error": _object(error_code=_INT, message=_NULLABLE),
+    "Message": _object(message=_TEXT),
+    "Server": _object(version=_TEXT, commit=_TEXT, kafka_cluster_id=_TEXT),
+    "Health": _object(status=_enum("healthy", "unhealthy", "starting"), message=_TEXT),
+    "Runtime": _object(
+        leader=_NULLABLE,
+        leading=_TRUTH,
+        term=_INT,
+        slots=_INT,
+        running=_INT,
+        waiting=_list(_TASK_ID),
+        problem=_NULLABLE,
+        paused_tasks_release_slots=_TRUTH,
+        not_confirmed=_list(_TASK_ID),
+        not_confirmed_since=_NULLABLE,
+    ),
+    "Names": _list(_TEXT),
+    "Config": {
+        "type": "object",
+        "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
+        "description": "Numbers and booleans become the text that was sent.",
+    },
+    "NewConnector": _object(
+        {
+            "name": _TEXT,
+            "initial_state": {
+                "enum": ["RUNNING", "PAUSED", "STOPPED", None],
+                "description": "In any case; RUNNING by default.",
+            },
+        },
+        config=_ref("Config"),
+    ),
+    "Connector": _object(name=_TEXT, config=_map(_NULLABLE), tasks=_list(_TASK_ID), type=_KIND),
+    "ConnectorStatus": _object(_VERSION_AND_TRACE, **_STATE),
+    "TaskStatus": _object(_VERSION_AND_TRACE, id=_INT, **_STATE),
+    "Status": _object(
+        name=_TEXT,
+        connector=_ref("ConnectorStatus"),
+        tasks=_list(_ref("TaskStatus")),
+        type=_KIND,
+    ),
+    "Connectors": {
+        "oneOf": [
+            _ref("Names"),
+            _map(_object({"info": _ref("Connector"), "status": _ref("Status")})),
+        ]
+    },
+    "Tasks": _list(_object(id=_TASK_ID, config=_map(_TEXT))),
+    "Topics": _map(_object(topics=_list(_TEXT))),
+    "Offsets": _object(offsets=_list(_object({"partition": _ANY_MAP, "offset": _ANY_MAP}))),
+    "Plugins": _list(_object({"version": _TEXT}, **{"class": _TEXT, "type": _PLUGIN})),
+    "Definition": _object(
+        name=_TEXT,
+        type=_TEXT,
+        required=_TRUTH,
+        default_value=_NULLABLE,
+        importance=_enum("HIGH", "MEDIUM", "LOW"),
+        documentation=_NULLABLE,
+        group=_NULLABLE,
+        order_in_group=_INT,
+        width=_enum("NONE", "SHORT", "MEDIUM", "LONG"),
+        display_name=_TEXT,
+        dependents=_list(_TEXT),
+    ),
+    "Definitions": _list(_ref("Definition")),
+    "Validation": _object(
+        name=_TEXT,
+        error_count=_INT,
+        groups=_list(_TEXT),
+        configs=_list(
+            _object(
+                definition={"anyOf": [_ref("Definition"), _NULL]},
+                value={"anyOf": [_VALUE, _NULL]},
+            )
+        ),
+    ),
+    "Logger": _object(level=_TEXT, last_modified={"type": ["integer", "null"]}),
+    "Loggers": _map(_ref("Logger")),
+    "Level": {
+        "type": "object",
+        "required": ["level"],
+        "properties": {
+            "level": {
+                **_enum("ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"),
+                "description": "In any case.",
+            }
+        },
+        "additionalProperties": _TEXT,
+    },
+    "OpenApi": {"type": "object"},
+    "Text": _TEXT,
+}
+
+
 def document(routes: Iterable[tuple[str, str]], version: str) -> Json:
     """Returns the OpenAPI document of these routes (method and path). Raises KeyError for a route
     that has no entry in `OPERATIONS`."""
@@ -181,7 +326,7 @@ def document(routes: Iterable[tuple[str, str]], version: str) -> Json:
 
 
 def _operation(path: str, operation: Operation) -> Json:
-    found: Json = {"summary": operation.summary}
+    description: Json = {"summary": operation.summary}
     parameters = [
         {
             "name": name,
@@ -192,38 +337,37 @@ def _operation(path: str, operation: Operation) -> Json:
         }
         for name in _PARAMETER.findall(path)
     ] + [
-        {"name": name, "in": "query", "description": description, "schema": schema}
-        for name, (schema, description) in (operation.query or {}).items()
+        {"name": name, "in": "query", "description": meaning, "schema": schema}
+        for name, (schema, meaning) in (operation.query or {}).items()
     ]
     if parameters:
-        found["parameters"] = parameters
+        description["parameters"] = parameters
     if operation.body is not None:
-        found["requestBody"] = {"required": True, "content": _content(operation.body)}
-    found["responses"] = _responses(operation)
-    return found
+        description["requestBody"] = {"required": True, "content": _content(operation.body)}
+    description["responses"] = _responses(operation)
+    return description
 
 
 def _responses(operation: Operation) -> Json:
-    found: dict[str, Any] = {}
+    responses: dict[str, Any] = {}
     for status, schema in operation.answers.items():
-        found[str(status)] = {"description": operation.summary}
+        responses[str(status)] = {"description": operation.summary}
         if schema is not None:
-            found[str(status)]["content"] = _content(schema, operation.text or JSON)
+            responses[str(status)]["content"] = _content(schema, operation.text or JSON)
     for code in (*_ERRORS, *_WITHOUT_CONTENT_TYPE):
-        found.setdefault(code, {"$ref": f"#/components/responses/{code}"})
-    return dict(sorted(found.items()))
+        responses.setdefault(code, {"$ref": f"#/components/responses/{code}"})
+    return dict(sorted(responses.items()))
 
 
 def _errors() -> Json:
-    found: dict[str, Any] = {
+    errors: dict[str, Any] = {
         code: {"description": description, "content": _content("Error")}
         for code, description in _ERRORS.items()
     }
-    # Jetty's own page, for paths and content types that it does not understand
-    found["400"]["content"]["text/html"] = {"schema": {"type": "string"}}
-    without = {code: {"description": text} for code, text in _WITHOUT_CONTENT_TYPE.items()}
-    return {**found, **without}
+    # for paths and content types that are not understood
+    errors["400"]["content"]["text/html"] = {"schema": {"type": "string"}}
+    return errors | {code: {"description": text} for code, text in _WITHOUT_CONTENT_TYPE.items()}
 
 
 def _content(schema: str, content_type: str = JSON) -> Json:
-    return {content_type: {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+    return {content_type: {"schema": _ref(schema)}}

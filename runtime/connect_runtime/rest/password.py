@@ -1,15 +1,15 @@
-"""Stores the REST API's password in a file in the data folder that only its owner can read.
+"""The REST API's password, in a file in the data folder that only its owner can read.
 
 The runtime and our own verbs read it for each use, so a new one takes effect at once.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
 from pathlib import Path
 from typing import Final
 
+from connect_runtime.files import replace_file
 from connect_specs.diagnostics import Diagnostic, Failed
 
 USER: Final = "connect"
@@ -50,19 +50,14 @@ def ensure_password(folder: Path) -> None:
 
 def replace_password(folder: Path) -> None:
     """Replaces the password with a new one, at once. Raises Failed."""
-    unfinished = folder / f".{_FILE}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        unfinished.unlink(missing_ok=True)
-        opened = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(opened, "w") as file:
-            file.write(secrets.token_urlsafe(_BYTES) + "\n")
-        unfinished.replace(password_file(folder))
+        replace_file(password_file(folder), secrets.token_urlsafe(_BYTES) + "\n", mode=0o600)
     except OSError as error:
         raise _unusable(folder, error) from error
 
 
 def _unusable(folder: Path, error: OSError) -> Failed:
-    what = "the password file of the REST API cannot be written"
-    where = str(password_file(folder))
-    return Failed(Diagnostic("rest.password", what, where, error.strerror or str(error)))
+    text = "the password file of the REST API cannot be written"
+    file = str(password_file(folder))
+    return Failed(Diagnostic("rest.password", text, file, error.strerror or str(error)))

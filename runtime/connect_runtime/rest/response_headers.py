@@ -1,7 +1,9 @@
-"""Headers that every answer gets: the worker property `response.http.headers.config`.
+"""Adds headers to answers: those of `response.http.headers.config`, and those that permit web pages
+of other origins (CORS), as Jetty's HeaderFilter and CrossOriginHandler do for Apache's workers.
 
-A rule is `action name:value`; actions are Jetty's (HeaderFilter): set, add, setDate and addDate,
-whose value is milliseconds from now. A header that the answer has itself replaces one that is set.
+A rule is `action name:value`; actions are set, add, setDate and addDate, whose value is
+milliseconds from now. A header that the answer has itself replaces one that is set. A preflight
+request is answered by its resource, as every OPTIONS.
 """
 
 from __future__ import annotations
@@ -9,23 +11,24 @@ from __future__ import annotations
 import csv
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any, Final
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from connect_runtime.api import ConfigError
 
 KEY: Final = "response.http.headers.config"
 _ACTIONS: Final = ("set", "add", "setDate", "addDate")
-_TOKEN: Final = frozenset("!#$%&'*+-.^_`|~")
-# The server's own: they say where an answer ends
+_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+\-.^_`|~]+")
+# The server's own: they frame the answer
 _FRAMING: Final = ("content-length", "transfer-encoding")
 # Milliseconds from now that lead to years of four digits
 _DATES: Final = range(-(10**12), 10**14)
+_PREFLIGHT_AGE_S: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class HeaderRule:
     from_now: bool
 
     def text(self) -> str:
-        """Returns the header's value now."""
+        """Returns the header's value at this moment."""
         if self.from_now:
             return formatdate(time.time() + int(self.value) / 1000, usegmt=True)
         return self.value
@@ -50,10 +53,10 @@ def parse_rules(text: str) -> tuple[HeaderRule, ...]:
         return ()
     line = text.replace("\n", " ").replace("\r", " ")
     try:
-        parts = next(csv.reader([line], skipinitialspace=True))
+        rules = next(csv.reader([line], skipinitialspace=True))
     except csv.Error as error:
         raise ConfigError(f"Invalid list of header configs in {KEY}: {error}") from None
-    return tuple(_rule(each.strip()) for each in parts)
+    return tuple(_rule(rule.strip()) for rule in rules)
 
 
 def validate_rules(name: str, value: Any) -> None:
@@ -62,34 +65,33 @@ def validate_rules(name: str, value: Any) -> None:
 
 
 def _rule(text: str) -> HeaderRule:
-    action, _, header = text.partition(" ")
+    word, _, header = text.partition(" ")
     if not header.strip():
         raise ConfigError(
             f"Invalid format of header config '{text}' in {KEY}. "
             "Expected: '[action] [header name]:[header value]'"
         )
-    found = next((each for each in _ACTIONS if each.lower() == action.lower()), None)
-    if found is None:
+    action = next((action for action in _ACTIONS if action.lower() == word.lower()), None)
+    if action is None:
         raise ConfigError(
-            f"Invalid header config action: '{action}' in {KEY}. "
+            f"Invalid header config action: '{word}' in {KEY}. "
             f"Expected one of [{', '.join(_ACTIONS)}]"
         )
     name, colon, value = header.strip().partition(":")
-    name, value = name.strip(), value.strip()
-    dated = found.endswith("Date")
-    sound = value.isascii() and value.isprintable() and (not dated or _is_number(value))
-    if not colon or not value or ":" in value or not sound:
+    name, value, from_now = name.strip(), value.strip(), action.endswith("Date")
+    is_valid = value.isascii() and value.isprintable() and (not from_now or _is_number(value))
+    if not colon or not value or ":" in value or not is_valid:
         raise ConfigError(
             f"Invalid format of header name and header value pair '{header}' in {KEY}. "
             "Expected: '[header name]:[header value]'"
         )
-    if not name or not all(c.isascii() and (c.isalnum() or c in _TOKEN) for c in name):
+    if not _TOKEN.fullmatch(name):
         raise ConfigError(
             f"Invalid header name '{name}' in {KEY}. The '[header name]' cannot contain whitespace"
         )
     if name.lower() in _FRAMING:
         raise ConfigError(f"Invalid header name '{name}' in {KEY}. The server itself sets it")
-    return HeaderRule(name, value, found.startswith("add"), dated)
+    return HeaderRule(name, value, action.startswith("add"), from_now)
 
 
 def _is_number(text: str) -> bool:
@@ -97,22 +99,75 @@ def _is_number(text: str) -> bool:
 
 
 class ResponseHeaders:
-    """Adds headers to every answer."""
+    """Adds the headers of rules to every answer."""
 
     def __init__(self, app: ASGIApp, rules: Sequence[HeaderRule]) -> None:
         self._app = app
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                own = {*headers.keys()}
-                for rule in self._rules:
-                    if rule.adds:
-                        headers.append(rule.name, rule.text())
-                    elif rule.name.lower() not in own:
-                        headers[rule.name] = rule.text()
-            await send(message)
+        await self._app(scope, receive, _changing_headers(send, self._add))
 
-        await self._app(scope, receive, with_headers)
+    def _add(self, headers: MutableHeaders) -> None:
+        own = {*headers.keys()}
+        for rule in self._rules:
+            if rule.adds:
+                headers.append(rule.name, rule.text())
+            elif rule.name.lower() not in own:
+                headers[rule.name] = rule.text()
+
+
+class CrossOrigin:
+    """Adds headers to answers for web pages of the origins that are allowed, as regular expressions
+    or `*`. `methods`: those that they may use, `login`: requests need one."""
+
+    def __init__(
+        self, app: ASGIApp, origins: Sequence[str], methods: Sequence[str], *, login: bool
+    ) -> None:
+        self._app = app
+        self._origins = origins
+        request_headers = ["Content-Type", *(["Authorization"] if login else [])]
+        self._of_preflight = {
+            "Access-Control-Allow-Methods": ",".join(methods),
+            "Access-Control-Allow-Headers": ",".join(request_headers),
+            "Access-Control-Max-Age": str(_PREFLIGHT_AGE_S),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        added = self._headers(scope)
+        await self._app(scope, receive, _changing_headers(send, lambda own: own.update(added)))
+
+    def _headers(self, scope: Scope) -> dict[str, str]:
+        origin = Headers(scope=scope).get("origin")
+        headers = {"Vary": "Origin"}
+        if origin is not None and is_listed(origin, self._origins):
+            headers["Access-Control-Allow-Origin"] = origin
+            headers |= self._of_preflight if is_preflight(scope) else {}
+        return headers
+
+
+def _changing_headers(send: Send, change: Callable[[MutableHeaders], None]) -> Send:
+    async def send_changed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            change(MutableHeaders(scope=message))
+        await send(message)
+
+    return send_changed
+
+
+def is_listed(origin: str, origins: Sequence[str]) -> bool:
+    """Returns True if one of these patterns, or `*`, matches the whole origin, in any case."""
+    return any(
+        pattern == "*" or re.fullmatch(pattern, origin, re.IGNORECASE) for pattern in origins
+    )
+
+
+def is_preflight(scope: Scope) -> bool:
+    """Returns True for a browser's question about the requests that a page may send, which never
+    has a login."""
+    headers = Headers(scope=scope)
+    return (
+        scope["method"] == "OPTIONS"
+        and "origin" in headers
+        and "access-control-request-method" in headers
+    )

@@ -2,24 +2,30 @@
 
 Key stores and trust stores are PEM or PKCS12. As in Apache's SSLUtils, properties with a listener's
 prefix replace all `ssl.*` without one. No message holds a password or a part of a key.
+
+Stores may be renewed in their files: certificates are short-lived where a machine issues them, and
+a restart would move all tasks.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import secrets
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from connect_runtime.rest.renewed_keys import RenewedKeys
 from connect_specs.diagnostics import Diagnostic, Invalid
+
+_log = logging.getLogger(__name__)
 
 LISTENERS: Final = "listeners.https."
 ADMIN_LISTENERS: Final = "admin.listeners.https."
@@ -27,15 +33,11 @@ ADMIN_LISTENERS: Final = "admin.listeners.https."
 _JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
 _TYPES: Final = ("JKS", "PKCS12", "PEM")
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_NEWEST_SUITES: Final = frozenset(
-    f"TLS_{each}"
-    for each in (
-        "AES_128_GCM_SHA256",
-        "AES_256_GCM_SHA384",
-        "CHACHA20_POLY1305_SHA256",
-        "AES_128_CCM_SHA256",
-        "AES_128_CCM_8_SHA256",
-    )
+_SUITES_OF_TLS_1_3: Final = frozenset(
+    """
+    TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256
+    TLS_AES_128_CCM_SHA256 TLS_AES_128_CCM_8_SHA256
+    """.split()
 )
 _CLIENTS: Final = {
     "none": ssl.CERT_NONE,
@@ -46,6 +48,7 @@ _PRIVATE: Final = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL
 )
 _END: Final = b"-----END CERTIFICATE-----"
+_LOOK_EVERY_S: Final = 10.0
 # The properties that are read here, after a prefix
 KEYS: Final = frozenset(
     """
@@ -75,30 +78,24 @@ def server_context(properties: Mapping[str, str], prefix: str) -> ssl.SSLContext
     context.verify_mode = tls.one_of("ssl.client.auth", "none", _CLIENTS)
     _load_chain(context, tls, chain)
     _trust(context, tls, ssl.Purpose.CLIENT_AUTH)
-    _algorithms(context, tls)
+    _set_algorithms(context, tls)
     return context
 
 
-def renewed_context(properties: Mapping[str, str], prefix: str) -> Callable[[], ssl.SSLContext]:
-    """Returns what gives each new connection of https listeners its context, with what was renewed
-    in their stores. Raises Invalid."""
+def renewed_context(properties: Mapping[str, str], prefix: str) -> RenewedContext:
+    """Returns the contexts of new connections of https listeners, with what was renewed in their
+    stores. Raises Invalid."""
     tls = _Properties(properties, prefix)
-    stores = [tls.get(f"ssl.{which}.location") for which in ("keystore", "truststore")]
-    return RenewedKeys(partial(server_context, properties, prefix), map(Path, filter(None, stores)))
+    stores = [tls.get(f"ssl.{store}.location") for store in ("keystore", "truststore")]
+    make = partial(server_context, properties, prefix)
+    return RenewedContext(make, map(Path, filter(None, stores)))
 
 
 def client_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     """Returns the context for requests to other workers' https listeners, which have the same
     settings as this one's. Raises Invalid."""
     tls = _Properties(properties, LISTENERS)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = bool(tls.get("ssl.endpoint.identification.algorithm", "https"))
-    chain = tls.key_chain()
-    if chain is not None:
-        _load_chain(context, tls, chain)
-    _trust(context, tls, ssl.Purpose.SERVER_AUTH)
-    _algorithms(context, tls)
-    return context
+    return _client_context(tls, tls.key_chain())
 
 
 def command_context(properties: Mapping[str, str]) -> ssl.SSLContext:
@@ -109,23 +106,72 @@ def command_context(properties: Mapping[str, str]) -> ssl.SSLContext:
     A command may run where the key store is not: then it has no certificate to show.
     """
     tls = _Properties(properties, LISTENERS)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = bool(tls.get("ssl.endpoint.identification.algorithm", "https"))
     shows = tls.get("ssl.client.auth", "none") != "none"
     chain = tls.key_chain() if tls.has_key_here and (shows or not tls.has_trust_store) else None
-    if chain is not None and shows:
-        _load_chain(context, tls, chain)
-    _trust(context, tls, ssl.Purpose.SERVER_AUTH)
+    context = _client_context(tls, chain if shows else None)
     if chain is not None and not tls.has_trust_store:
         _trust_certificates(context, chain.certificates)
-    _algorithms(context, tls)
+    return context
+
+
+def _client_context(tls: _Properties, chain: _Chain | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = bool(tls.get("ssl.endpoint.identification.algorithm", "https"))
+    if chain is not None:
+        _load_chain(context, tls, chain)
+    _trust(context, tls, ssl.Purpose.SERVER_AUTH)
+    _set_algorithms(context, tls)
     return context
 
 
 def asks_for_certificates(properties: Mapping[str, str], prefix: str) -> bool:
-    """Whether https listeners take only clients with certificates that a trust store knows."""
+    """Returns True if https listeners take only clients with certificates that a trust store
+    holds."""
     tls = _Properties(properties, prefix)
     return tls.get("ssl.client.auth", "none") == "required" and tls.has_trust_store
+
+
+class RenewedContext:
+    """Returns the context of a new connection: that of `make`, made again once a file has changed.
+    Files that cannot be loaded, such as half of a renewal, leave the context as it is.
+
+    A client that resumes a session shows no certificate. Sessions end with the context that began
+    them, so that clients resume none once they are no longer trusted.
+    """
+
+    def __init__(self, make: Callable[[], ssl.SSLContext], files: Iterable[Path]) -> None:
+        """Raises as `make` does."""
+        self._make = make
+        self._files = tuple(files)
+        self._stamps = [_stamp(file) for file in self._files]
+        self._looked_at = time.monotonic()
+        self._context = make()
+
+    def __call__(self) -> ssl.SSLContext:
+        moment = time.monotonic()
+        if moment - self._looked_at >= _LOOK_EVERY_S:
+            self._looked_at = moment
+            self._look()
+        return self._context
+
+    def _look(self) -> None:
+        stamps = [_stamp(file) for file in self._files]
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
+        try:
+            self._context = self._make()
+            _log.info("Key stores of https listeners were renewed")
+        except Exception as error:  # a connection must not fail because of it
+            _log.warning("Renewed key stores of https listeners are not used: %s", error)
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
 class _Properties:
@@ -148,9 +194,9 @@ class _Properties:
         location = self.get("ssl.keystore.location")
         return bool(self.get("ssl.keystore.key") or (location and Path(location).exists()))
 
-    def refuse(self, key: str, why: str, hint: str = "") -> NoReturn:
-        what = f"Invalid value for configuration {self._prefix}{key}: {why}"
-        raise Invalid(Diagnostic("worker.invalid", what, f"{self._prefix}{key}", hint=hint))
+    def refuse(self, key: str, problem: str, hint: str = "") -> NoReturn:
+        text = f"Invalid value for configuration {self._prefix}{key}: {problem}"
+        raise Invalid(Diagnostic("worker.invalid", text, f"{self._prefix}{key}", hint=hint))
 
     def one_of(self, key: str, default: str, choices: Mapping[str, Any]) -> Any:
         value = self.get(key, default)
@@ -159,7 +205,7 @@ class _Properties:
         return choices[value]
 
     def names(self, key: str) -> list[str]:
-        return [each.strip() for each in self.get(key).split(",") if each.strip()]
+        return [name.strip() for name in self.get(key).split(",") if name.strip()]
 
     def key_chain(self) -> _Chain | None:
         """Returns the key store's content; None if there is no key store."""
@@ -186,13 +232,13 @@ class _Properties:
             return None
         if self.get("ssl.truststore.type").upper() == "PEM":
             return self._pem_certificates(content, "ssl.truststore.location")
-        found = self._pkcs12(content, "truststore").certificates
-        if not found:
+        certificates = self._pkcs12(content, "truststore").certificates
+        if not certificates:
             self.refuse("ssl.truststore.location", "the trust store holds no certificate")
-        return found
+        return certificates
 
-    def _store(self, which: str) -> bytes | None:
-        location, kind = f"ssl.{which}.location", f"ssl.{which}.type"
+    def _store(self, store: str) -> bytes | None:
+        location, kind = f"ssl.{store}.location", f"ssl.{store}.type"
         path = self.get(location)
         if self.get(kind, "JKS").upper() not in _TYPES:
             self.refuse(kind, "must be PEM or PKCS12")
@@ -206,7 +252,7 @@ class _Properties:
             self.refuse(
                 location,
                 f"{path} is a JKS store, which is not read here",
-                f"keytool -importkeystore -srckeystore {path} -destkeystore {which}.p12 "
+                f"keytool -importkeystore -srckeystore {path} -destkeystore {store}.p12 "
                 f"-deststoretype PKCS12, then {self._prefix}{kind}=PKCS12",
             )
         return content
@@ -231,31 +277,31 @@ class _Properties:
 
         if _END not in pem:
             self.refuse(key, "there is no certificate in it")
-        found: Sequence[Any] = self._read(
+        certificates: Sequence[Any] = self._read(
             lambda: load_pem_x509_certificates(pem), key, "the certificates cannot be read"
         )
-        return found
+        return certificates
 
-    def _pkcs12(self, content: bytes, which: str) -> _Chain:
+    def _pkcs12(self, content: bytes, store: str) -> _Chain:
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
-        password = self.get(f"ssl.{which}.password").encode() or None
-        found = self._read(
+        password = self.get(f"ssl.{store}.password").encode() or None
+        loaded = self._read(
             lambda: load_pkcs12(content, password),
-            f"ssl.{which}.location",
-            f"it is not PKCS12, or ssl.{which}.password is wrong",
+            f"ssl.{store}.location",
+            f"it is not PKCS12, or ssl.{store}.password is wrong",
         )
-        own = [] if found.cert is None else [found.cert.certificate]
-        return _Chain(found.key, [*own, *(each.certificate for each in found.additional_certs)])
+        entries = [*filter(None, [loaded.cert]), *loaded.additional_certs]
+        return _Chain(loaded.key, [entry.certificate for entry in entries])
 
-    def _read(self, read: Callable[[], Any], key: str, why: str) -> Any:
-        found = None
-        # an error's text may hold parts of what was read
+    def _read(self, load: Callable[[], Any], key: str, problem: str) -> Any:
+        content = None
+        # an error's text may hold parts of the store
         with contextlib.suppress(Exception):
-            found = read()
-        if found is None:
-            self.refuse(key, why)
-        return found
+            content = load()
+        if content is None:
+            self.refuse(key, problem)
+        return content
 
 
 def _load_chain(context: ssl.SSLContext, tls: _Properties, chain: _Chain) -> None:
@@ -273,9 +319,7 @@ def _load_chain(context: ssl.SSLContext, tls: _Properties, chain: _Chain) -> Non
     handle, path = tempfile.mkstemp()
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(
-                key + b"".join(each.public_bytes(Encoding.PEM) for each in chain.certificates)
-            )
+            file.write(key + _pem(chain.certificates))
         context.load_cert_chain(path, password=password)
     except ssl.SSLError:
         tls.refuse("ssl.keystore.location", "key and certificate differ")
@@ -295,36 +339,36 @@ def _trust(context: ssl.SSLContext, tls: _Properties, purpose: ssl.Purpose) -> N
 def _trust_certificates(context: ssl.SSLContext, certificates: Sequence[Any]) -> None:
     """Trusts each, also those that others signed, as Java does: a client's own, or of an authority
     below another one."""
-    context.load_verify_locations(cadata=_pem(certificates))
+    context.load_verify_locations(cadata=_pem(certificates).decode())
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
 
-def _pem(certificates: Sequence[Any]) -> str:
+def _pem(certificates: Sequence[Any]) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    return b"".join(each.public_bytes(Encoding.PEM) for each in certificates).decode()
+    return b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
 
 
-def _algorithms(context: ssl.SSLContext, tls: _Properties) -> None:
+def _set_algorithms(context: ssl.SSLContext, tls: _Properties) -> None:
     """Applies protocols and cipher suites. Suites of TLS 1.3 are all or none, as Python has it."""
-    names = tls.names("ssl.enabled.protocols") or [*_VERSIONS]
-    if not {*names} <= _VERSIONS.keys():
+    protocols = tls.names("ssl.enabled.protocols") or [*_VERSIONS]
+    if not {*protocols} <= _VERSIONS.keys():
         tls.refuse("ssl.enabled.protocols", f"must be of {', '.join(_VERSIONS)}")
     suites = tls.names("ssl.cipher.suites")
-    older = [each for each in suites if "_WITH_" in each]
-    unknown = {*suites} - {*older} - _NEWEST_SUITES
+    of_tls_1_2 = [suite for suite in suites if "_WITH_" in suite]
+    unknown = {*suites} - {*of_tls_1_2} - _SUITES_OF_TLS_1_3
     if unknown:
         tls.refuse("ssl.cipher.suites", f"there is no suite {', '.join(sorted(unknown))}")
     if suites:
-        kept = ["TLSv1.2"] * bool(older) + ["TLSv1.3"] * (len(older) < len(suites))
-        names = [each for each in names if each in kept]
-    if not names:
+        has_suites = {"TLSv1.2": bool(of_tls_1_2), "TLSv1.3": len(of_tls_1_2) < len(suites)}
+        protocols = [protocol for protocol in protocols if has_suites[protocol]]
+    if not protocols:
         tls.refuse("ssl.cipher.suites", "no suite is of a protocol of ssl.enabled.protocols")
-    versions = sorted(_VERSIONS[each] for each in names)
+    versions = sorted(_VERSIONS[protocol] for protocol in protocols)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
-    if older:
+    if of_tls_1_2:
         try:
-            context.set_ciphers(":".join(map(_openssl_name, older)))
+            context.set_ciphers(":".join(map(_openssl_name, of_tls_1_2)))
         except ssl.SSLError:
             tls.refuse("ssl.cipher.suites", "OpenSSL has none of these suites")
 

@@ -89,12 +89,9 @@ def task_status_json(number: int, status: InstanceStatus) -> Json:
 
 
 def _instance_json(status: InstanceStatus) -> Json:
-    found: Json = {"state": status.state.value, "worker_id": status.worker_id}
-    if status.version != UNDEFINED_VERSION:
-        found["version"] = status.version
-    if status.trace:
-        found["trace"] = status.trace
-    return found
+    version = {} if status.version == UNDEFINED_VERSION else {"version": status.version}
+    trace = {"trace": status.trace} if status.trace else {}
+    return {"state": status.state.value, "worker_id": status.worker_id, **version, **trace}
 
 
 def _instance_from_json(value: Mapping[str, Any]) -> InstanceStatus:

@@ -1,1 +1,1 @@
-"""What properties of a worker and of its connectors mean."""
+"""The meaning of the properties of a worker and of its connectors."""

@@ -1,32 +1,50 @@
-"""Builds a connector's client properties and locates its offsets.
+"""Builds a connector's client properties and locates its offsets; applies the worker's policy on
+the properties that a connector may override.
 
 One value for tasks, herder, offsets API and the reconciler. Properties have Java's names and are
 combined as Connect does: the worker's, then its `producer.*`, `consumer.*` or `admin.*`, then the
-connector's overrides (KIP-458). Pure.
+connector's overrides (KIP-458).
 
 A connector that overrides the `bootstrap.servers` of the client that moves its data, a source's
 producer or a sink's consumer, works on that cluster: its other clients follow with the same login,
 unless they override `bootstrap.servers` themselves.
+
+`connector.client.config.override.policy` is All, None, Principal or Allowlist (KIP-458, KIP-1188),
+or the name of Apache's class for one of them. A property that the policy forbids is an error of the
+config, and its connector does not run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
-from connect_runtime.settings.client_overrides import (
-    ADMIN,
-    CONSUMER,
-    DEAD_LETTERS_KEY,
-    PREFIXES,
-    PRODUCER,
-    Kind,
-    check_overrides,
-)
+from connect_runtime.api import ConfigError
 from connect_specs.names import sink_group, task_transactional_id
 
+Kind = Literal["source", "sink"]
+
 OFFSETS_TOPIC_KEY: Final = "offsets.storage.topic"
+DEAD_LETTERS_KEY: Final = "errors.deadletterqueue.topic.name"
+PRODUCER: Final = "producer.override."
+CONSUMER: Final = "consumer.override."
+ADMIN: Final = "admin.override."
+PREFIXES: Final = (PRODUCER, CONSUMER, ADMIN)
+
+POLICY_KEY: Final = "connector.client.config.override.policy"
+ALLOWLIST_KEY: Final = "connector.client.config.override.allowlist"
+_PRINCIPAL: Final = "Principal"
+_POLICIES: Final = ("All", "None", _PRINCIPAL, "Allowlist")
+_OF_A_PRINCIPAL: Final = frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"})
+_APACHE: Final = (
+    "org.apache.kafka.connect.connector.policy.",
+    "ConnectorClientConfigOverridePolicy",
+)
+POLICY_CLASSES: Final = tuple(f"{_APACHE[0]}{policy}{_APACHE[1]}" for policy in _POLICIES)
 
 _LOGIN: Final = ("sasl.", "security.", "ssl.")
 # The cluster that a client reaches, and its login
@@ -44,15 +62,19 @@ _OF_MEMBERS: Final = (
     "session.timeout.ms",
 )
 _STORAGE: Final = "offset.storage."
-# Connect's own keys with this prefix; the others are settings of the topic
-_NO_TOPIC_SETTINGS: Final = frozenset(
+# Connect's own keys below `<kind>.storage.`; the others are settings of the topic
+OWN_STORAGE_KEYS: Final = frozenset(
     {"topic", "partitions", "replication.factor", "cleanup.policy", "file.filename"}
 )
+# Apache's Utils.HOST_PORT_PATTERN
+_ADDRESS: Final = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+_PORTS: Final = 65536
+_NO_ADDRESS: Final = "No resolvable bootstrap urls given in {}"
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsPlace:
-    """Where a source's offsets are: `topic`, on the cluster that the source produces to.
+    """The place of a source's offsets: `topic`, on the cluster that the source produces to.
 
     `underneath` is the worker's topic on the worker's cluster, for offsets that `topic` lacks
     (KIP-618, smooth migration); None if `topic` is the worker's. `elsewhere`: the cluster's
@@ -145,53 +167,51 @@ class ConnectorClients:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the connector's data is on another cluster than the worker's topics."""
-        given = self.config.get(f"{self._data_prefix}bootstrap.servers")
-        return given is not None and _servers(given) != _servers(
+        """Returns True if the connector's data is on another cluster than the worker's topics."""
+        prefix = PRODUCER if self.kind == "source" else CONSUMER
+        override = self.config.get(f"{prefix}bootstrap.servers")
+        return override is not None and _servers(override) != _servers(
             self.worker.get("bootstrap.servers", "")
         )
 
     @property
     def servers(self) -> frozenset[str]:
         """Returns the addresses of the cluster that the connector's data is on."""
-        data = self.producer() if self.kind == "source" else self.consumer()
-        return _servers(data["bootstrap.servers"])
+        return _servers(self._data_client["bootstrap.servers"])
 
     @property
     def own_login(self) -> bool:
-        """Whether offsets are reached in another way than by the worker's clients: a client of the
-        connector reaches Kafka in another way."""
-        return not self.in_file and any(
-            self._overridden(each) for each in (PRODUCER, CONSUMER, ADMIN)
-        )
+        """Returns True if offsets are reached in another way than by the worker's clients: a client
+        of the connector reaches Kafka in another way."""
+        return not self.in_file and any(map(self._overrides_reach, PREFIXES))
 
     @property
     def own_offsets_login(self) -> bool:
-        """Whether a source's offsets are reached by the connector's clients: it overrides how they
-        reach Kafka, or has a topic of its own, and the worker gives connectors other logins."""
+        """Returns True if a source's offsets are reached by the connector's clients: it overrides
+        how they reach Kafka, or has a topic of its own, and the worker gives connectors other
+        logins."""
         own_topic = self.place.underneath is not None
-        others = (self.producer(), self.consumer(), self.admin())
-        return self.own_login or (own_topic and any(map(self._not_the_workers, others)))
+        clients = (self.producer(), self.consumer(), self.admin())
+        return self.own_login or (own_topic and any(map(self._has_other_login, clients)))
 
     @property
     def own_producer(self) -> bool:
-        """Whether a source's tasks write to another cluster than the worker, or with another
-        login."""
-        return not self.in_file and (self.elsewhere or self._not_the_workers(self.producer()))
+        """Returns True if a source's tasks write to another cluster than the worker, or with
+        another login."""
+        return not self.in_file and (self.elsewhere or self._has_other_login(self.producer()))
 
     @property
     def new_offsets_topic(self) -> NewOffsetsTopic:
         """Returns the worker's settings for its own topic (KIP-618: the connector chooses only the
         name)."""
-        given = self.worker.get
         return NewOffsetsTopic(
-            partitions=int(given(f"{_STORAGE}partitions") or 25),
-            replication_factor=int(given(f"{_STORAGE}replication.factor") or 3),
+            partitions=int(self.worker.get(f"{_STORAGE}partitions") or 25),
+            replication_factor=int(self.worker.get(f"{_STORAGE}replication.factor") or 3),
             config={
                 name: value
                 for key, value in self.worker.items()
                 if key.startswith(_STORAGE)
-                and (name := key.removeprefix(_STORAGE)) not in _NO_TOPIC_SETTINGS
+                and (name := key.removeprefix(_STORAGE)) not in OWN_STORAGE_KEYS
             },
         )
 
@@ -202,8 +222,8 @@ class ConnectorClients:
     # --- internals ---
 
     @property
-    def _data_prefix(self) -> str:
-        return PRODUCER if self.kind == "source" else CONSUMER
+    def _data_client(self) -> dict[str, str]:
+        return self.producer() if self.kind == "source" else self.consumer()
 
     def _of(self, prefix: str, overrides: str) -> dict[str, str]:
         return self._base(prefix, overrides) | _prefixed(self.config, overrides)
@@ -218,15 +238,14 @@ class ConnectorClients:
         alone = f"{overrides}bootstrap.servers" in self.config
         if overrides not in follow or alone or not self.elsewhere:
             return base
-        # drops the worker's login: the other cluster does not know it
-        data = self.producer() if self.kind == "source" else self.consumer()
-        return {k: v for k, v in base.items() if not k.startswith(_CONNECTION)} | _connection(data)
+        # drops the worker's login: the other cluster has no such user
+        base = {k: v for k, v in base.items() if not k.startswith(_CONNECTION)}
+        return base | _connection(self._data_client)
 
-    def _not_the_workers(self, client: Mapping[str, str]) -> bool:
-        """Whether a client's login is not the worker's own."""
+    def _has_other_login(self, client: Mapping[str, str]) -> bool:
         return _login(client) != _login(self.worker)
 
-    def _overridden(self, overrides: str) -> bool:
+    def _overrides_reach(self, overrides: str) -> bool:
         return any(
             key.removeprefix(overrides).startswith(_REACH)
             for key in self.config
@@ -235,12 +254,12 @@ class ConnectorClients:
 
 
 def is_client_key(key: str) -> bool:
-    """Whether a connector's clients use this key of its config."""
+    """Returns True if a connector's clients use this key of its config."""
     return key.startswith(PREFIXES) or key in (OFFSETS_TOPIC_KEY, DEAD_LETTERS_KEY)
 
 
 def _servers(addresses: str) -> frozenset[str]:
-    return frozenset(each.strip() for each in addresses.split(",") if each.strip())
+    return frozenset(address.strip() for address in addresses.split(",") if address.strip())
 
 
 def _login(properties: Mapping[str, str]) -> dict[str, str]:
@@ -257,3 +276,93 @@ def _prefixed(properties: Mapping[str, str], prefix: str) -> dict[str, str]:
         for key, value in properties.items()
         if key.startswith(prefix)
     }
+
+
+def policy_of(worker: Mapping[str, str]) -> str:
+    """Returns the policy's short name. Raises ConfigError for an unknown one."""
+    text, short = _policy(worker)
+    if short not in _POLICIES:
+        allowed = f"must be one of {', '.join(_POLICIES)}"
+        raise ConfigError.invalid(POLICY_KEY, text, allowed)
+    return short
+
+
+def deprecated_policy(worker: Mapping[str, str]) -> str:
+    """Returns a warning of a policy that Kafka 5.0 will not have; empty for others."""
+    if _policy(worker)[1] != _PRINCIPAL:
+        return ""
+    allowlist = ",".join(sorted(_OF_A_PRINCIPAL))
+    return (
+        f"{POLICY_KEY}={_PRINCIPAL} is deprecated, and Kafka 5.0 will not have it: Allowlist with "
+        f"{ALLOWLIST_KEY}={allowlist} does the same"
+    )
+
+
+def _policy(worker: Mapping[str, str]) -> tuple[str, str]:
+    """Returns the policy as the worker names it, and its short name."""
+    text = (worker.get(POLICY_KEY) or "All").strip()
+    package, suffix = _APACHE
+    return text, text.removeprefix(package).removesuffix(suffix)
+
+
+def forbidden_overrides(
+    config: Mapping[str, str | None], worker: Mapping[str, str], kind: Kind
+) -> Iterator[tuple[str, str]]:
+    """Yields each override that the policy forbids, with Connect's text. Raises ConfigError.
+
+    A sink's producer only writes dead letters: without them its properties are not checked, as in
+    Connect.
+    """
+    policy = policy_of(worker)
+    if policy == "All":
+        return
+    allowed = _OF_A_PRINCIPAL if policy == _PRINCIPAL else frozenset[str]()
+    if policy == "Allowlist":
+        names = (worker.get(ALLOWLIST_KEY) or "").split(",")
+        allowed = frozenset(name.strip() for name in names)
+    unused = kind == "sink" and not (config.get(DEAD_LETTERS_KEY) or "").strip()
+    for key in config:
+        prefix = next((prefix for prefix in PREFIXES if key.startswith(prefix)), None)
+        if prefix is None or (prefix == PRODUCER and unused):
+            continue
+        name = key.removeprefix(prefix)
+        if name not in allowed:
+            yield (
+                key,
+                f"The '{policy}' policy does not allow '{name}' to be overridden in the connector "
+                "configuration.",
+            )
+
+
+def check_overrides(config: Mapping[str, str], worker: Mapping[str, str], kind: Kind) -> None:
+    """Raises ConfigError with all forbidden overrides."""
+    texts = [text for _, text in forbidden_overrides(config, worker, kind)]
+    if texts:
+        raise ConfigError(f"Client Config Overrides not allowed [{' '.join(texts)}]")
+
+
+def check_addresses(key: str, addresses: Iterable[str]) -> list[tuple[str, int]]:
+    """Returns hosts and ports of brokers. Raises ConfigError, as Java's clients do (`ClientUtils`),
+    if there are none, or for one that is neither."""
+    brokers = []
+    for address in filter(None, addresses):
+        match = _ADDRESS.fullmatch(address)
+        if match is None:
+            raise ConfigError(f"Invalid url in {key}: {address}")
+        host, port = match.groups()
+        if len(port) > 9 or int(port) >= _PORTS:
+            raise ConfigError(f"Invalid port in {key}: {address}")
+        brokers.append((host, int(port)))
+    if not brokers:
+        raise ConfigError(_NO_ADDRESS.format(key))
+    return brokers
+
+
+def check_known(key: str, addresses: Iterable[str]) -> None:
+    """Raises ConfigError if no address has a host that is known here: librdkafka would look for it
+    for ever, without an error. May take as long as DNS does."""
+    for host, port in check_addresses(key, addresses):
+        with suppress(OSError, UnicodeError):
+            socket.getaddrinfo(host, port)
+            return
+    raise ConfigError(_NO_ADDRESS.format(key))

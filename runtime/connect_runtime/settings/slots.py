@@ -1,5 +1,5 @@
-"""Decides how many tasks can run at once on this machine, where nobody says: as its memory allows;
-and names the setting for whether paused tasks count.
+"""Decides how many tasks can run at once on this machine, by its memory, unless a setting does; and
+names the setting for paused tasks.
 
 Memory is the machine's, or what cgroups allow this process. A group's limit holds for all groups
 below it, so the lowest on the way to the root counts. Inside of a container the path of
@@ -45,7 +45,7 @@ def default_slots(memory_bytes: int) -> int:
 
 
 def memory_limit(root: Path = Path("/"), machine_bytes: int | None = None) -> int:
-    """Returns bytes. `root` is where proc and sys are."""
+    """Returns bytes. `root` is the folder of proc and sys."""
     if machine_bytes is None:
         machine_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min((machine_bytes, *_limits(root)))
@@ -54,24 +54,23 @@ def memory_limit(root: Path = Path("/"), machine_bytes: int | None = None) -> in
 def _limits(root: Path) -> Iterator[int]:
     for mount, name, group in _groups(root):
         folder = root / _CGROUPS / mount
-        for each in (group, *group.parents):
+        for ancestor in (group, *group.parents):
             try:
-                text = (folder / each.relative_to("/") / name).read_text().strip()
+                text = (folder / ancestor.relative_to("/") / name).read_text().strip()
             except (OSError, ValueError):
                 continue
-            if text.isdecimal():  # v2 says `max` for no limit, v1 a number beyond any machine
+            if text.isdecimal():  # without a limit: `max` in v2, in v1 a number beyond any machine
                 yield int(text)
 
 
 def _groups(root: Path) -> Iterator[tuple[str, str, PurePosixPath]]:
-    """Yields where the controller of memory is mounted, its file, and this process's group."""
+    """Yields the mount of the controller of memory, its file, and this process's group."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not Linux
         return
     for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        _, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):
             yield *_V1, PurePosixPath(path)
         elif not controllers:

@@ -14,16 +14,18 @@ from typing import Any, Final
 
 from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
-from connect_runtime.rest.listeners import Listener, advertised, parse_listeners
-from connect_runtime.rest.settings import (
+from connect_runtime.rest.rest_settings import (
     DEFAULT_LISTENER,
+    Listener,
     RestSettings,
+    advertised,
     is_loopback,
     listener_problem,
+    parse_listeners,
     rest_settings,
 )
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, asks_for_certificates
-from connect_runtime.settings.client_overrides import deprecated_policy
+from connect_runtime.settings.connector_clients import OWN_STORAGE_KEYS, deprecated_policy
 from connect_runtime.settings.slots import PAUSED_RELEASE, default_slots, memory_limit
 from connect_runtime.settings.worker_keys import (
     EXECUTOR_START,
@@ -111,12 +113,12 @@ class WorkerConfig:
 
     def url(self, bound_port: int) -> str:
         """Returns the address that this runtime advertises, once that listener is bound."""
-        told = replace(
+        listener = replace(
             self.listener,
             host=self.advertised_host or self.listener.host,
             scheme=(self.advertised_scheme or self.listener.scheme).lower(),
         )
-        return told.url(self.advertised_port or bound_port)
+        return listener.url(self.advertised_port or bound_port)
 
     @property
     def open_listeners(self) -> tuple[Listener, ...]:
@@ -126,17 +128,17 @@ class WorkerConfig:
             return ()
         groups = ((self.listeners, LISTENERS), (self.rest.admin or (), ADMIN_LISTENERS))
         return tuple(
-            each
+            listener
             for listeners, prefix in groups
-            for each in listeners
-            if not (each.scheme == "https" and asks_for_certificates(self.tls, prefix))
+            for listener in listeners
+            if not (listener.scheme == "https" and asks_for_certificates(self.tls, prefix))
         )
 
     @property
     def open_hosts(self) -> tuple[str, ...]:
         """Returns the hosts of those that others than this machine reach."""
-        hosts = [each.host for each in self.open_listeners]
-        return tuple(each for each in hosts if not is_loopback(each))
+        hosts = [listener.host for listener in self.open_listeners]
+        return tuple(host for host in hosts if not is_loopback(host))
 
     def with_slots(self, slots: int) -> WorkerConfig:
         """Returns the same settings on this machine, with that many tasks at once."""
@@ -145,8 +147,8 @@ class WorkerConfig:
     @property
     def slots(self) -> int | None:
         """Returns how many tasks can run at once on this machine; None if Spark decides that."""
-        found = _LOCAL.fullmatch(self.master)
-        return None if found is None else int(found[1])
+        match = _LOCAL.fullmatch(self.master)
+        return None if match is None else int(match[1])
 
 
 def from_properties(
@@ -161,11 +163,9 @@ def from_properties(
     A standalone worker has no group, and its topics are not in Kafka: they get names here. Its
     sources deliver at least once.
     """
-    given = {key: value.strip() for key, value in properties.items()}
-    warnings = _warnings(given, standalone=standalone)
-    if standalone:
-        given = _standalone(given)
-    resolved = _resolved(given)
+    raw = {key: value.strip() for key, value in properties.items()}
+    warnings = _warnings(raw, standalone=standalone)
+    resolved = _resolved(_standalone(raw) if standalone else raw)
     topics = ClusterTopics.of(resolved.config.get("group.id", ""))
     config = _config(resolved, topics, data_folder, warnings, standalone=standalone)
     return config, warnings
@@ -184,38 +184,39 @@ def from_project(
     if bootstrap is not None:
         kafka["bootstrap.servers"] = bootstrap
     if not kafka.get("bootstrap.servers"):
-        what = "this project names no Kafka to run on"
+        text = "this project names no Kafka to run on"
         hint = "write kafka: embedded, or a map with bootstrap.servers, under 'cluster'"
-        raise Invalid(Diagnostic("worker.no-kafka", what, str(project.file), hint=hint))
-    given = _project_defaults(project) | {key: value.strip() for key, value in kafka.items()}
+        raise Invalid(Diagnostic("worker.no-kafka", text, str(project.file), hint=hint))
+    base = _project_defaults(project) | {key: value.strip() for key, value in kafka.items()}
     for key, value in kafka.items():
         # in connect.yaml one map applies to every client
         if key != "bootstrap.servers":
-            given |= {f"{client}.{key}": value for client in ("admin", "consumer", "producer")}
+            base |= {f"{client}.{key}": value for client in ("admin", "consumer", "producer")}
     worker = {key: value.strip() for key, value in project.worker.items()}
     warnings = _warnings(dict(project.worker), standalone=False, of_project=True)
     if resolve:
-        resolved = _resolved(given | worker)
+        resolved = _resolved(base | worker)
     else:
-        resolved = Resolved(given | worker, given | _without_references(worker), {})
+        plain = {key: value for key, value in worker.items() if not holds_reference(value)}
+        resolved = Resolved(base | worker, base | plain, {})
     return _config(resolved, project.topics, project.data, warnings), warnings
 
 
 def project_tls(project: Project) -> Mapping[str, str]:
     """Returns the properties of the https listeners of a project's runtime, with references
     resolved in this process. Raises Invalid."""
-    given = {**(project.kafka or {}), **project.worker}
-    kept = {k: v.strip() for k, v in given.items() if k.startswith((*_TLS, "config.providers"))}
-    return {key: text for key, text in _resolved(kept).config.items() if key.startswith(_TLS)}
+    properties = {**(project.kafka or {}), **project.worker}
+    raw = {k: v.strip() for k, v in properties.items() if k.startswith((*_TLS, "config.providers"))}
+    return {key: text for key, text in _resolved(raw).config.items() if key.startswith(_TLS)}
 
 
-def _resolved(given: dict[str, str]) -> Resolved:
+def _resolved(raw: dict[str, str]) -> Resolved:
     """Returns the config with references resolved in this process. Raises Invalid."""
-    providers = ConfigProviders(given)
+    providers = ConfigProviders(raw)
     try:
         problems = providers.problems() or tuple(
-            Diagnostic("worker.unresolved", each.text, each.key)
-            for each in providers.worker.problems
+            Diagnostic("worker.unresolved", problem.text, problem.key)
+            for problem in providers.worker.problems
         )
         if problems:
             raise Invalid(*problems)
@@ -224,17 +225,13 @@ def _resolved(given: dict[str, str]) -> Resolved:
         providers.close()
 
 
-def _without_references(given: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in given.items() if not holds_reference(value)}
-
-
 def _project_defaults(project: Project) -> dict[str, str]:
     defaults = {
         "group.id": project.group_id,
         "config.storage.topic": project.topics.config,
         "offset.storage.topic": project.topics.offsets,
         "status.storage.topic": project.topics.status,
-        # whoever runs `connect up` looks on
+        # the user of `connect up` waits for it
         REACH: "8000",
     }
     for kind in _KINDS:
@@ -247,11 +244,10 @@ def _project_defaults(project: Project) -> dict[str, str]:
     return defaults
 
 
-def _standalone(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the properties with those of a cluster of one, whatever is given for them."""
+def _standalone(raw: Mapping[str, str]) -> dict[str, str]:
+    """Returns the properties with those of a cluster of one in place of their own."""
     topics = ClusterTopics.of(STANDALONE_GROUP)
-    kept = {key: value for key, value in given.items() if not _is_of_clusters(key)}
-    return kept | {
+    return {key: value for key, value in raw.items() if not _is_of_clusters(key)} | {
         "group.id": STANDALONE_GROUP,
         "config.storage.topic": topics.config,
         "offset.storage.topic": topics.offsets,
@@ -261,23 +257,42 @@ def _standalone(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_of_clusters(key: str) -> bool:
-    """Whether a key has a meaning for distributed workers alone."""
+    """Returns True if a key has a meaning for distributed workers alone."""
     return key in ("group.id", "exactly.once.source.support") or (
         key.startswith(TOPIC_PREFIXES) and key != OFFSET_FILE
     )
 
 
-def _standalone_problems(given: Mapping[str, str]) -> list[Diagnostic]:
+def _standalone_problems(properties: Mapping[str, str]) -> list[Diagnostic]:
     problems = []
-    if not given.get(OFFSET_FILE):
-        what = f'Missing required configuration "{OFFSET_FILE}" which has no default value.'
-        problems.append(Diagnostic("worker.invalid", what, OFFSET_FILE))
-    master = given.get("spark.master", "local")
+    if not properties.get(OFFSET_FILE):
+        text = f'Missing required configuration "{OFFSET_FILE}" which has no default value.'
+        problems.append(Diagnostic("worker.invalid", text, OFFSET_FILE))
+    master = properties.get("spark.master", "local")
     if not master.startswith("local"):
-        what = f"Invalid value {master} for configuration spark.master: must be local[N]"
-        why = "tasks of a standalone worker run on its machine, where its offset file is"
-        problems.append(Diagnostic("worker.invalid", what, "spark.master", why))
+        text = f"Invalid value {master} for configuration spark.master: must be local[N]"
+        reason = "tasks of a standalone worker run on its machine, where its offset file is"
+        problems.append(Diagnostic("worker.invalid", text, "spark.master", reason))
     return problems
+
+
+def _values(resolved: Resolved, *, standalone: bool) -> dict[str, Any]:
+    """Returns the parsed values of supported properties. Raises Invalid with all errors."""
+    properties = resolved.config
+    values = SUPPORTED.validate(properties)
+    # a value that cannot be read is null, which is an error of its own
+    errors = [(value.name, value.errors[0]) for value in values if value.errors]
+    problems = [Diagnostic("worker.invalid", text, key) for key, text in errors]
+    if standalone:
+        problems += _standalone_problems(properties)
+    parsed = {value.name: value.value for value in values}
+    conflict = None if problems else listener_problem(parsed)
+    if conflict is not None:
+        problems.append(Diagnostic("worker.invalid", conflict[1], conflict[0]))
+    if problems:
+        redactor = Redactor(resolved.provided.values())
+        raise Invalid(*(replace(error, what=redactor.redact(error.what)) for error in problems))
+    return parsed
 
 
 def _config(
@@ -288,28 +303,14 @@ def _config(
     *,
     standalone: bool = False,
 ) -> WorkerConfig:
-    given = resolved.config
-    found = SUPPORTED.validate(given)
-    problems = [
-        # a value that cannot be read is null, which is an error of its own
-        Diagnostic("worker.invalid", value.errors[0], value.name)
-        for value in found
-        if value.errors
-    ]
-    if standalone:
-        problems += _standalone_problems(given)
-    values: dict[str, Any] = {value.name: value.value for value in found}
-    shared = None if problems else listener_problem(values)
-    if shared is not None:
-        problems.append(Diagnostic("worker.invalid", shared[1], shared[0]))
-    if problems:
-        redactor = Redactor(resolved.provided.values())
-        raise Invalid(*(replace(each, what=redactor.redact(each.what)) for each in problems))
+    properties = resolved.config
+    values = _values(resolved, standalone=standalone)
     if not standalone and str(values["exactly.once.source.support"]).lower() == "disabled":
         warnings.append(
             "exactly.once.source.support is disabled: a source task that is killed sends again "
             "what it sent since its last commit"
         )
+    servers = {"bootstrap.servers": ",".join(values["bootstrap.servers"])}
     return WorkerConfig(
         group_id=values["group.id"],
         topics=replace(
@@ -318,15 +319,14 @@ def _config(
             offsets=values["offset.storage.topic"],
             status=values["status.storage.topic"],
         ),
-        client={key: value for key, value in given.items() if is_client_key(key)}
-        | {"bootstrap.servers": ",".join(values["bootstrap.servers"])},
+        client={key: value for key, value in properties.items() if is_client_key(key)} | servers,
         properties=_task_properties(resolved.raw, values),
-        resolved_properties=_task_properties(given, values),
-        config_topic=_topic("config", 1, values, given),
-        offset_topic=_topic("offset", values["offset.storage.partitions"], values, given),
-        status_topic=_topic("status", values["status.storage.partitions"], values, given),
+        resolved_properties=_task_properties(properties, values),
+        config_topic=_topic("config", 1, values, properties),
+        offset_topic=_topic("offset", values["offset.storage.partitions"], values, properties),
+        status_topic=_topic("status", values["status.storage.partitions"], values, properties),
         listeners=parse_listeners("listeners", values["listeners"]),
-        tls={key: value for key, value in given.items() if key.startswith(_TLS)},
+        tls={key: value for key, value in properties.items() if key.startswith(_TLS)},
         rest=rest_settings(values),
         advertised_scheme=values["rest.advertised.listener"],
         advertised_host=values["rest.advertised.host.name"] or None,
@@ -340,16 +340,16 @@ def _config(
         master=values["spark.master"] or f"local[{default_slots(memory_limit())}]",
         spark={
             key: value
-            for key, value in given.items()
+            for key, value in properties.items()
             if key.startswith("spark.") and key != "spark.master"
         },
         data_folder=data_folder,
         executor_start_s=values[EXECUTOR_START] / 1000,
-        offset_file=Path(given[OFFSET_FILE]) if standalone else None,
+        offset_file=Path(properties[OFFSET_FILE]) if standalone else None,
     )
 
 
-def _task_properties(given: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, str]:
+def _task_properties(properties: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, str]:
     """Returns the worker properties but those of listeners; those that tasks read have defaults
     where omitted."""
     defaults = {
@@ -358,45 +358,38 @@ def _task_properties(given: Mapping[str, str], values: Mapping[str, Any]) -> dic
         "offset.flush.interval.ms": str(values["offset.flush.interval.ms"]),
         "task.shutdown.graceful.timeout.ms": str(values["task.shutdown.graceful.timeout.ms"]),
     }
-    # as validated, not as given: the leader and its tasks must not read these differently
+    # as validated: the leader and its tasks must not read these differently
     decided = {key: str(values[key]) for key in ("exactly.once.source.support", PAUSED_RELEASE)}
-    kept = {key: text for key, text in given.items() if not key.startswith(_LISTENERS_TLS)}
-    return defaults | kept | decided
+    own = {key: text for key, text in properties.items() if not key.startswith(_LISTENERS_TLS)}
+    return defaults | own | decided
 
 
 def _topic(
-    kind: str, partitions: int, values: Mapping[str, Any], given: Mapping[str, str]
+    kind: str, partitions: int, values: Mapping[str, Any], properties: Mapping[str, str]
 ) -> TopicSettings:
     prefix = f"{kind}.storage."
-    further = {
-        key.removeprefix(prefix): value
-        for key, value in given.items()
-        if key.startswith(prefix) and not _is_storage_key(key)
+    config = {
+        name: value
+        for key, value in properties.items()
+        if key.startswith(prefix) and (name := key.removeprefix(prefix)) not in OWN_STORAGE_KEYS
     }
     return TopicSettings(
-        partitions, values[f"{prefix}replication.factor"], {**SMALL_SEGMENTS, **further}
+        partitions, values[f"{prefix}replication.factor"], {**SMALL_SEGMENTS, **config}
     )
 
 
-def _is_storage_key(key: str) -> bool:
-    ours = ("topic", "partitions", "replication.factor", "cleanup.policy", "file.filename")
-    return key.partition(".storage.")[2] in ours
-
-
-def _warnings(given: Mapping[str, str], *, standalone: bool, of_project: bool = False) -> list[str]:
+def _warnings(raw: Mapping[str, str], *, standalone: bool, of_project: bool = False) -> list[str]:
     warnings: list[str] = []
-    if "listeners" not in given and not of_project:
+    if "listeners" not in raw and not of_project:
         warnings.append(
             f"listeners is not set: REST is at {DEFAULT_LISTENER} only, where Apache's workers "
             "listen on every interface"
         )
+    effective = raw
     if standalone:
-        warnings += [
-            f"{key} has no effect in standalone mode"
-            for key in sorted(given)
-            if _is_of_clusters(key)
-        ]
-        given = {k: v for k, v in given.items() if k != OFFSET_FILE and not _is_of_clusters(k)}
-    warnings += [sentence for _, sentence in without_effect(given)]
-    deprecated = deprecated_policy(given)
+        of_clusters = [key for key in sorted(raw) if _is_of_clusters(key)]
+        warnings += [f"{key} has no effect in standalone mode" for key in of_clusters]
+        effective = {k: v for k, v in raw.items() if k not in (OFFSET_FILE, *of_clusters)}
+    warnings += [sentence for _, sentence in without_effect(effective)]
+    deprecated = deprecated_policy(effective)
     return [*warnings, deprecated] if deprecated else warnings

@@ -1,4 +1,4 @@
-"""Lists the worker properties that Connect knows, and which of them have an effect here.
+"""Lists the worker properties of Connect, and those that have an effect here.
 
 `SUPPORTED` defines those that this runtime reads. The others are passed on by prefix to Kafka
 clients, converters and Spark, or have no effect here; then a warning names the key.
@@ -13,8 +13,6 @@ from connect_runtime.api import (
     ConfigDef,
     ConfigError,
     ConfigType,
-    Described,
-    Importance,
     NonEmptyString,
     OneOf,
     Range,
@@ -22,11 +20,19 @@ from connect_runtime.api import (
 )
 from connect_runtime.plugins.modules import PLUGIN_MODULES, is_module_name
 from connect_runtime.rest import tls
-from connect_runtime.rest.settings import define_rest_keys
+from connect_runtime.rest.rest_settings import define_rest_keys
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS
-from connect_runtime.settings import topic_tracking
-from connect_runtime.settings.addresses import check_addresses
-from connect_runtime.settings.client_overrides import ALLOWLIST_KEY, POLICY_KEY, policy_of
+from connect_runtime.settings.connector_clients import (
+    ALLOWLIST_KEY,
+    POLICY_KEY,
+    check_addresses,
+    policy_of,
+)
+from connect_runtime.settings.connector_topics import (
+    ENABLE_KEY,
+    TRACKING_KEY,
+    TRACKING_RESET_KEY,
+)
 from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.fields import typo_of
@@ -35,12 +41,12 @@ from connect_specs.names import is_topic_name
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 OFFSET_FILE: Final = "offset.storage.file.filename"
-# How long Apache's workers wait for Kafka at their start: a property of the client that asks it
+# The time that workers wait for Kafka at their start; in Apache's, a property of the admin client
 REACH: Final = "default.api.timeout.ms"
 # Our own: how long the executors that a standalone Spark master has granted may take to start.
 EXECUTOR_START: Final = "executor.start.timeout.ms"
 
-# How to reach Kafka: for the clients of this runtime's own topics.
+# Properties of connections to Kafka: for the clients of this runtime's own topics.
 CLIENT_KEYS: Final = frozenset(
     """
     bootstrap.servers client.dns.lookup client.id connections.max.idle.ms metadata.max.age.ms
@@ -123,59 +129,44 @@ def _override_policy(name: str, value: Any) -> None:
     policy_of({name: value})
 
 
-_LIST: Final = Described(_list, "no empty entries")
-_POLICY: Final = Described(_override_policy, "All, None, Principal or Allowlist")
-_COUNT: Final = Described(_count, "positive, or -1 to use the broker's default")
-_TOPIC: Final = Described(_topic_name, "topic name")
-
-
 def _storage(keys: ConfigDef, kind: str, partitions: int | None) -> None:
-    low = Importance.LOW
-    keys.define(f"{kind}.storage.topic", ConfigType.STRING, validator=_TOPIC)
-    key = f"{kind}.storage.replication.factor"
-    keys.define(key, ConfigType.SHORT, 3, validator=_COUNT, importance=low)
+    keys.define(f"{kind}.storage.topic", ConfigType.STRING, validator=_topic_name)
+    keys.define(f"{kind}.storage.replication.factor", ConfigType.SHORT, 3, validator=_count)
     if partitions is not None:
         key = f"{kind}.storage.partitions"
-        keys.define(key, ConfigType.INT, partitions, validator=_COUNT, importance=low)
+        keys.define(key, ConfigType.INT, partitions, validator=_count)
 
 
 def _supported() -> ConfigDef:
     keys = ConfigDef()
-    keys.define(
-        "bootstrap.servers",
-        ConfigType.LIST,
-        validator=Described(_addresses, "addresses such as host:9092"),
-    )
-    keys.define("group.id", ConfigType.STRING, validator=NonEmptyString())
+    text, names, ms = ConfigType.STRING, ConfigType.LIST, ConfigType.LONG
+    support = OneOf.any_case("DISABLED", "ENABLED", "PREPARING")
+    positive = Range(low=1)
+    keys.define("bootstrap.servers", names, validator=_addresses)
+    keys.define("group.id", text, validator=NonEmptyString())
     keys.define("key.converter", ConfigType.CLASS)
     keys.define("value.converter", ConfigType.CLASS)
     keys.define("header.converter", ConfigType.CLASS, SIMPLE_HEADER_CONVERTER)
     _storage(keys, "config", None)
     _storage(keys, "offset", 25)
     _storage(keys, "status", 5)
-    at_least_one = Range(low=1)
-    keys.define("offset.flush.interval.ms", ConfigType.LONG, 60_000, validator=at_least_one)
-    keys.define("task.shutdown.graceful.timeout.ms", ConfigType.LONG, 5_000, validator=Range(low=0))
-    keys.define(
-        "exactly.once.source.support",
-        ConfigType.STRING,
-        "enabled",
-        validator=OneOf.any_case("DISABLED", "ENABLED", "PREPARING"),
-    )
+    keys.define("offset.flush.interval.ms", ms, 60_000, validator=positive)
+    keys.define("task.shutdown.graceful.timeout.ms", ms, 5_000, validator=Range(low=0))
+    keys.define("exactly.once.source.support", text, "enabled", validator=support)
     define_rest_keys(keys)
     keys.define(REACH, ConfigType.INT, 60_000, validator=Range(low=0))
-    keys.define("offset.flush.timeout.ms", ConfigType.LONG, 5_000, validator=at_least_one)
-    keys.define(topic_tracking.ENABLE, ConfigType.BOOLEAN, True)
-    keys.define(topic_tracking.ALLOW_RESET, ConfigType.BOOLEAN, True)
-    keys.define("client.id", ConfigType.STRING, "")
-    keys.define(PLUGIN_MODULES, ConfigType.LIST, "", validator=Described(_modules, "module names"))
-    keys.define("config.providers", ConfigType.LIST, "", validator=_LIST)
-    keys.define(POLICY_KEY, ConfigType.STRING, "All", validator=_POLICY)
-    keys.define(ALLOWLIST_KEY, ConfigType.LIST, "", validator=_LIST)
-    keys.define("topic.creation.enable", ConfigType.BOOLEAN, True)
-    keys.define("spark.master", ConfigType.STRING, None, validator=NonEmptyString())
+    keys.define("offset.flush.timeout.ms", ms, 5_000, validator=positive)
+    keys.define(TRACKING_KEY, ConfigType.BOOLEAN, True)
+    keys.define(TRACKING_RESET_KEY, ConfigType.BOOLEAN, True)
+    keys.define("client.id", text, "")
+    keys.define(PLUGIN_MODULES, names, "", validator=_modules)
+    keys.define("config.providers", names, "", validator=_list)
+    keys.define(POLICY_KEY, text, "All", validator=_override_policy)
+    keys.define(ALLOWLIST_KEY, names, "", validator=_list)
+    keys.define(ENABLE_KEY, ConfigType.BOOLEAN, True)
+    keys.define("spark.master", text, None, validator=NonEmptyString())
     keys.define(PAUSED_RELEASE, ConfigType.BOOLEAN, False)
-    keys.define(EXECUTOR_START, ConfigType.LONG, 300_000, validator=at_least_one)
+    keys.define(EXECUTOR_START, ms, 300_000, validator=positive)
     return keys
 
 
@@ -183,18 +174,18 @@ SUPPORTED: Final = _supported()
 
 
 def is_client_key(key: str) -> bool:
-    """Whether the key, without prefix, is about reaching Kafka."""
+    """Returns True if the key, without prefix, is about reaching Kafka."""
     return key in CLIENT_KEYS or key.startswith(CLIENT_PREFIXES)
 
 
 def is_known(key: str) -> bool:
-    """Whether Apache's workers know the key, or pass it on and it has no typo."""
-    is_theirs = key in WITHOUT_EFFECT or key in _FIXED or key.startswith(WITHOUT_EFFECT_PREFIXES)
-    return is_theirs or not _without_effect(key)
+    """Returns True if Apache's workers read the key, or pass it on and it has no typo."""
+    is_apaches = key in WITHOUT_EFFECT or key in _FIXED or key.startswith(WITHOUT_EFFECT_PREFIXES)
+    return is_apaches or not _without_effect(key)
 
 
 def without_effect(keys: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yields the keys that have no effect here, sorted, each with a sentence that says so."""
+    """Yields the keys that have no effect here, sorted, each with a sentence about it."""
     for key in sorted(keys):
         sentence = _without_effect(key)
         if sentence:
@@ -208,36 +199,44 @@ def _without_effect(key: str) -> str:
         return ""
     if key in WITHOUT_EFFECT or key.startswith(WITHOUT_EFFECT_PREFIXES):
         return f"{key} has no effect in this runtime"
-    near = ""
-    https = next((each for each in (LISTENERS, ADMIN_LISTENERS) if key.startswith(each)), "")
+    https = _prefix(key, (LISTENERS, ADMIN_LISTENERS))
     if key.removeprefix(https) in tls.KEYS:
         return ""
     if https:
-        near = typo_of(key.removeprefix(https), tls.KEYS) or ""
-        return f"{key} has no effect" + (f" (did you mean {https}{near}?)" if near else "")
+        near = typo_of(key.removeprefix(https), tls.KEYS)
+        return f"{key} has no effect{_hint(near and https + near)}"
     if key.startswith((*_CLIENTS, *CLIENT_PREFIXES)):
         near = _near_of_client(key)
     elif key.startswith(TOPIC_PREFIXES):
         near = _near_of_topic(key)
-    elif not key.startswith(PASSED_PREFIXES):
-        near = typo_of(key, (*SUPPORTED.keys, *CLIENT_KEYS, *WITHOUT_EFFECT)) or ""
-        meant = f" (did you mean {near}?)" if near else ""
-        return f"{key} is not a worker property that Connect knows{meant}; it has no effect"
-    return f"{key} has no effect (did you mean {near}?)" if near else ""
+    elif key.startswith(PASSED_PREFIXES):
+        near = None
+    else:
+        near = typo_of(key, (*SUPPORTED.keys, *CLIENT_KEYS, *WITHOUT_EFFECT))
+        return f"{key} is not a worker property that Connect knows{_hint(near)}; it has no effect"
+    return f"{key} has no effect{_hint(near)}" if near else ""
 
 
-def _near_of_client(key: str) -> str:
+def _hint(near: str | None) -> str:
+    return f" (did you mean {near}?)" if near else ""
+
+
+def _prefix(key: str, prefixes: Iterable[str]) -> str:
+    return next((prefix for prefix in prefixes if key.startswith(prefix)), "")
+
+
+def _near_of_client(key: str) -> str | None:
     """Returns the key that was probably meant. Interceptors and callbacks have their own
     properties, so only typos are reported."""
-    prefix = next((each for each in _CLIENTS if key.startswith(each)), "")
+    prefix = _prefix(key, _CLIENTS)
     name = key.removeprefix(prefix)
     near = None if name in CLIENT_PROPERTIES else near_client_property(name)
-    return f"{prefix}{near}" if near else ""
+    return near and prefix + near
 
 
-def _near_of_topic(key: str) -> str:
+def _near_of_topic(key: str) -> str | None:
     """Returns the key that was probably meant. A topic takes any Kafka config, so only typos in
     Connect's own keys are reported."""
     kind, dot, name = key.partition(".storage.")
     near = typo_of(name, ("topic", "partitions", "replication.factor", "cleanup.policy"))
-    return f"{kind}{dot}{near}" if near else ""
+    return near and kind + dot + near

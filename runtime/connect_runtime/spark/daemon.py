@@ -34,7 +34,7 @@ def main() -> None:
     from pyspark.daemon import manager
 
     from connect_runtime.kafka.kafka_logging import log_outages
-    from connect_runtime.logs.log_format import log_to
+    from connect_runtime.logs.log_output import log_to
     from connect_runtime.plugins import registry
     from connect_runtime.spark import node_watch
 

@@ -7,7 +7,7 @@ After that the task fails until the packages are installed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 from connect_runtime.api import ConnectorError
@@ -21,15 +21,6 @@ _WHAT_TO_DO: Final = (
     "Install the same packages on every node, or send them with Spark: `connect package` "
     "(docs/spark-cluster.md)."
 )
-_CONVERTERS: Final[Mapping[str, Callable[[str, str], object]]] = {
-    "key.converter": registry.converter,
-    "value.converter": registry.converter,
-    "header.converter": registry.header_converter,
-}
-_CHAINS: Final[Mapping[str, Callable[[str, str], object]]] = {
-    "transforms": registry.transformation,
-    "predicates": registry.predicate,
-}
 _NO_PYTHON: Final = re.compile(r'Cannot run program "[^"]*": .*')
 _DAEMON_SAID: Final = re.compile(r"Error from python worker:\s*(.*?)\s*PYTHONPATH was:", re.DOTALL)
 _CANNOT_IMPORT: Final = ("ModuleNotFoundError", "ImportError", "No module named")
@@ -48,22 +39,13 @@ def check_plugins(launch: TaskLaunch) -> None:
     try:
         if "task.class" in launch.config:
             registry.task(launch.config["task.class"])
-        for find, key, name in _named({**launch.worker, **launch.connector_config}):
+        config = {**launch.worker, **launch.connector_config}
+        for kind, key in registry.class_keys(config):
+            name = config.get(key, "").strip()
             if name and not holds_reference(name):
-                find(key, name)
+                registry.plugin(kind, key, name)
     except ConnectorError as error:
         raise NodeMissingPlugin(str(error)) from error
-
-
-def _named(
-    config: Mapping[str, str],
-) -> Iterator[tuple[Callable[[str, str], object], str, str]]:
-    for key, find in _CONVERTERS.items():
-        yield find, key, config.get(key, "").strip()
-    for chain, find in _CHAINS.items():
-        for alias in config.get(chain, "").split(","):
-            key = f"{chain}.{alias.strip()}.type"
-            yield find, key, config.get(key, "").strip()
 
 
 def wrong_python(message: str) -> NodeMissingPlugin | None:

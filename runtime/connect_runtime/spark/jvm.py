@@ -26,7 +26,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
 from connect_runtime.kafka.local_processes import find_java
-from connect_runtime.logs.rotation import open_log
+from connect_runtime.logs.log_output import open_log
 from connect_specs.diagnostics import Diagnostic, Failed
 
 JAVA_AT_LEAST = 17

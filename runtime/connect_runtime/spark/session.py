@@ -24,8 +24,8 @@ from pyspark.serializers import CPickleSerializer
 
 from connect_runtime.class_archives import ClassArchive
 from connect_runtime.files import make_private_folder
-from connect_runtime.logs import log_format
-from connect_runtime.logs.log_format import LogFormat
+from connect_runtime.logs import log_output
+from connect_runtime.logs.log_output import LogFormat
 from connect_runtime.spark import launch_messages
 from connect_runtime.spark.daemon import DRIVER_PYTHON
 from connect_runtime.spark.jvm import Jvm, JvmFigures, jars_folder, jvm_figures
@@ -286,7 +286,7 @@ class _Folder:
         for name in ("local", "leases"):
             make_private_folder(self.path / name)
         (self.path / "log4j2.properties").write_text(
-            _LOG4J.replace("@PATTERN@", _PATTERNS[log_format.chosen()])
+            _LOG4J.replace("@PATTERN@", _PATTERNS[log_output.chosen()])
         )
 
     def remove(self) -> None:
@@ -386,7 +386,7 @@ def _settings(master: str, folder: Path, overrides: Mapping[str, str]) -> dict[s
         "spark.network.timeout": "300s",
         f"{_EXECUTOR_ENV}{DRIVER_PYTHON}": "{}.{}".format(*sys.version_info),
         "spark.executorEnv.PYTHONSAFEPATH": "1",
-        f"{_EXECUTOR_ENV}{log_format.VARIABLE}": log_format.chosen().value,
+        f"{_EXECUTOR_ENV}{log_output.VARIABLE}": log_output.chosen().value,
         "spark.local.dir": str(folder / "local"),
         # else one thread for each slot
         "spark.rpc.netty.dispatcher.numThreads": "4",

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from connect_runtime.logs.rotation import rotate
+from connect_runtime.logs.log_output import rotate
 from connect_runtime.spark.jvm import JvmFigures
 from connect_runtime.spark.master import MasterState, StandaloneMaster, former_applications
 from connect_runtime.spark.session import SparkSession

@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 from pyspark import TaskContext
 
-from connect_runtime.logs.log_format import process_is_about
+from connect_runtime.logs.log_output import process_is_about
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.spark.attempt_files import (
     MetricsFile,

@@ -19,14 +19,17 @@ from connect_runtime.data.converters import Converters, converters_of
 from connect_runtime.errors.handler import ErrorPolicy, LogReporter
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.plugins import registry
+from connect_runtime.plugins.definitions import password_keys
 from connect_runtime.plugins.modules import allow_modules
-from connect_runtime.plugins.passwords import password_keys
-from connect_runtime.settings.addresses import check_known
-from connect_runtime.settings.client_overrides import CONSUMER, PRODUCER, Kind
-from connect_runtime.settings.connector_clients import ConnectorClients
+from connect_runtime.settings.connector_clients import (
+    CONSUMER,
+    PRODUCER,
+    ConnectorClients,
+    Kind,
+    check_known,
+)
+from connect_runtime.settings.connector_topics import TopicCreation, TopicTracking
 from connect_runtime.settings.sink_topics import named_topics, topic_pattern
-from connect_runtime.settings.topic_creation import TopicCreation
-from connect_runtime.settings.topic_tracking import TopicTracking
 from connect_runtime.tasks.launch import TaskLaunch, exactly_once
 from connect_runtime.traces import trace_text
 from connect_runtime.transforms.chain import Chain, chain_of

@@ -129,7 +129,7 @@ def chain_of(config: Mapping[str, str]) -> Chain:
 
 def _step(config: Mapping[str, str], alias: str, predicates: set[str]) -> Step:
     prefix = f"transforms.{alias}."
-    plugin = registry.transformation(f"{prefix}type", _type(config, prefix))
+    plugin = registry.plugin("transformation", f"{prefix}type", _type(config, prefix))
     chosen = config.get(f"{prefix}predicate", "").strip()
     if chosen and chosen not in predicates:
         raise ConfigError(f"Predicate '{chosen}' of {prefix}predicate is not listed in predicates")
@@ -146,7 +146,9 @@ def _step(config: Mapping[str, str], alias: str, predicates: set[str]) -> Step:
 
 def _predicate(config: Mapping[str, str], alias: str) -> Predicate:
     prefix = f"predicates.{alias}."
-    predicate: Predicate = registry.predicate(f"{prefix}type", _type(config, prefix)).cls()
+    predicate: Predicate = registry.plugin(
+        "predicate", f"{prefix}type", _type(config, prefix)
+    ).cls()
     predicate.configure(_options(config, prefix, frozenset({"type", "plugin.version"})))
     return predicate
 

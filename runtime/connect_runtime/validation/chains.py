@@ -22,11 +22,12 @@ from connect_runtime.api import (
     Validator,
 )
 from connect_runtime.api.java_text import java_list
+from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import NoDefinition, definition_of
-from connect_runtime.plugins.registry import Kind
+from connect_runtime.plugins.registry import PluginKind
 from connect_runtime.validation.infos import Findings
 from connect_runtime.validation.keys import HIGH, LONG, MEDIUM, Keys, Recommended, versions
-from connect_runtime.validation.plugin_choice import Choice, all_plugins, choose
+from connect_runtime.validation.plugin_choice import Choice, choose
 
 Config = Mapping[str, str | None]
 
@@ -58,7 +59,7 @@ class _Chain:
     """The transformations of a config, or its predicates; `key` lists their aliases."""
 
     key: str
-    kind: Kind
+    kind: PluginKind
     title: str
 
 
@@ -158,7 +159,7 @@ def check_negations(config: Config, members: tuple[Member, ...], findings: Findi
             findings.error(f"{member.prefix}type", negated)
 
 
-def _choice(config: Config, kind: Kind, prefix: str) -> Choice | None:
+def _choice(config: Config, kind: PluginKind, prefix: str) -> Choice | None:
     key = f"{prefix}type"
     name = config.get(key)
     return None if name is None else choose(kind, key, name, config.get(f"{prefix}{_VERSION}"))
@@ -192,7 +193,7 @@ def _add_class(keys: Keys, member: Member, version: str | None) -> None:
         importance=HIGH,
         width=LONG,
         order=0,
-        recommender=Recommended(tuple(each.class_name for each in all_plugins(kind))),
+        recommender=Recommended(tuple(each.class_name for each in registry.plugins(kind))),
     )
     keys.add(
         f"{member.prefix}{_VERSION}",

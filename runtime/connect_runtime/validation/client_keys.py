@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_runtime.api import NO_DEFAULT, ConfigDef, ConfigKey, ConfigType, Importance
-from connect_runtime.settings.client_overrides import ADMIN, CONSUMER, PRODUCER
+from connect_runtime.settings.connector_clients import ADMIN, CONSUMER, PRODUCER
 
 _TABLE: Final = Path(__file__).with_name("client_keys.txt")
 _CLIENTS: Final = {PRODUCER: "p", CONSUMER: "c", ADMIN: "a"}

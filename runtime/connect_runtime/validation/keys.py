@@ -15,7 +15,6 @@ from connect_runtime.api import (
     Validator,
     Width,
 )
-from connect_runtime.plugins.registry import Kind
 
 COMMON: Final = "Common"
 TRANSFORMS: Final = "Transforms"
@@ -24,11 +23,6 @@ ERRORS: Final = "Error Handling"
 TOPIC_CREATION: Final = "Topic Creation"
 EXACTLY_ONCE: Final = "Exactly Once Support"
 OFFSETS_TOPIC: Final = "offsets.topic"
-CONVERTER_KINDS: Final[Mapping[str, Kind]] = {
-    "key.converter": "converter",
-    "value.converter": "converter",
-    "header.converter": "header_converter",
-}
 
 SIDES: Final = {"key": "Key", "value": "Value", "header": "Header"}
 LOW, MEDIUM, HIGH = Importance.LOW, Importance.MEDIUM, Importance.HIGH

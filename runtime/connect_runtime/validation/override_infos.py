@@ -10,7 +10,7 @@ from connect_runtime.api import ConfigError
 from connect_runtime.api.configdef import HIDDEN, config_text, parse_value
 from connect_runtime.api.java_text import java_trim
 from connect_runtime.kafka.client_checks import override_errors
-from connect_runtime.settings.client_overrides import (
+from connect_runtime.settings.connector_clients import (
     CONSUMER,
     DEAD_LETTERS_KEY,
     PREFIXES,

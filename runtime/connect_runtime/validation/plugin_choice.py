@@ -13,26 +13,14 @@ from typing import Final
 from connect_runtime.api import ConnectorError
 from connect_runtime.api.java_text import java_trim
 from connect_runtime.plugins import registry
-from connect_runtime.plugins.registry import Kind, Plugin
+from connect_runtime.plugins.registry import Plugin, PluginKind
 from connect_runtime.validation.version_ranges import InvalidVersionRange, required_versions
 
-_INTERFACES: Final[Mapping[Kind, str]] = {
+_INTERFACES: Final[Mapping[PluginKind, str]] = {
     "converter": "Converter",
     "header_converter": "HeaderConverter",
     "transformation": "Transformation",
     "predicate": "Predicate",
-}
-_FIND: Final[Mapping[Kind, Callable[[str, str], Plugin]]] = {
-    "converter": registry.converter,
-    "header_converter": registry.header_converter,
-    "transformation": registry.transformation,
-    "predicate": registry.predicate,
-}
-_ALL: Final[Mapping[Kind, Callable[[], tuple[Plugin, ...]]]] = {
-    "converter": registry.converters,
-    "header_converter": registry.header_converters,
-    "transformation": registry.transformations,
-    "predicate": registry.predicates,
 }
 
 
@@ -55,11 +43,11 @@ class Choice:
         return None if self.error or self.version_error else self.plugin
 
 
-def choose(kind: Kind, key: str, name: str, version: str | None = None) -> Choice:
+def choose(kind: PluginKind, key: str, name: str, version: str | None = None) -> Choice:
     """Returns the plugin of `kind` for `<key>=<name>`, in a version that `version` allows."""
     name = java_trim(name)
     try:
-        plugin = _FIND[kind](key, name)
+        plugin = registry.plugin(kind, key, name)
     except ConnectorError as error:
         found = _not_of_kind(kind, key, name)
         return found or Choice(error=str(error), version_error=range_error(version))
@@ -92,14 +80,9 @@ def range_error(version: str | None) -> str:
     return ""
 
 
-def all_plugins(kind: Kind) -> tuple[Plugin, ...]:
-    """Returns all installed plugins of a kind other than connectors, sorted by name."""
-    return _ALL[kind]()
-
-
-def _not_of_kind(kind: Kind, key: str, name: str) -> Choice | None:
+def _not_of_kind(kind: PluginKind, key: str, name: str) -> Choice | None:
     """Tells of a class that is something else, or that others extend."""
-    variants = [p.class_name for p in all_plugins(kind) if p.class_name.startswith(f"{name}$")]
+    variants = [p.class_name for p in registry.plugins(kind) if p.class_name.startswith(f"{name}$")]
     if variants:
         text = "This class is abstract and cannot be created. Did you mean "
         return Choice(class_name=name, error=f"{text}{', '.join(variants)}?")
@@ -112,7 +95,7 @@ def _not_of_kind(kind: Kind, key: str, name: str) -> Choice | None:
 
 def _of_any_kind(key: str, name: str) -> str | None:
     finds: list[Callable[[str], Plugin]] = [registry.connector]
-    finds += [partial(find, key) for find in _FIND.values()]
+    finds += [partial(registry.plugin, kind, key) for kind in _INTERFACES]
     for find in finds:
         try:
             return find(name).class_name
@@ -123,5 +106,8 @@ def _of_any_kind(key: str, name: str) -> str | None:
 
 def _versions(plugin: Plugin) -> list[str]:
     """Returns a class's version once for each kind of plugin that it is, as Connect lists them."""
-    kinds = sum(any(p.class_name == plugin.class_name for p in all_plugins(kind)) for kind in _ALL)
+    kinds = sum(
+        any(p.class_name == plugin.class_name for p in registry.plugins(kind))
+        for kind in _INTERFACES
+    )
     return [plugin.version] * max(kinds, 1)

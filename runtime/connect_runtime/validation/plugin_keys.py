@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.api import ConfigType, OneOf
-from connect_runtime.plugins.registry import Kind
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import CONVERTER_KINDS, PluginKind
 from connect_runtime.validation.keys import (
     COMMON,
-    CONVERTER_KINDS,
     LONG,
     PREDICATES,
     SIDES,
@@ -20,7 +20,7 @@ from connect_runtime.validation.keys import (
     unique_aliases,
     versions,
 )
-from connect_runtime.validation.plugin_choice import all_plugins, choose
+from connect_runtime.validation.plugin_choice import choose
 
 Config = Mapping[str, str | None]
 
@@ -39,7 +39,7 @@ def add_converters(keys: Keys, defaults: WorkerDefaults, config: Config) -> None
             f"Class that converts {side}s; the worker's if it is not set",
             group=COMMON,
             display=f"{title} converter class",
-            recommender=Recommended(tuple(each.class_name for each in all_plugins(kind))),
+            recommender=Recommended(tuple(each.class_name for each in registry.plugins(kind))),
         )
         chosen = config.get(name)
         version = _version(name, kind, default if chosen is None else chosen)
@@ -83,6 +83,6 @@ def add_chains(keys: Keys) -> None:
     )
 
 
-def _version(key: str, kind: Kind, name: str | None) -> str | None:
+def _version(key: str, kind: PluginKind, name: str | None) -> str | None:
     plugin = None if name is None else choose(kind, key, name).plugin
     return None if plugin is None or plugin.version == "undefined" else plugin.version

@@ -14,10 +14,10 @@ from connect_runtime.api import (
     java_regex,
 )
 from connect_runtime.api.java_text import java_list, java_trim
+from connect_runtime.plugins.registry import CONVERTER_KINDS
 from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY
-from connect_runtime.settings.topic_creation import unlisted_groups
+from connect_runtime.settings.connector_topics import unlisted_groups
 from connect_runtime.validation.infos import Findings
-from connect_runtime.validation.keys import CONVERTER_KINDS
 from connect_runtime.validation.plugin_choice import choose, range_error
 from connect_runtime.validation.slow_patterns import LIMIT_S, matches
 from connect_specs.java_map import in_hash_map_order

@@ -13,7 +13,7 @@ from connect_runtime.api import (
     Described,
     java_regex,
 )
-from connect_runtime.settings.topic_creation import (
+from connect_runtime.settings.connector_topics import (
     DEFAULT,
     PREFIX,
     group_names,

@@ -26,10 +26,14 @@ from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.plugin_calls import Exits, TakesTooLong, within
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import registry
-from connect_runtime.plugins.definitions import NoDefinition, NotADefinition, definition_of
+from connect_runtime.plugins.definitions import (
+    NoDefinition,
+    NotADefinition,
+    definition_of,
+    password_keys,
+)
 from connect_runtime.plugins.modules import UnlistedModule
-from connect_runtime.plugins.passwords import password_keys
-from connect_runtime.plugins.registry import Plugin
+from connect_runtime.plugins.registry import CONVERTER_KINDS, Plugin
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation import rules
@@ -51,7 +55,7 @@ from connect_runtime.validation.infos import (
     Findings,
     prefixed,
 )
-from connect_runtime.validation.keys import CONVERTER_KINDS, WorkerDefaults
+from connect_runtime.validation.keys import WorkerDefaults
 from connect_runtime.validation.override_infos import override_infos
 from connect_runtime.validation.plugin_choice import choose, version_errors
 from connect_runtime.validation.references import as_written, referring_keys, unchecked

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from connect_runtime.plugins.registry import CONVERTER_KINDS
 from connect_runtime.settings.worker_config import WorkerConfig
-from connect_runtime.validation.keys import CONVERTER_KINDS
 from connect_runtime.validation.plugin_choice import choose
 from connect_specs.diagnostics import Diagnostic, Invalid
 

@@ -51,7 +51,7 @@ def test_as_debezium_does(debezium: ConnectClasses, config: dict[str, Any]) -> N
 
 def test_options(debezium: ConnectClasses) -> None:
     listed = debezium.ask({"describe": NAME})["options"]
-    config = registry.transformation("type", NAME).cls().config()
+    config = registry.plugin("transformation", "type", NAME).cls().config()
     found = [(k.name, k.type.value, k.default_text, k.importance.value, k.doc) for k in config]
     assert found == [
         tuple(o[n] for n in ("name", "type", "default", "importance", "doc")) for o in listed
@@ -67,4 +67,4 @@ def test_options(debezium: ConnectClasses) -> None:
 )
 def test_refused_configs(config: dict[str, str], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        registry.transformation("type", NAME).cls().configure(config)
+        registry.plugin("transformation", "type", NAME).cls().configure(config)

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from connect_runtime.plugins import built_in, registry
+from connect_runtime.plugins.registry import PluginKind
 from support.applying_transforms import TABLES, Configuration, configurations, ours
 from support.connect_classes import ConnectClasses
 from support.connect_json import comparable
@@ -40,7 +41,7 @@ DIFFERENCES = {
     ],
 )
 def test_options(connect_classes: ConnectClasses, name: str) -> None:
-    find = registry.predicate if ".predicates." in name else registry.transformation
+    kind: PluginKind = "predicate" if ".predicates." in name else "transformation"
     found = [
         {
             "name": key.name,
@@ -51,7 +52,7 @@ def test_options(connect_classes: ConnectClasses, name: str) -> None:
             "doc": key.doc,
             "validator": None if key.validator is None else str(key.validator),
         }
-        for key in find("type", name).cls().config()
+        for key in registry.plugin(kind, "type", name).cls().config()
     ]
     assert found == connect_classes.ask({"describe": name})["options"]
 

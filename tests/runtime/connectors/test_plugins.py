@@ -10,7 +10,7 @@ import pytest
 
 from connect_runtime.api import ConfigError, ConnectorError
 from connect_runtime.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
-from connect_runtime.plugins import loading, modules, registry
+from connect_runtime.plugins import modules, registry
 from support.wait import wait_until
 
 JAVA = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -64,7 +64,9 @@ def acme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_a_class_of_a_listed_module_goes_by_its_own_name(acme: Path) -> None:
     modules.allow_modules({"plugin.modules": f" {acme.name}.lines ,x"})
     assert registry.connector(f"{acme.name}.lines:Lines").class_name == f"{acme.name}.lines.Lines"
-    assert registry.converter("key.converter", f"{acme.name}.lines.Text").kind == "converter"
+    assert (
+        registry.plugin("converter", "key.converter", f"{acme.name}.lines.Text").kind == "converter"
+    )
     name = registry.task_class_name(registry._load(f"{acme.name}.lines:Task"))
     assert registry.task(name).__name__ == "Task"
     with pytest.raises(ConnectorError, match="is in a module that this worker does not list"):
@@ -88,7 +90,7 @@ def test_a_module_that_is_not_listed_is_never_imported(
     name = f"{acme.name}{module}{separator}"
     for asked in (
         lambda: registry.connector(f"{name}Lines"),
-        lambda: registry.converter("key.converter", f"{name}Text"),
+        lambda: registry.plugin("converter", "key.converter", f"{name}Text"),
         lambda: registry.task(f"{name}Task"),
     ):
         with pytest.raises(ConnectorError):
@@ -99,7 +101,11 @@ def test_a_module_that_is_not_listed_is_never_imported(
 @pytest.mark.parametrize("name", ["venv.__main__:main", "venv:EnvBuilder", "venv.__main__.main"])
 def test_the_interpreters_own_modules_are_not_imported(name: str) -> None:
     before = set(sys.modules)
-    for asked in (registry.connector, registry.task, lambda it: registry.converter("k", it)):
+    for asked in (
+        registry.connector,
+        registry.task,
+        lambda it: registry.plugin("converter", "k", it),
+    ):
         with pytest.raises(ConnectorError):
             asked(name)
     assert not {module for module in set(sys.modules) - before if "venv" in module}
@@ -107,7 +113,11 @@ def test_the_interpreters_own_modules_are_not_imported(name: str) -> None:
 
 def test_nothing_is_called_of_a_class_that_is_no_plugin(acme: Path) -> None:
     modules.allow_modules({"plugin.modules": acme.name})
-    for asked in (registry.connector, registry.task, lambda it: registry.converter("k", it)):
+    for asked in (
+        registry.connector,
+        registry.task,
+        lambda it: registry.plugin("converter", "k", it),
+    ):
         with pytest.raises(ConnectorError):
             asked(f"{acme.name}.lines:Trap")
     assert list(acme.glob("*.trapped")) == []
@@ -154,9 +164,10 @@ def test_a_plugin_that_hangs_holds_up_no_other(
         EntryPoint(name, f"{acme.name}.{module}:{name}", group)
         for name, module in (("Hangs", "hangs"), ("Lines", "lines"))
     ]
-    monkeypatch.setattr(registry, "entry_points", lambda group: entries)
-    monkeypatch.setattr(registry, "_loading", {})
-    monkeypatch.setattr(loading, "_EACH_S", 0.05)
+    monkeypatch.setattr(modules, "entry_points", lambda group: entries)
+    monkeypatch.setattr(modules, "_registered", frozenset)
+    monkeypatch.setattr(modules, "_loading", {})
+    monkeypatch.setattr(modules, "_EACH_S", 0.05)
     modules.allow_modules({"plugin.modules": acme.name})
     try:
         assert registry.connector("Lines").class_name == f"{acme.name}.lines.Lines"
@@ -182,7 +193,8 @@ def test_plugins_are_loaded_where_there_are_no_more_threads(
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     entries = [EntryPoint(name, "os", "connect.connectors") for name in "ab"]
-    assert loading.Loading(entries, lambda entry: entry.name).found() == ["a", "b"]
+    loading = modules.EntryPointLoading(entries, lambda entry: entry.name)
+    assert loading.loaded() == ["a", "b"]
 
 
 def test_a_task_class_that_tasks_could_not_import_is_refused_beforehand(acme: Path) -> None:
@@ -214,13 +226,13 @@ def test_sinks_are_listed_before_sources() -> None:
 
 @pytest.mark.parametrize("name", ["StringConverter", "String", "JsonConverter", "ByteArray"])
 def test_converters_by_alias(name: str) -> None:
-    assert registry.converter("key.converter", name).kind == "converter"
+    assert registry.plugin("converter", "key.converter", name).kind == "converter"
 
 
 def test_an_unknown_converter() -> None:
     wanted = "Invalid value bogus for configuration key.converter: Class bogus could not be found."
     with pytest.raises(ConfigError) as raised:
-        registry.converter("key.converter", "bogus")
+        registry.plugin("converter", "key.converter", "bogus")
     assert str(raised.value) == wanted
 
 

@@ -22,9 +22,9 @@ from connect_runtime.herder.runs import ConnectorFailure, RunPhase
 from connect_runtime.herder.verbs import RequestError, WouldWait
 from connect_runtime.herder.view import View
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
-from connect_runtime.rest.connectors import Connectors
+from connect_runtime.rest.connector_resources import ConnectorResources
 from connect_runtime.rest.exchange import Call
-from connect_runtime.settings.topic_tracking import TopicTracking
+from connect_runtime.settings.connector_topics import TopicTracking
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
     ConnectorState,
@@ -109,7 +109,7 @@ def test_expanding_all_connectors_looks_at_all_tasks_once() -> None:
         topics_problem=lambda: None,
     )
     call = Call(query=[("expand", "status"), ("expand", "info")])
-    found = Connectors(lambda: verbs).all(call).json
+    found = ConnectorResources(lambda: verbs).all(call).json
     assert len(found) == 1000
     assert [each["id"] for each in found["c0999"]["status"]["tasks"]] == [0, 1]
     assert len(found["c0999"]["info"]["tasks"]) == 2

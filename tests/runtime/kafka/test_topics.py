@@ -21,7 +21,7 @@ from connect_runtime.kafka.topics import (
     offsets_for_times,
     topic_sizes,
 )
-from connect_runtime.settings.topic_creation import NewTopicSettings, TopicCreation
+from connect_runtime.settings.connector_topics import NewTopicSettings, TopicCreation
 from connect_specs.diagnostics import ConnectError
 from support.broker import BrokerAddress, create_topic, produce
 

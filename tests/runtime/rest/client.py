@@ -13,8 +13,8 @@ import httpx
 from starlette.types import ASGIApp
 
 from connect_runtime.rest.app import Served, create_app
-from connect_runtime.rest.plugins import ConnectorPlugins
-from connect_runtime.rest.settings import RestSettings
+from connect_runtime.rest.plugin_resources import PluginResources
+from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.settings.worker_config import from_properties
 from runtime.rest.fake_verbs import FakeVerbs
 
@@ -62,7 +62,7 @@ def app_of(
     worker, _ = from_properties(WORKER)
     return create_app(
         lambda: verbs,
-        ConnectorPlugins(worker).routes(),
+        PluginResources(worker).routes(),
         cluster_id=lambda: "kafka-1",
         commit="abc",
         settings=settings,

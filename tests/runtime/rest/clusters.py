@@ -12,7 +12,7 @@ from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.rest.app import create_app
-from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.rest.http_server import BoundSocket, RestServer
 from connect_runtime.settings.worker_config import from_properties
 from connect_specs.names import ClusterTopics
 from runtime.rest.serving import Served
@@ -45,7 +45,7 @@ def runtime_without_spark(
     client: dict[str, str], group: str, advertised: Callable[[str], str] = str
 ) -> Iterator[tuple[Served, ConnectHerder]]:
     """A herder and its REST API. `advertised` gives the URL that others reach it at."""
-    bound = Bound.at("127.0.0.1", 0)
+    bound = BoundSocket.at("127.0.0.1", 0)
     url = advertised(f"http://127.0.0.1:{bound.port}")
     topics = ClusterTopics.of(group)
     logs = KafkaLogs(client)

@@ -14,8 +14,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from connect_runtime.herder.verbs import ConnectorInfo
-from connect_runtime.rest.limits import ConnectionLimits
-from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.rest.http_server import BoundSocket, ConnectionLimits, RestServer
 from connect_specs.states import TargetState
 from runtime.rest.fake_verbs import FakeVerbs
 from support import http
@@ -60,7 +59,7 @@ class Served:
 
 @contextlib.contextmanager
 def served(app: ASGIApp, limits: ConnectionLimits | None = None) -> Iterator[Served]:
-    bound = Bound.at("127.0.0.1", 0)
+    bound = BoundSocket.at("127.0.0.1", 0)
     server = RestServer(app, bound, limits)
     server.start()
     try:

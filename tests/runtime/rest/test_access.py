@@ -12,7 +12,7 @@ import pytest
 from connect_runtime.rest.access import refusal
 from connect_runtime.rest.app import Served, create_app
 from connect_runtime.rest.password import ensure_password, read_password, replace_password
-from connect_runtime.rest.settings import RestSettings
+from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.server import Runtime
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_specs.diagnostics import Invalid

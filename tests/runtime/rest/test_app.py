@@ -10,11 +10,10 @@ import httpx
 import pytest
 
 from connect_runtime.kafka_version import KAFKA_VERSION
-from connect_runtime.rest import jetty
 from connect_runtime.rest.app import create_app
-from connect_runtime.rest.exchange import error_reply
-from connect_runtime.rest.responses import response
-from connect_runtime.rest.settings import RestSettings
+from connect_runtime.rest.exchange import error_reply, response
+from connect_runtime.rest.request_checks import path_problem, without_parameters
+from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.settings.worker_config import from_properties
 from connect_specs.desired import OffsetEntry
 from runtime.rest.client import SOURCE, WORKER, Client, client_of, error, running_source
@@ -54,24 +53,11 @@ def test_scalars_of_a_config_are_the_text_that_was_sent(client: Client, verbs: F
     }
 
 
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        (
-            " {}",
-            "Trailing token (of type START_OBJECT) found after value (bound as `java.util.Map`)",
-        ),
-        (" 1", "Trailing token (of type VALUE_NUMBER_INT) found after value"),
-        ("null", "Trailing token (of type VALUE_NULL) found after value"),
-        (" trailing", "Unrecognized token 'trailing': was expecting (JSON String"),
-        ("]", "Unexpected close marker ']': no open Array to close"),
-        (",", "Unexpected character (',' (code 44)): expected a value"),
-    ],
-)
-def test_nothing_may_follow_a_body(client: Client, verbs: FakeVerbs, more: str, why: str) -> None:
+@pytest.mark.parametrize("more", [" {}", " 1", "null", " trailing", "]", ","])
+def test_nothing_may_follow_a_body(client: Client, verbs: FakeVerbs, more: str) -> None:
     found = client("PUT", "/connectors/new/config", f"{json.dumps(SOURCE)}{more}")
     assert (found.status_code, list(verbs.known)) == (500, ["fs"])
-    assert found.json()["message"].startswith(why)
+    assert found.json()["message"].startswith("The request's body is not JSON: Extra data: line 1")
 
 
 @pytest.mark.parametrize("text", [r"\ud800", r"\uDC00", r"\udc00\ud800", r"\ud800x"])
@@ -244,29 +230,29 @@ def test_clients_that_take_no_json_get_a_406(client: Client, accept: str, status
 
 
 @pytest.mark.parametrize(
-    ("path", "title"),
+    ("path", "problem"),
     [
-        ("//", "Ambiguous URI empty segment"),
-        ("/connectors//fs", "Ambiguous URI empty segment"),
-        ("/connectors/fs//", "Ambiguous URI empty segment"),
-        ("/connectors/%2e%2e", "Ambiguous URI path segment"),
-        ("/connectors/a%0Ab", "Suspicious Path Character"),
-        ("/connectors/a%7Fb", "Suspicious Path Character"),
-        ("/connectors/a%00b", "Bad Request"),
-        ("/connectors/a%zz", "Bad Request"),
-        ("/connectors/%FF", "Bad UTF-8 encoding"),
-        ("/connectors/a%C0%80", "Bad UTF-8 encoding"),
-        ("/connectors/src%u0041", "UTF-16 encoding"),
-        ("/connectors/a|b", "Illegal Path Character"),
-        ("/connectors/{a}", "Illegal Path Character"),
-        ("/..", "Bad Request"),
-        ("/connectors/../../admin", "Bad Request"),
-        ("/..;/connectors", "Bad Request"),
-        ("/.%2e/connectors", "Bad Request"),
-        ("/../%u0041", "Bad Request"),
-        ("/connectors/%2E%2e;/fs", "Ambiguous URI path segment, Ambiguous URI path parameter"),
-        ("/connectors/..;/fs", "Ambiguous URI path parameter"),
-        ("/connectors/fs/.;a", "Ambiguous URI path parameter"),
+        ("//", "a segment is empty"),
+        ("/connectors//fs", "a segment is empty"),
+        ("/connectors/fs//", "a segment is empty"),
+        ("/connectors/%2e%2e", "dots are encoded or have parameters"),
+        ("/connectors/a%0Ab", "a control character"),
+        ("/connectors/a%7Fb", "a control character"),
+        ("/connectors/a%00b", "an invalid escape"),
+        ("/connectors/a%zz", "an invalid escape"),
+        ("/connectors/%FF", "is not UTF-8"),
+        ("/connectors/a%C0%80", "is not UTF-8"),
+        ("/connectors/src%u0041", "an invalid escape"),
+        ("/connectors/a|b", "a character that must be encoded"),
+        ("/connectors/{a}", "a character that must be encoded"),
+        ("/..", "leads out of the root"),
+        ("/connectors/../../admin", "leads out of the root"),
+        ("/..;/connectors", "leads out of the root"),
+        ("/.%2e/connectors", "leads out of the root"),
+        ("/../%u0041", "leads out of the root"),
+        ("/connectors/%2E%2e;/fs", "dots are encoded or have parameters"),
+        ("/connectors/..;/fs", "dots are encoded or have parameters"),
+        ("/connectors/fs/.;a", "dots are encoded or have parameters"),
         ("/connectors/.", None),
         ("/connectors/..", None),
         ("/connectors/src/../fs", None),
@@ -274,8 +260,9 @@ def test_clients_that_take_no_json_get_a_406(client: Client, accept: str, status
         ("/connectors/a%2Eb%20c%C3%BC%25%3B", None),
     ],
 )
-def test_paths_are_refused_as_jetty_refuses_them(path: str, title: str | None) -> None:
-    assert jetty.refusal(path) == title
+def test_the_paths_that_jetty_refuses_are_refused(path: str, problem: str | None) -> None:
+    found = path_problem(path)
+    assert found is None if problem is None else problem in (found or "")
 
 
 @pytest.mark.parametrize("path", ["/connectors/fs;x=1", "/connectors;x/fs/;y", "/connectors/f%73"])
@@ -284,8 +271,8 @@ def test_parameters_of_a_path_are_ignored(client: Client, path: str) -> None:
 
 
 def test_a_fragment_is_ignored() -> None:
-    assert jetty.bare("/connectors;x/fs;y#/z;") == "/connectors/fs"
-    assert jetty.refusal("/connectors/fs#//") is None
+    assert without_parameters("/connectors;x/fs;y#/z;") == "/connectors/fs"
+    assert path_problem("/connectors/fs#//") is None
 
 
 SIGNED = {"X-Connect-Authorization": "eA==", "X-Connect-Request-Signature-Algorithm": "HmacSHA256"}
@@ -296,11 +283,20 @@ SIGNED = {"X-Connect-Authorization": "eA==", "X-Connect-Request-Signature-Algori
     [
         ({}, 403, "Internal request contained invalid signature."),
         ({"X-Connect-Authorization": "eA"}, 403, "Internal request contained invalid signature."),
-        ({"X-Connect-Authorization": "%%%%"}, 400, "Illegal base64 character 25"),
         (
-            {"X-Connect-Request-Signature-Algorithm": "bogus"},
+            {"X-Connect-Authorization": "%%%%"},
             400,
-            "Algorithm bogus not available",
+            "The signature of the internal request is not base64",
+        ),
+        (
+            {"X-Connect-Authorization": "eA="},
+            400,
+            "The signature of the internal request is not base64",
+        ),
+        (
+            {"X-Connect-Request-Signature-Algorithm": "HmacSHA1"},
+            400,
+            "This worker does not support the 'HmacSHA1' key signing algorithm used by other",
         ),
     ],
 )
@@ -310,13 +306,14 @@ def test_a_signature_of_another_worker_is_never_valid(
     for method, path in (("PUT", "/connectors/fs/fence"), ("POST", "/connectors/fs/tasks")):
         body = [] if method == "POST" else None
         found = client(method, path, body, {**SIGNED, **changed})
-        assert (found.status_code, found.json()) == (status, error(status, message))
+        assert found.status_code == found.json()["error_code"] == status
+        assert found.json()["message"].startswith(message)
 
 
 def test_the_body_of_an_internal_request_is_read_before_its_signature(client: Client) -> None:
     found = client("POST", "/connectors/fs/tasks", "{}", SIGNED)
     assert found.status_code == 500
-    assert found.json()["message"].startswith("Cannot deserialize value of type `java.util.ArrayL")
+    assert found.json()["message"] == "The request's body is an object; it must be a JSON array"
 
 
 @pytest.mark.parametrize(
@@ -488,14 +485,14 @@ def test_a_class_that_cannot_be_validated_has_a_code(client: Client, name: str, 
 
 
 MUST_BE = "it must be a JSON object: the connector's config"
-VALUES = "a value must be a string, a number, true, false or null"
+SCALAR = "it must be a string, a number, true, false or null"
 
 
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        ("", f"The request's body is empty; {MUST_BE}"),
-        ("null", f"The request's body is null; {MUST_BE}"),
+        ("", f"The request's body is missing or null; {MUST_BE}"),
+        ("null", f"The request's body is missing or null; {MUST_BE}"),
         ("[]", f"The request's body is an array; {MUST_BE}"),
         ('"FileStreamSource"', f"The request's body is a string; {MUST_BE}"),
         ("1.5", f"The request's body is a number; {MUST_BE}"),
@@ -504,12 +501,11 @@ VALUES = "a value must be a string, a number, true, false or null"
             '{"connector.class":null}',
             "Connector config {connector.class=null} contains no connector type",
         ),
-        ('{"a":{}}', f"The value of 'a' is an object; {VALUES}"),
-        ('{"a":[1]}', f"The value of 'a' is an array; {VALUES}"),
+        ('{"a":{}}', f"The value of 'a' is an object; {SCALAR}"),
+        ('{"a":[1]}', f"The value of 'a' is an array; {SCALAR}"),
         (
             '{"a":1',
-            "The request's body is not valid: Unexpected end-of-input: expected close marker for "
-            "Object, at line 1, column 7",
+            "The request's body is not JSON: Expecting ',' delimiter: line 1 column 7",
         ),
         (
             '{"connector.class":"FileStreamSource","connector.plugin.version":"[["}',

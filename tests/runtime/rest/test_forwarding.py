@@ -16,11 +16,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from connect_runtime.rest.app import Served
-from connect_runtime.rest.body_limit import HeldBytes
 from connect_runtime.rest.exchange import Call
 from connect_runtime.rest.forwarding import Forwarding
-from connect_runtime.rest.lanes import Busy
-from connect_runtime.rest.settings import RestSettings
+from connect_runtime.rest.request_pools import BodyMemory, Busy
+from connect_runtime.rest.rest_settings import RestSettings
 from runtime.rest.client import SOURCE, Client, app_of, client_of, error, running_source
 from runtime.rest.fake_verbs import FakeVerbs
 from runtime.rest.serving import served
@@ -331,7 +330,7 @@ def test_answers_of_a_leader_take_bounded_memory(leader: Leader, url: str) -> No
     text = f"{IO_ERROR}the leader's answer is larger than {18 * 2**20} bytes"
     assert (found.status_code, found.json()) == (500, error(500, text))
 
-    held = HeldBytes(2**20)
+    held = BodyMemory(2**20)
     with contextlib.ExitStack() as others:
         for _ in range(64):
             others.enter_context(held.share())(2**20)

@@ -14,8 +14,8 @@ import pytest
 from starlette.types import ASGIApp
 
 from connect_runtime.rest.app import create_app
-from connect_runtime.rest.limits import ConnectionLimits
-from connect_runtime.rest.plugins import ConnectorPlugins
+from connect_runtime.rest.http_server import ConnectionLimits
+from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.settings.worker_config import from_properties
 from runtime.rest.client import SOURCE, WORKER, error
 from runtime.rest.serving import (
@@ -47,7 +47,7 @@ def verbs() -> Iterator[HeldVerbs]:
 
 def app(verbs: HeldVerbs) -> ASGIApp:
     worker, _ = from_properties(WORKER)
-    plugins = ConnectorPlugins(worker).routes()
+    plugins = PluginResources(worker).routes()
     return create_app(lambda: verbs, plugins, cluster_id=lambda: "k", commit="c")
 
 
@@ -173,7 +173,7 @@ def test_a_body_that_is_nested_too_deeply_is_refused(rest: Served, body: str) ->
         timeout=10,
     )
     assert found.status_code == 500
-    assert found.json()["message"].startswith("Document nesting depth (1001) exceeds the maximum")
+    assert found.json()["message"].startswith("The request's body ")
 
 
 def test_a_large_head_is_refused(rest: Served) -> None:

@@ -14,11 +14,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from connect_runtime.rest import renewed_keys
+from connect_runtime.rest import tls
 from connect_runtime.rest.forwarding import Forwarding
-from connect_runtime.rest.limits import ConnectionLimits
-from connect_runtime.rest.server import Bound, RestServer
-from connect_runtime.rest.settings import RestSettings
+from connect_runtime.rest.http_server import BoundSocket, ConnectionLimits, RestServer
+from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.rest.tls import (
     ADMIN_LISTENERS,
     LISTENERS,
@@ -132,7 +131,7 @@ def trust_store(files: Files, kind: str) -> Properties:
 def https(
     properties: Properties, prefix: str = LISTENERS, limits: ConnectionLimits | None = None
 ) -> Iterator[str]:
-    bound = Bound.at("127.0.0.1", 0)
+    bound = BoundSocket.at("127.0.0.1", 0)
     tls = renewed_context(properties, prefix)
     server = RestServer(app_of(running_source()), bound, limits, tls)
     server.start()
@@ -162,7 +161,7 @@ def test_https_with_each_kind_of_key_store(files: Files, kind: str) -> None:
 def test_new_connections_get_keys_that_were_renewed(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(renewed_keys, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(tls, "_LOOK_EVERY_S", 0.0)
     other = Authority.make(tmp_path, "another")
     renewed = other.sign("renewed")
     store = tmp_path / "store.pem"
@@ -184,7 +183,7 @@ def test_new_connections_get_keys_that_were_renewed(
 def test_a_client_that_is_no_longer_trusted_resumes_no_session(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renewed_keys, "_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(tls, "_LOOK_EVERY_S", 0.0)
     store = tmp_path / "trust.pem"
     store.write_bytes(files.authority.own.certificate.read_bytes())
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(store)}
@@ -481,14 +480,14 @@ def test_a_worker_serves_all_its_listeners(
     assert not [each for each in warnings if "listeners" in each]
     with contextlib.ExitStack() as closing:
         ports: list[int] = []
-        bind = Bound.at
+        bind = BoundSocket.at
         patch = closing.enter_context(pytest.MonkeyPatch.context())
 
-        def noted(host: str, port: int) -> Bound:
+        def noted(host: str, port: int) -> BoundSocket:
             ports.append((made := bind(host, port)).port)
             return made
 
-        patch.setattr(Bound, "at", noted)
+        patch.setattr(BoundSocket, "at", noted)
         advertised = Runtime(config)._serve(closing)
         urls = [f"https://127.0.0.1:{ports[0]}", f"http://[::1]:{ports[1]}"]
         assert advertised == urls[1]

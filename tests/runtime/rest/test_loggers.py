@@ -114,11 +114,11 @@ def test_levels_that_python_has_no_name_for(client: Client, name: str, number: i
         ({"level": None}, 400, NO_LEVEL),
         ({"level": "bogus"}, 404, "invalid log level 'bogus'."),
         ({"level": 1}, 404, "invalid log level '1'."),
-        ({"level": ""}, 500, "Illegal null or empty Level name."),
+        ({"level": ""}, 500, "The level is empty; it must be one such as INFO or DEBUG"),
         (
             "null",
             500,
-            'Cannot invoke "java.util.Map.get(Object)" because "levelMap" is null',
+            "The request's body is missing or null; it must be a JSON object with the level",
         ),
     ],
 )

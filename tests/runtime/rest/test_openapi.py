@@ -21,7 +21,7 @@ from schemathesis.specs.openapi import checks
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.rest import openapi
 from connect_runtime.rest.app import create_app
-from connect_runtime.rest.plugins import ConnectorPlugins
+from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.validation.validate import check
 from runtime.rest.client import WORKER
@@ -67,7 +67,7 @@ def client() -> Iterator[httpx.Client]:
     with rest_worker(check=lambda name, config: check(config, worker)) as running:
         app = create_app(
             lambda: running.verbs,
-            ConnectorPlugins(worker).routes(),
+            PluginResources(worker).routes(),
             cluster_id=lambda: "kafka-1",
             commit="abc",
             metrics=lambda: "",

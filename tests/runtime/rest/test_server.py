@@ -7,7 +7,7 @@ import socket
 import pytest
 from starlette.responses import PlainTextResponse
 
-from connect_runtime.rest.server import Bound, RestServer
+from connect_runtime.rest.http_server import BoundSocket, RestServer
 from connect_specs.diagnostics import ExitCode, Failed
 from runtime.rest.client import app_of
 from runtime.rest.fake_verbs import FakeVerbs
@@ -16,29 +16,29 @@ from support import http
 
 
 def test_any_free_port_is_known_before_and_free_after() -> None:
-    bound = Bound.at("127.0.0.1", 0)
+    bound = BoundSocket.at("127.0.0.1", 0)
     server = RestServer(PlainTextResponse("here"), bound)
     server.start()
     try:
         assert http.get(f"http://127.0.0.1:{bound.port}/").text == "here"
     finally:
         server.stop()
-    Bound.at("127.0.0.1", bound.port).close()
+    BoundSocket.at("127.0.0.1", bound.port).close()
 
 
 def test_a_taken_port_is_said_plainly() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(Failed) as raised:
-            Bound.at("127.0.0.1", port)
+            BoundSocket.at("127.0.0.1", port)
     assert f"127.0.0.1:{port}" in str(raised.value)
     assert raised.value.exit_code is ExitCode.FAILED  # the cluster has no part in it
 
 
 def test_a_listener_that_is_listed_twice_is_said_plainly() -> None:
     """Two sockets can have the port, until one of them listens."""
-    first = Bound.at("127.0.0.1", 0)
-    second = Bound.at("127.0.0.1", first.port)
+    first = BoundSocket.at("127.0.0.1", 0)
+    second = BoundSocket.at("127.0.0.1", first.port)
     first.listen()
     with pytest.raises(Failed) as raised:
         second.listen()
@@ -64,7 +64,7 @@ def test_headers_of_clients_and_proxies_mean_what_they_mean_to_a_worker() -> Non
 
 def test_answers_do_not_wait_for_the_clients_ack() -> None:
     """asyncio turns Nagle off for sockets that name their protocol, as this one must."""
-    bound = Bound.at("127.0.0.1", 0)
+    bound = BoundSocket.at("127.0.0.1", 0)
     bound.socket.listen()
     with socket.create_connection(("127.0.0.1", bound.port)):
         accepted, _ = bound.socket.accept()

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from connect_runtime.api import ConfigError
-from connect_runtime.settings.addresses import check_addresses, check_known
+from connect_runtime.settings.connector_clients import check_addresses, check_known
 
 KEY = "bootstrap.servers"
 

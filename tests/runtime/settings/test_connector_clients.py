@@ -7,11 +7,13 @@ from collections.abc import Mapping
 import pytest
 
 from connect_runtime.api import ConfigError
-from connect_runtime.settings.client_overrides import Kind, forbidden_overrides, policy_of
 from connect_runtime.settings.connector_clients import (
     ConnectorClients,
+    Kind,
     NewOffsetsTopic,
     OffsetsPlace,
+    forbidden_overrides,
+    policy_of,
 )
 
 WORKER = {

@@ -80,7 +80,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(sys.modules, "acme_chain", found)  # type: ignore[arg-type]
     modules.allow_modules({modules.PLUGIN_MODULES: "acme_chain"})
     yield
-    registry._one.cache_clear()
+    registry.plugin.cache_clear()
 
 
 def config(names: str, **more: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ import yaml
 from connect_runtime.api import ConnectorError, Predicate, SinkRecord, Struct
 from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import PluginKind
 from connect_runtime.transforms.chain import Chain, Step
 from connect_runtime.transforms.columns import ColumnPredicate, Columns, ColumnTransformation
 from connect_runtime.transforms.filter import Filter
@@ -57,8 +58,8 @@ def records_in(columns: Columns) -> list[Json]:
 
 
 def ready(case: Configuration) -> ColumnTransformation | ColumnPredicate | None:
-    find = registry.predicate if ".predicates." in case.name else registry.transformation
-    plugin = find("type", case.name).cls()
+    kind: PluginKind = "predicate" if ".predicates." in case.name else "transformation"
+    plugin = registry.plugin(kind, "type", case.name).cls()
     try:
         plugin.configure(case.config)
     except ConnectorError:

@@ -11,9 +11,9 @@ import pytest
 from connect_runtime.herder import plugin_calls
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import definitions
+from connect_runtime.plugins.definitions import password_keys
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
-from connect_runtime.plugins.passwords import password_keys
-from connect_runtime.rest.plugins import keys_json
+from connect_runtime.rest.plugin_resources import keys_json
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation import validate as validate_module
 from connect_runtime.validation.infos import ConfigInfos

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from connect_runtime.settings.topic_creation import NewTopicSettings, TopicCreation
+from connect_runtime.settings.connector_topics import NewTopicSettings, TopicCreation
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation.validate import validate
 from connect_specs.diagnostics import Invalid

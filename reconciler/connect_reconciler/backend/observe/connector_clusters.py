@@ -14,8 +14,12 @@ from typing import Final, TypeAlias, TypeVar
 
 from connect_reconciler.backend.observe.kafka_view import KafkaView, View
 from connect_runtime.api import ConnectorError
-from connect_runtime.settings.client_overrides import PREFIXES, Kind
-from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients
+from connect_runtime.settings.connector_clients import (
+    OFFSETS_TOPIC_KEY,
+    PREFIXES,
+    ConnectorClients,
+    Kind,
+)
 from connect_runtime.storage.offsets_topic import LayeredOffsets, reduce_all
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_specs.desired import Project

@@ -24,7 +24,7 @@ from connect_reconciler.cli.signals import StopRequest, at_once, may_change, sto
 from connect_runtime.files import make_private_folder
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
-from connect_runtime.logs.log_format import LogFormat, chosen, text_about
+from connect_runtime.logs.log_output import LogFormat, chosen, text_about
 from connect_runtime.server import Runtime
 from connect_specs.diagnostics import ConnectError
 

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from connect_runtime.logs.rotation import older, rotate
+from connect_runtime.logs.log_output import older, rotate
 from connect_specs.diagnostics import Diagnostic, Failed
 
 LOG: Final = "runtime.log"
@@ -183,12 +183,12 @@ def log_files(data_folder: Path) -> tuple[Path, ...]:
 def log_to(file: Path | None) -> None:
     """Sends this process's warnings to the file, or to stderr; call it once."""
     from connect_runtime.kafka.kafka_logging import log_outages
-    from connect_runtime.logs import log_format
+    from connect_runtime.logs import log_output
 
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch(mode=0o600)
-    log_format.log_to(file, logging.WARNING)
+    log_output.log_to(file, logging.WARNING)
     for handler in logging.getLogger().handlers:
         handler.addFilter(Repeats())
     log_outages()
@@ -246,7 +246,7 @@ def rotate_when_large(file: Path) -> Iterator[None]:
     def look() -> None:
         while not over.wait(_CHECK_EVERY_S):
             with contextlib.suppress(OSError):
-                rotate(file, kept=_KEPT)
+                rotate(file, copies=_KEPT)
 
     keeper = threading.Thread(target=look, name="rotate-log", daemon=True)
     keeper.start()

@@ -42,7 +42,7 @@ def logs(context: typer.Context, name: Name = None, follow: Follow = False) -> N
     where they run.
     """
     from connect_reconciler.cli.running.logs import LogFiles, is_about, log_files
-    from connect_runtime.logs.rotation import older
+    from connect_runtime.logs.log_output import older
 
     files = log_files(_data_folder(invocation(context)))
     if not follow and not any(file.exists() for file in files):

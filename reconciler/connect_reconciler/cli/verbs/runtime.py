@@ -19,8 +19,8 @@ from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json, show_progress_as_json
 from connect_reconciler.cli.session import invocation
 from connect_reconciler.cli.signals import may_change
-from connect_runtime.logs import log_format
-from connect_runtime.logs.log_format import LogFormat
+from connect_runtime.logs import log_output
+from connect_runtime.logs.log_output import LogFormat
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ LogLines = Annotated[
     typer.Option(
         "--log-format",
         help="How log lines are written: text, or json with one event a line "
-        f"(or set {log_format.VARIABLE}).",
+        f"(or set {log_output.VARIABLE}).",
     ),
 ]
 Rotate = Annotated[
@@ -90,8 +90,8 @@ def up(
 def _use_log_format(chosen: LogFormat | None) -> None:
     """For this process and all that it starts."""
     if chosen is not None:
-        os.environ[log_format.VARIABLE] = chosen.value
-    if log_format.chosen() is LogFormat.JSON:
+        os.environ[log_output.VARIABLE] = chosen.value
+    if log_output.chosen() is LogFormat.JSON:
         show_progress_as_json()
 
 

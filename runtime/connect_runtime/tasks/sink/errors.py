@@ -19,7 +19,7 @@ from connect_runtime.errors.handler import (
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.topics import NewTopics
 from connect_runtime.metrics.task_metrics import TaskMetrics
-from connect_runtime.settings.topic_creation import NewTopicSettings, TopicCreation
+from connect_runtime.settings.connector_topics import NewTopicSettings, TopicCreation
 from connect_runtime.tasks.control.assignments import RetryWait
 from connect_runtime.tasks.kafka_failures import kafka_may_interrupt
 from connect_runtime.tasks.task_setup import TaskSetup

@@ -11,14 +11,14 @@ from connect_runtime.herder.plugin_calls import TakesTooLong, within
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import NoDefinition, definition_of
-from connect_runtime.plugins.registry import Kind, Plugin
-from connect_runtime.rest import bodies
+from connect_runtime.plugins.registry import Plugin, PluginKind
+from connect_runtime.rest import request_bodies
 from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.rest.wire import UNDEFINED_VERSION, Json
-from connect_runtime.settings.client_overrides import POLICY_CLASSES
+from connect_runtime.settings.connector_clients import POLICY_CLASSES
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
-from connect_runtime.validation.plugin_choice import all_plugins, choose, version_errors
+from connect_runtime.validation.plugin_choice import choose, version_errors
 from connect_runtime.validation.validate import (
     PATIENCE_S,
     framework_definitions,
@@ -27,15 +27,15 @@ from connect_runtime.validation.validate import (
 from connect_runtime.validation.version_ranges import InvalidVersionRange, required_versions
 
 # Kinds of plugins other than connectors, in the order in which Connect lists them
-OTHER_KINDS: Final[tuple[Kind, ...]] = (
+OTHER_KINDS: Final[tuple[PluginKind, ...]] = (
     "transformation",
     "predicate",
     "converter",
     "header_converter",
 )
 _POLICY: Final = "ConnectorClientConfigOverridePolicy"
-# The same as Connect lists them in an error
-_WITH_KEYS: Final = ("converter", "header_converter", "transformation", "predicate")
+# Kinds of plugins with keys, in the order in which Connect names them in an error
+_WITH_KEYS: Final = "sink, source, converter, header_converter, transformation, predicate"
 
 
 def _plugins_of_workers() -> frozenset[str]:
@@ -51,7 +51,7 @@ def _plugins_of_workers() -> frozenset[str]:
 _PLUGINS_OF_WORKERS: Final = _plugins_of_workers()
 
 
-class ConnectorPlugins:
+class PluginResources:
     """The resources, by method and path."""
 
     def __init__(self, worker: WorkerConfig, providers: ConfigProviders | None = None) -> None:
@@ -75,14 +75,14 @@ class ConnectorPlugins:
         try:
             return Reply(200, within(PATIENCE_S, lambda: keys_json(name, version)))
         except TakesTooLong:
-            what = f"The config method of {name} has not returned in {PATIENCE_S} s"
-            raise RequestError(500, what, Refusal.PLUGIN_FAILED) from None
+            text = f"The config method of {name} has not returned in {PATIENCE_S} s"
+            raise RequestError(500, text, Refusal.PLUGIN_FAILED) from None
 
     def validate(self, call: Call) -> Reply:
-        config = bodies.validate_request(call.entity())
+        config = request_bodies.validate_request(call.entity())
         included = config.get("connector.class")
         path = call.path["plugin"]
-        if included is not None and not _same(included, path):
+        if included is not None and not _short(included).endswith(_short(path)):
             raise RequestError(
                 400,
                 f"Included connector type {included} does not match request type {path}",
@@ -93,26 +93,26 @@ class ConnectorPlugins:
 
 def plugins_json(*, connectors_only: bool) -> list[Json]:
     """Returns the installed plugins, as `GET /connector-plugins` lists them."""
-    found = list(registry.connectors())
+    plugins = list(registry.connectors())
     if not connectors_only:
-        found += [plugin for kind in OTHER_KINDS for plugin in all_plugins(kind)]
-    return [_plugin_json(plugin) for plugin in found]
+        plugins += [plugin for kind in OTHER_KINDS for plugin in registry.plugins(kind)]
+    return [_plugin_json(plugin) for plugin in plugins]
 
 
 def keys_json(name: str, version: str | None = None) -> list[Json]:
     """Returns a plugin's keys (KIP-769): a connector's own, then those of every connector.
 
     Raises RequestError 404 if there is no such plugin, 400 if `version` is invalid or does not
-    allow the one that is installed, 500 PLUGIN_FAILED if the plugin does not tell its keys.
+    allow the one that is installed, 500 PLUGIN_FAILED if the plugin does not return its keys.
     """
     try:
         required_versions(version)
     except InvalidVersionRange as error:
         raise RequestError(400, f"Invalid version specification: {version}") from error
     plugin = _plugin(name)
-    not_there, _ = version_errors(plugin, version)
-    if not_there:
-        raise RequestError(400, not_there)
+    problem, _ = version_errors(plugin, version)
+    if problem:
+        raise RequestError(400, problem)
     try:
         own = definition_of(plugin)
     except NoDefinition as error:
@@ -121,10 +121,6 @@ def keys_json(name: str, version: str | None = None) -> list[Json]:
         return [_key_json(key) for key in own]
     further = [key for key in framework_definitions(plugin) if key.name not in own.keys]
     return [_key_json(key) for key in (*own, *further)]
-
-
-def _same(included: str, path: str) -> bool:
-    return _short(included).endswith(_short(path))
 
 
 def _short(name: str) -> str:
@@ -136,21 +132,18 @@ def _plugin(name: str) -> Plugin:
         return registry.connector(name)
     except ConnectorError:
         pass
-    choices = (choose(kind, "plugin", name) for kind in OTHER_KINDS)
-    found = next((choice.plugin for choice in choices if choice.plugin is not None), None)
-    if found is not None:
-        return found
+    for kind in OTHER_KINDS:
+        plugin = choose(kind, "plugin", name).plugin
+        if plugin is not None:
+            return plugin
     if name in _PLUGINS_OF_WORKERS:
-        kinds = ", ".join(("sink", "source", *_WITH_KEYS))
-        raise RequestError(400, f"Invalid plugin class {name}. Valid types are {kinds}.")
+        raise RequestError(400, f"Invalid plugin class {name}. Valid types are {_WITH_KEYS}.")
     raise RequestError(404, f"Unknown plugin {name}.")
 
 
 def _plugin_json(plugin: Plugin) -> Json:
-    found: Json = {"class": plugin.class_name, "type": plugin.kind}
-    if plugin.version != UNDEFINED_VERSION:
-        found["version"] = plugin.version
-    return found
+    version = {} if plugin.version == UNDEFINED_VERSION else {"version": plugin.version}
+    return {"class": plugin.class_name, "type": plugin.kind, **version}
 
 
 def _infos_json(infos: ConfigInfos) -> Json:

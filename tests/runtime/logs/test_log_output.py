@@ -1,4 +1,4 @@
-"""Log lines as text and as JSON."""
+"""Log lines as text and as JSON, and files that stay small, whoever writes to them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,21 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.logs import log_format
-from connect_runtime.logs.log_format import JsonLines, TextLines, process_is_about
+from connect_runtime.logs import log_output
+from connect_runtime.logs.log_output import (
+    JsonLines,
+    TextLines,
+    open_log,
+    process_is_about,
+    rotate,
+)
 
 
 @pytest.fixture(autouse=True)
 def _process() -> Iterator[None]:
     """Each test is a process of its own."""
     yield
-    log_format._process_is_about.clear()
+    log_output._process_is_about.clear()
 
 
 def record(text: str, *args: object, **extra: object) -> logging.LogRecord:
@@ -94,9 +100,9 @@ def test_objects_of_a_plugin_are_no_names() -> None:
 
 def test_a_file_takes_texts_that_are_no_utf_8(tmp_path: Path) -> None:
     code = (
-        "import logging, sys; from pathlib import Path; from connect_runtime.logs import log_format"
+        "import logging, sys; from pathlib import Path; from connect_runtime.logs import log_output"
     )
-    code += "; log_format.log_to(Path(sys.argv[1]), logging.INFO); logging.error('x\\ud800')"
+    code += "; log_output.log_to(Path(sys.argv[1]), logging.INFO); logging.error('x\\ud800')"
     file = tmp_path / "log"
     subprocess.run([sys.executable, "-c", code, str(file)], check=True)
     assert r" ERROR x\ud800 (root)" in file.read_text()
@@ -104,7 +110,7 @@ def test_a_file_takes_texts_that_are_no_utf_8(tmp_path: Path) -> None:
 
 _WRITES = """
 import logging, threading, warnings
-from connect_runtime.logs.log_format import log_to, process_is_about
+from connect_runtime.logs.log_output import log_to, process_is_about
 log_to(None, logging.INFO)
 process_is_about(connector="orders", task=2)
 warnings.warn("old")
@@ -117,7 +123,7 @@ thread.join()
 def test_warnings_and_ends_of_threads_are_events_of_the_connector() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _WRITES],
-        env={**os.environ, log_format.VARIABLE: "json"},
+        env={**os.environ, log_output.VARIABLE: "json"},
         capture_output=True,
         text=True,
         check=True,
@@ -140,7 +146,29 @@ def test_text_names_connector_and_task_as_connect_does() -> None:
 
 
 def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(log_format.VARIABLE, raising=False)
-    assert log_format.chosen() == "text"
-    monkeypatch.setenv(log_format.VARIABLE, "json")
-    assert log_format.chosen() == "json"
+    monkeypatch.delenv(log_output.VARIABLE, raising=False)
+    assert log_output.chosen() == "text"
+    monkeypatch.setenv(log_output.VARIABLE, "json")
+    assert log_output.chosen() == "json"
+
+
+def test_a_large_log_moves_to_older_files_and_its_writers_go_on(tmp_path: Path) -> None:
+    file = tmp_path / "spark.log"
+    with open_log(file) as writer:
+        for number in range(4):
+            writer.write(b"%d" % number * 100)
+            writer.flush()
+            rotate(file, most_bytes=99)
+        writer.write(b"new")
+    texts = {each.name: each.read_text()[:3] for each in tmp_path.iterdir()}
+    assert texts == {"spark.log": "new", "spark.log.1": "333", "spark.log.2": "222"}
+    assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_small_log_and_none_stay_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "spark.log"
+    rotate(file)
+    with open_log(file) as writer:
+        writer.write(b"a few lines")
+    rotate(file)
+    assert [each.name for each in tmp_path.iterdir()] == ["spark.log"]

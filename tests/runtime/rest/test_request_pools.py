@@ -1,4 +1,4 @@
-"""Lanes: how many run, how many queue, and for how long."""
+"""Pools of requests: how many run, how many queue, and for how long."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import threading
 import pytest
 
 from connect_runtime.herder.verbs import WouldWait
-from connect_runtime.rest.lanes import Busy, Instant, Lane
+from connect_runtime.rest.request_pools import Busy, Inline, RequestPool
 
 
 def test_who_queues_for_too_long_is_sent_away() -> None:
     release = threading.Event()
 
     async def ask() -> None:
-        lane = Lane(threads=1, queued=1, queue_s=0.05)
-        running = asyncio.create_task(lane.run(lambda: release.wait(30)))
+        pool = RequestPool(threads=1, queued=1, queue_s=0.05)
+        running = asyncio.create_task(pool.run(lambda: release.wait(30)))
         await asyncio.sleep(0)
         with pytest.raises(Busy):
-            await lane.run(lambda: True)
+            await pool.run(lambda: True)
         release.set()
         assert await running
         # the thread is free again
-        assert await lane.run(lambda: True)
+        assert await pool.run(lambda: True)
 
     asyncio.run(ask())
 
 
 def test_what_raises_gives_its_thread_back() -> None:
     async def ask() -> None:
-        lane = Lane(threads=1, queued=0, queue_s=0.05)
+        pool = RequestPool(threads=1, queued=0, queue_s=0.05)
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
-                await lane.run(lambda: 1 // 0)
+                await pool.run(lambda: 1 // 0)
 
     asyncio.run(ask())
 
@@ -43,15 +43,15 @@ def test_what_takes_long_holds_up_no_other() -> None:
     release = threading.Event()
 
     async def ask() -> None:
-        lane = Lane(threads=1, queued=2, queue_s=5, long_s=0.01)
-        hanging = [asyncio.create_task(lane.run(lambda: release.wait(30))) for _ in range(2)]
+        pool = RequestPool(threads=1, queued=2, queue_s=5, long_s=0.01)
+        hanging = [asyncio.create_task(pool.run(lambda: release.wait(30))) for _ in range(2)]
         await asyncio.sleep(0)
-        assert await lane.run(lambda: True)
-        hanging.append(asyncio.create_task(lane.run(lambda: release.wait(30))))
+        assert await pool.run(lambda: True)
+        hanging.append(asyncio.create_task(pool.run(lambda: release.wait(30))))
         await asyncio.sleep(0)
-        lane._queue_s = 0.1
+        pool._queue_s = 0.1
         with pytest.raises(Busy):
-            await lane.run(lambda: True)
+            await pool.run(lambda: True)
         release.set()
         assert await asyncio.gather(*hanging) == [True] * 3
 
@@ -68,9 +68,9 @@ def test_only_what_would_wait_takes_a_thread() -> None:
             raise WouldWait
 
     async def ask() -> None:
-        lane = Instant(threads=1, queued=0)
-        assert await lane.run(threading.get_ident) == loops
-        await lane.run(waits)
+        pool = Inline(threads=1, queued=0)
+        assert await pool.run(threading.get_ident) == loops
+        await pool.run(waits)
 
     asyncio.run(ask())
     first, second = ran_on

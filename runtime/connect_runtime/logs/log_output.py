@@ -1,7 +1,8 @@
-"""How a runtime and its tasks log: as text, or as JSON with one event a line.
+"""The log of a runtime and its tasks: its format, text or JSON with one event a line, and the
+rotation of its files.
 
-Both say which connector and task an event is about: what the event itself says (`extra=`), else
-what its process is there for. The environment variable is what the processes of tasks inherit.
+Both formats have the connector and task of an event: those of the event itself (`extra=`), else
+those of its process. The processes of tasks inherit the format by an environment variable.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import threading
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 _log = logging.getLogger(__name__)
 
@@ -21,18 +23,19 @@ VARIABLE: Final = "CONNECT_LOG_FORMAT"
 
 _TEXT: Final = "%(asctime)s %(levelname)s %(about)s%(message)s (%(name)s)"
 _FIELDS: Final = ("connector", "task", "worker")
+_ROTATED_BYTES: Final = 10 * 1024 * 1024
 _process_is_about: dict[str, str | int] = {}
 
 
 class LogFormat(StrEnum):
-    """How log lines are written."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
 
 
 def chosen() -> LogFormat:
-    """Returns what the environment variable says; text for anything unknown."""
+    """Returns the format of the environment variable; text for anything unknown."""
     return LogFormat.JSON if os.environ.get(VARIABLE) == LogFormat.JSON else LogFormat.TEXT
 
 
@@ -52,7 +55,7 @@ def _file_handler(file: Path) -> logging.FileHandler:
 
 
 def text_about(connector: str, text: str, logger: str) -> str:
-    """Returns a line of text about a connector, with the time now, as `logger` would log it."""
+    """Returns a line of text about a connector, as `logger` would log it at this moment."""
     record = logging.LogRecord(logger, logging.INFO, "", 0, "%s", (text,), None)
     record.connector = connector
     return TextLines().format(record)
@@ -98,9 +101,9 @@ class JsonLines(logging.Formatter):
 
 
 def _about(record: logging.LogRecord) -> dict[str, str | int]:
-    given = {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
+    of_event = {name: getattr(record, name, None) for name in _FIELDS}
     # a plugin may use the same names for objects of its own
-    return {**_process_is_about, **{k: v for k, v in given.items() if isinstance(v, str | int)}}
+    return {**_process_is_about, **{k: v for k, v in of_event.items() if isinstance(v, str | int)}}
 
 
 def _message(record: logging.LogRecord) -> str:
@@ -113,9 +116,41 @@ def _message(record: logging.LogRecord) -> str:
         return f"{text} (its arguments cannot be shown: {type(error).__name__})"
 
 
-def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
-    if ended.exc_type is SystemExit:
+def _log_end_of_thread(end: threading.ExceptHookArgs) -> None:
+    if end.exc_type is SystemExit:
         return
-    name = "?" if ended.thread is None else ended.thread.name
-    error = ended.exc_value or ended.exc_type()
+    name = "?" if end.thread is None else end.thread.name
+    error = end.exc_value or end.exc_type()
     _log.error("The thread %s ended by an exception", name, exc_info=error)
+
+
+def open_log(file: Path) -> IO[bytes]:
+    """Opens the file for appending; only its user may read it."""
+    return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
+
+
+def rotate(file: Path, *, copies: int = 2, most_bytes: int = _ROTATED_BYTES) -> None:
+    """Moves the content to `<file>.1`, that to `.2`, and so on, if it is larger than `most_bytes`.
+    There are so many older `copies` at most. Raises OSError.
+
+    Several processes write to one open file, such as the JVM, so it is copied and emptied; lines
+    written in between are lost.
+    """
+    if not file.exists() or file.stat().st_size <= most_bytes:
+        return
+    for number in range(copies, 1, -1):
+        newer = older(file, number - 1)
+        if newer.exists():
+            newer.replace(older(file, number))
+    copy = older(file, 1)
+    try:
+        copy.touch(mode=0o600)
+        shutil.copyfile(file, copy)
+    finally:
+        # also if the disk is full
+        os.truncate(file, 0)
+
+
+def older(file: Path, number: int = 1) -> Path:
+    """Returns the file that the text was moved to when the log became large, so many times ago."""
+    return file.with_name(f"{file.name}.{number}")

@@ -1,21 +1,25 @@
-"""Limits connections so that clients cannot hold them idle: each client phase has a deadline.
+"""Serves the REST API over HTTP on a thread of this process, and limits its connections, so that no
+client can hold up others: each phase of a connection has a deadline.
 
-uvicorn bounds the size of a request's head. But it waits forever for the rest of a head, for the
-rest of a body after its answer, of which it reads any amount, and for a client that does not read;
-and it accepts connections
-until the process can open no more files. asyncio waits 60 s for a TLS handshake, before which
-uvicorn knows of no connection, and 30 s for its end.
+uvicorn bounds the size of a request's head. But it waits forever for the end of a head, for the end
+of a body after its answer, of which it reads any amount, and for a client that does not read; and
+it accepts connections until the process can open no more files, or, with a limit, refuses all
+requests beyond it. asyncio waits 60 s for a TLS handshake, before which uvicorn counts no
+connection, and 30 s for its end.
 
 A connection that is idle after an answer is kept for longer than load balancers keep theirs, which
-is 60 s as a rule: what they send while it is closed is lost, and their client gets a 502.
+is 60 s as a rule: requests that they send while it is closed are lost, and their client gets a 502.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import resource
+import socket
 import ssl
+import threading
 import time
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
@@ -23,9 +27,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import h11
+import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from connect_runtime.waiting import wait_until
+from connect_specs.diagnostics import Diagnostic, Failed
+
 _log = logging.getLogger(__name__)
+
+_START_S: Final = 10.0
+_STOP_S: Final = 3.0
+# asyncio accepts this many at once, before the limits on connections are checked
+_BACKLOG: Final = 128
+_POLL_S: Final = 0.01
 
 # At least and at most; between them, a part of the open files, which Kafka's clients need, too.
 _CONNECTIONS: Final = (200, 1000)
@@ -34,18 +49,118 @@ _HEAD_S: Final = 10.0
 # As long as Apache's workers
 _KEPT_S: Final = 90.0
 _ANSWER_S: Final = 60.0
-# How long a client that has ended its side is answered: it reads the answer, or has gone
+# A client that has ended its side is answered within this time: it reads the answer, or has gone
 _ENDED_S: Final = 2.0
 _TLS_END_S: Final = 1.0
 # Of a body whose request is already answered, such as one that is too large. Most clients read the
 # answer only once they have sent all.
-_REST_BYTES: Final = 128 * 1024 * 1024
-# How long more of such a body is waited for; all of it has as long as a request's head
-_REST_S: Final = 3.0
+_UNREAD_BYTES: Final = 128 * 1024 * 1024
+# More of such a body is waited for; all of it has as long as a request's head
+_UNREAD_S: Final = 3.0
 _LOG_EVERY_S: Final = 60.0
 # A body may have this many pieces, and one more for each of so many bytes.
 _PIECES: Final = 2000
 _PIECE_BYTES: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSocket:
+    """A socket that is bound to its port, but does not listen yet."""
+
+    socket: socket.socket
+    port: int
+
+    @classmethod
+    def at(cls, host: str, port: int) -> BoundSocket:
+        """Binds the port. Raises Failed if it is not available."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # asyncio sets TCP_NODELAY only if the protocol is named; without it an answer whose head
+        # and body are two packets waits 40 ms for the client's delayed ACK
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        # a runtime that was just killed must not block the port for the next one
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except OSError as error:
+            listening.close()
+            raise _cannot_listen(f"{host}:{port}", error) from error
+        return cls(listening, int(listening.getsockname()[1]))
+
+    def listen(self) -> None:
+        """Lets clients connect. Raises Failed if another socket already listens there, such as
+        that of a listener that is listed twice."""
+        try:
+            self.socket.listen(_BACKLOG)
+        except OSError as error:
+            host = self.socket.getsockname()[0]
+            raise _cannot_listen(f"{host}:{self.port}", error) from error
+
+    def close(self) -> None:
+        """Releases the port."""
+        self.socket.close()
+
+
+def _cannot_listen(address: str, error: OSError) -> Failed:
+    text = "REST cannot listen there"
+    hint = "end what listens there, or name another port in 'listeners' or 'admin.listeners'"
+    return Failed(Diagnostic("rest.port", text, address, error.strerror or str(error), hint))
+
+
+class RestServer:
+    """Serves `app` on a bound socket between `start` and `stop`, without signal handlers. `tls`
+    returns the context of a new connection of an https listener."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        bound: BoundSocket,
+        limits: ConnectionLimits | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        self._bound = bound
+        limits = limits or ConnectionLimits()
+        config = uvicorn.Config(
+            app,
+            http=_protocol(limits, tls),
+            # the limits end connections before
+            timeout_keep_alive=math.ceil(limits.kept_s) + 1,
+            ws="none",
+            backlog=_BACKLOG,
+            # a client that sends nonsense must not be able to fill the log
+            log_level=logging.ERROR,
+            access_log=False,
+            lifespan="off",
+            log_config=None,
+            server_header=False,
+            # an Apache worker's `Location` has the address that the client used, too
+            proxy_headers=False,
+            timeout_graceful_shutdown=int(_STOP_S),
+        )
+        config.load()
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name="rest", daemon=True)
+
+    def start(self) -> None:
+        """Starts serving; returns when requests are answered. Raises Failed."""
+        self._bound.listen()
+        self._thread.start()
+        wait_until(
+            lambda: self._server.started or not self._thread.is_alive(), _START_S, every_s=_POLL_S
+        )
+
+    def stop(self) -> None:
+        """Lets running requests end for a few seconds; then the port is free."""
+        self._server.should_exit = True
+        self._thread.join(_STOP_S * 2)
+        self._bound.close()
+
+    @property
+    def connections(self) -> int:
+        """Returns the number of connections."""
+        return len(self._server.server_state.connections)
+
+    def _serve(self) -> None:
+        self._server.run(sockets=[self._bound.socket])
 
 
 def most_connections() -> int:
@@ -77,19 +192,19 @@ class ConnectionLimits:
         idle."""
         if len(self.open) < self.count:
             return True
-        idle = [each for each in self.open if each.is_idle()]
+        idle = [connection for connection in self.open if connection.is_idle()]
         if not idle:
             return False
-        min(idle, key=lambda each: each.idle_since).abort()
+        min(idle, key=lambda connection: connection.idle_since).abort()
         self._record_eviction()
         return True
 
     def _record_eviction(self) -> None:
         """Counts a connection that was closed for another; logs that once a minute."""
         self.closed += 1
-        now = time.monotonic()
-        if self._logged_at is None or now - self._logged_at >= _LOG_EVERY_S:
-            self._logged_at = now
+        moment = time.monotonic()
+        if self._logged_at is None or moment - self._logged_at >= _LOG_EVERY_S:
+            self._logged_at = moment
             _log.warning(
                 "REST has %d connections, the maximum; %d idle ones were closed to make room",
                 self.count,
@@ -97,15 +212,15 @@ class ConnectionLimits:
             )
 
 
-def bounded(
+def _protocol(
     limits: ConnectionLimits, tls: Callable[[], ssl.SSLContext] | None
 ) -> type[asyncio.Protocol]:
-    """Returns uvicorn's protocol with these limits; with `tls`, behind a handshake with what it
-    returns for each connection."""
+    """Returns uvicorn's protocol with these limits; with `tls`, after a handshake with the context
+    that it returns for each connection."""
     plain = type("BoundedConnection", (_BoundedConnection,), {"limits": limits})
     if tls is None:
         return plain
-    return type("Handshake", (_Handshake,), {"after": plain, "tls": staticmethod(tls)})
+    return type("Handshake", (_Handshake,), {"secured": plain, "tls": staticmethod(tls)})
 
 
 class _Messages(h11.Connection):
@@ -128,13 +243,13 @@ class _Messages(h11.Connection):
         return event
 
     def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
-        found = super().send(event)
+        data = super().send(event)
         if isinstance(event, h11.Response):
-            self._head = found or b""
+            self._head = data or b""
             return b""
-        if self._head and found is not None:
-            found, self._head = self._head + found, b""
-        return found
+        if self._head and data is not None:
+            data, self._head = self._head + data, b""
+        return data
 
 
 class _BoundedConnection(H11Protocol):
@@ -142,9 +257,9 @@ class _BoundedConnection(H11Protocol):
     idle_since = 0.0
     _is_kept = False
     _has_ended = False
-    # How much more is read of the body of a request that is answered
-    _rest = 0
-    _rest_until = 0.0
+    # The further bytes that are read of the body of a request that is answered
+    _unread = 0
+    _unread_until = 0.0
     _head_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
     _ended_timer: asyncio.TimerHandle | None = None
@@ -187,7 +302,7 @@ class _BoundedConnection(H11Protocol):
             self._abort()
 
     def is_idle(self) -> bool:
-        """Whether the server waits for the client to send something, or to close."""
+        """Returns True if the server waits for the client to send something, or to close."""
         if self.transport is None or self.transport.is_closing():
             return True
         return self.awaits_request() or self.cycle.more_body
@@ -195,15 +310,15 @@ class _BoundedConnection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         was_superfluous = self._is_superfluous()
         if was_superfluous:
-            self._rest -= len(data)
-            if self._rest < 0:
+            self._unread -= len(data)
+            if self._unread < 0:
                 self.abort()
                 return
         super().data_received(data)
         if not was_superfluous:
             self._check_head(self._is_kept)
         elif self._is_superfluous():
-            self._await_rest()
+            self._await_end_of_body()
         else:
             # the connection is as after any other answer, or the next request has begun
             self._await_head(self.limits.kept_s)
@@ -222,9 +337,9 @@ class _BoundedConnection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._is_kept = True
-        self._rest, self._rest_until = _REST_BYTES, time.monotonic() + self.limits.head_s
+        self._unread, self._unread_until = _UNREAD_BYTES, time.monotonic() + self.limits.head_s
         if self._is_superfluous():
-            self._await_rest()
+            self._await_end_of_body()
         else:
             self._await_head(self.limits.kept_s)
         # may continue with a pipelined request
@@ -246,19 +361,19 @@ class _BoundedConnection(H11Protocol):
         try:
             super().send_400_response(msg)
         except h11.LocalProtocolError:
-            # the request is already answered, and its rest is useless
+            # the request is already answered, and more of it is useless
             self.transport.abort()
 
     def awaits_request(self) -> bool:
-        """Whether the server waits for the client to send something."""
+        """Returns True if the server waits for a request of the client."""
         return self.cycle is None or self.cycle.response_complete
 
-    def _await_rest(self) -> None:
-        left_s = self._rest_until - time.monotonic()
-        self._await_head(max(0.0, min(_REST_S, left_s)))
+    def _await_end_of_body(self) -> None:
+        left_s = self._unread_until - time.monotonic()
+        self._await_head(max(0.0, min(_UNREAD_S, left_s)))
 
     def _is_superfluous(self) -> bool:
-        """Whether the client still sends the body of a request that is answered."""
+        """Returns True if the client still sends the body of a request that is answered."""
         return self.conn.their_state is h11.SEND_BODY and self.awaits_request()
 
     def _check_head(self, has_begun: bool) -> None:
@@ -286,13 +401,13 @@ class _BoundedConnection(H11Protocol):
 
 
 class _Handshake(asyncio.Protocol):
-    """A connection until its TLS handshake; what asyncio's servers do, with limits."""
+    """A connection until its TLS handshake, as of asyncio's servers, with limits."""
 
-    after: type[_BoundedConnection]
+    secured: type[_BoundedConnection]
     tls: Callable[[], ssl.SSLContext]
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        self._connection = self.after(*args, **settings)
+        self._connection = self.secured(*args, **settings)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         connection = self._connection
@@ -301,7 +416,7 @@ class _Handshake(asyncio.Protocol):
             return
         over = connection.loop.create_future()
         over.add_done_callback(self._is_over)
-        secured = SSLProtocol(
+        protocol = SSLProtocol(
             connection.loop,
             connection,
             self.tls(),
@@ -310,8 +425,8 @@ class _Handshake(asyncio.Protocol):
             ssl_handshake_timeout=connection.limits.head_s,  # type: ignore[arg-type]
             ssl_shutdown_timeout=_TLS_END_S,
         )
-        transport.set_protocol(secured)
-        secured.connection_made(transport)
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
 
     def _is_over(self, over: asyncio.Future[None]) -> None:
         if over.exception() is not None:

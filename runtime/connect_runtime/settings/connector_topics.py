@@ -1,14 +1,15 @@
-"""Finds the settings with which a source connector creates its topics (KIP-158).
+"""Settings about the topics that connectors use: how a source creates them (KIP-158), and whether
+a worker records them (KIP-558).
 
 `topic.creation.groups` lists groups; the first whose `include` matches a topic's name, and whose
-`exclude` does not, gives its settings, else the group `default`. Patterns match whole names. Pure.
+`exclude` does not, gives its settings, else the group `default`. Patterns match whole names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from connect_runtime.api import java_regex
 
@@ -16,6 +17,8 @@ ENABLE_KEY: Final = "topic.creation.enable"
 GROUPS_KEY: Final = "topic.creation.groups"
 PREFIX: Final = "topic.creation."
 DEFAULT: Final = "default"
+TRACKING_KEY: Final = "topic.tracking.enable"
+TRACKING_RESET_KEY: Final = "topic.tracking.allow.reset"
 
 _OWN: Final = frozenset({"include", "exclude", "replication.factor", "partitions"})
 
@@ -36,7 +39,7 @@ class _Group:
     settings: NewTopicSettings
 
     def takes(self, topic: str) -> bool:
-        return _any(self.include, topic) and not _any(self.exclude, topic)
+        return _matches_one(self.include, topic) and not _matches_one(self.exclude, topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,53 +63,71 @@ class TopicCreation:
 
     def settings(self, topic: str) -> NewTopicSettings:
         """Returns the settings for creating this topic."""
-        found = next((each for each in self.groups if each.takes(topic)), None)
-        return self.default if found is None else found.settings
+        group = next((group for group in self.groups if group.takes(topic)), None)
+        return self.default if group is None else group.settings
 
 
 def uses_topic_creation(config: Mapping[str, str | None]) -> bool:
-    """Whether the connector has settings for new topics."""
+    """Returns True if the connector has settings for new topics."""
     return any(key.startswith(PREFIX) for key in config)
 
 
 def group_names(config: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Returns the listed groups, each once, without `default`, which is not listed."""
+    """Returns the groups of the list, each once, without `default`, which is not in it."""
     return tuple(name for name in dict.fromkeys(_list(config.get(GROUPS_KEY))) if name != DEFAULT)
 
 
 def unlisted_groups(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yields keys of unlisted groups, with an error: ignored, as in Connect, they would leave
-    topics with another number of partitions than the config says."""
+    topics with another number of partitions than in the config."""
     if not uses_topic_creation(config):
         return
-    known = tuple(f"{PREFIX}{name}." for name in (*group_names(config), DEFAULT))
+    prefixes = tuple(f"{PREFIX}{name}." for name in (*group_names(config), DEFAULT))
     for key in config:
-        if key.startswith(PREFIX) and key != GROUPS_KEY and not key.startswith(known):
+        if key.startswith(PREFIX) and key != GROUPS_KEY and not key.startswith(prefixes):
             yield key, f"{key} belongs to no group that {GROUPS_KEY} lists"
 
 
 def _group(config: Mapping[str, str], name: str, base: NewTopicSettings) -> _Group:
     prefix = f"{PREFIX}{name}."
-    given = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
+    own = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
     return _Group(
-        include=_list(given.get("include")),
-        exclude=_list(given.get("exclude")),
+        include=_list(own.get("include")),
+        exclude=_list(own.get("exclude")),
         settings=NewTopicSettings(
-            partitions=int(given.get("partitions", base.partitions)),
-            replication_factor=int(given.get("replication.factor", base.replication_factor)),
-            config={key: value for key, value in given.items() if key not in _OWN},
+            partitions=int(own.get("partitions", base.partitions)),
+            replication_factor=int(own.get("replication.factor", base.replication_factor)),
+            config={key: value for key, value in own.items() if key not in _OWN},
         ),
     )
 
 
-def _any(patterns: tuple[str, ...], topic: str) -> bool:
+def _matches_one(patterns: tuple[str, ...], topic: str) -> bool:
     return any(matches(pattern, topic) for pattern in patterns)
 
 
 def matches(pattern: str, topic: str) -> bool:
-    """Whether a Java pattern matches the whole name. Raises InvalidPattern."""
+    """Returns True if a Java pattern matches the whole name. Raises InvalidPattern."""
     return java_regex.compile(pattern).fullmatch(topic) is not None
 
 
 def _list(text: str | None) -> tuple[str, ...]:
-    return tuple(each.strip() for each in (text or "").split(",") if each.strip())
+    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTracking:
+    """`enabled`: tasks record the topics that they use, and REST shows them. `may_reset`: REST may
+    forget them."""
+
+    enabled: bool = True
+    may_reset: bool = True
+
+    @classmethod
+    def of(cls, worker: Mapping[str, str]) -> Self:
+        """Returns the settings in valid worker properties."""
+        return cls(_is_true(worker, TRACKING_KEY), _is_true(worker, TRACKING_RESET_KEY))
+
+
+def _is_true(worker: Mapping[str, str], key: str) -> bool:
+    return worker.get(key, "true").strip().lower() == "true"

@@ -1,0 +1,227 @@
+"""The resources below /connectors: each makes one call to the herder and answers as Connect does.
+
+Status codes and shapes only; the herder decides what is refused, and why.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote
+
+from connect_runtime.herder.verbs import RequestError, Verbs
+from connect_runtime.rest import request_bodies, wire
+from connect_runtime.rest.exchange import Call, Reply, Resource
+from connect_runtime.storage.snapshots import TaskId
+
+# characters that Java's UriBuilder does not encode
+_UNQUOTED: Final = "!$&'()*+,;=:@~"
+# Python refuses to convert numbers of some thousand digits
+_NUMBER: Final = re.compile(r"[+-]?\d{1,1000}")
+# the range of Java's int
+_TASK_MAX: Final = 2**31
+# Of requests that Apache's workers send each other
+_SIGNATURE: Final = "x-connect-authorization"
+_ALGORITHM: Final = "x-connect-request-signature-algorithm"
+_SUPPORTED: Final = "HmacSHA256"
+
+_OfConnector: TypeAlias = Callable[[Verbs, str], Any]
+
+
+class ConnectorResources:
+    """The resources, by method and path. `verbs` raises RequestError while there are none."""
+
+    def __init__(self, verbs: Callable[[], Verbs]) -> None:
+        self._current = verbs
+
+    @property
+    def _verbs(self) -> Verbs:
+        return self._current()
+
+    def routes(self) -> dict[tuple[str, str], Resource]:
+        """Returns the resources; `{name}` is a connector, `{task}` a number. Requests of Apache's
+        workers among themselves are refused by any worker."""
+        path = "/connectors/{name}"
+        return {
+            ("GET", "/connectors"): self.all,
+            ("POST", "/connectors"): self._by_leader(self.create),
+            ("GET", path): self._read(
+                lambda verbs, name: wire.connector_info_json(verbs.info(name))
+            ),
+            ("DELETE", path): self._change(204, lambda verbs, name: verbs.delete(name)),
+            ("GET", f"{path}/config"): self._read(
+                lambda verbs, name: wire.config_json(verbs.info(name))
+            ),
+            ("PUT", f"{path}/config"): self._by_leader(self.put_config),
+            ("PATCH", f"{path}/config"): self._by_leader(self.patch_config),
+            ("GET", f"{path}/status"): self._read(
+                lambda verbs, name: wire.connector_status_json(verbs.status(name))
+            ),
+            ("PUT", f"{path}/pause"): self._change(202, lambda verbs, name: verbs.pause(name)),
+            ("PUT", f"{path}/resume"): self._change(202, lambda verbs, name: verbs.resume(name)),
+            ("PUT", f"{path}/stop"): self._change(204, lambda verbs, name: verbs.stop(name)),
+            ("POST", f"{path}/restart"): self._by_leader(self.restart),
+            ("GET", f"{path}/tasks"): self._read(
+                lambda verbs, name: wire.tasks_json(verbs.tasks(name))
+            ),
+            ("POST", f"{path}/tasks"): self.put_tasks,
+            ("PUT", f"{path}/fence"): self.fence,
+            ("GET", path + "/tasks/{task}/status"): self.task_status,
+            ("POST", path + "/tasks/{task}/restart"): self._by_leader(self.restart_task),
+            ("GET", f"{path}/topics"): self._read(
+                lambda verbs, name: {name: {"topics": list(verbs.topics(name))}}
+            ),
+            ("PUT", f"{path}/topics/reset"): self._change(
+                202, lambda verbs, name: verbs.reset_topics(name)
+            ),
+            ("GET", f"{path}/offsets"): self._read(
+                lambda verbs, name: wire.offsets_json(verbs.offsets(name))
+            ),
+            ("PATCH", f"{path}/offsets"): self._by_leader(self.alter_offsets),
+            ("DELETE", f"{path}/offsets"): self._by_leader(
+                self._read(lambda verbs, name: {"message": verbs.reset_offsets(name)})
+            ),
+        }
+
+    def _read(self, json: _OfConnector) -> Resource:
+        return lambda call: Reply(200, json(self._verbs, call.path["name"]))
+
+    def _change(self, status: int, change: _OfConnector) -> Resource:
+        """Returns a write whose answer has a status and no body."""
+
+        def answer(call: Call) -> Reply:
+            change(self._verbs, call.path["name"])
+            return Reply(status)
+
+        return self._by_leader(answer)
+
+    def _by_leader(self, write: Resource) -> Resource:
+        """Returns the resource for leaders only: other workers do not even read the request, so
+        that it gets the leader's answer."""
+
+        def answer(call: Call) -> Reply:
+            self._verbs.must_lead()
+            return write(call)
+
+        return answer
+
+    def all(self, call: Call) -> Reply:
+        names = list(self._verbs.connectors())
+        expansions = call.values("expand")
+        if not expansions:
+            return Reply(200, names)
+        expanded = {name: self._expanded(name, expansions) for name in names}
+        return Reply(200, {name: json for name, json in expanded.items() if json is not None})
+
+    def _expanded(self, name: str, expansions: list[str]) -> dict[str, Any] | None:
+        """Returns the expanded connector; None without a status, which Connect leaves out."""
+        json = {}
+        try:
+            for expansion in expansions:
+                if expansion == "status":
+                    json[expansion] = wire.connector_status_json(self._verbs.status(name))
+                elif expansion == "info":
+                    json[expansion] = wire.connector_info_json(self._verbs.info(name))
+        except RequestError as error:
+            if error.status != 404:
+                raise
+            return None
+        return json
+
+    def create(self, call: Call) -> Reply:
+        request = request_bodies.create_request(call.entity())
+        if "/" in request.name:
+            raise RequestError(
+                400,
+                f"Connector name {request.name} holds a slash, which the paths of this API cannot "
+                "carry; choose a name without one",
+            )
+        info = self._verbs.create(request.name, request.config, request.initial_state)
+        return _created(call, request.name, wire.connector_info_json(info))
+
+    def put_config(self, call: Call) -> Reply:
+        name = call.path["name"]
+        config = request_bodies.config_request(call.entity(), name)
+        info, created = self._verbs.put_config(name, config)
+        if created:
+            return _created(call, name, wire.connector_info_json(info))
+        return Reply(200, wire.connector_info_json(info))
+
+    def patch_config(self, call: Call) -> Reply:
+        name = call.path["name"]
+        patch = request_bodies.patch_request(call.entity())
+        self._verbs.config(name)  # an unknown connector comes before a patch that is null
+        if patch is None:
+            raise request_bodies.no_patch()
+        return Reply(200, wire.connector_info_json(self._verbs.patch_config(name, patch)))
+
+    def restart(self, call: Call) -> Reply:
+        status = self._verbs.restart(
+            call.path["name"],
+            include_tasks=call.flag("includeTasks"),
+            only_failed=call.flag("onlyFailed"),
+        )
+        return Reply(204) if status is None else Reply(202, wire.connector_status_json(status))
+
+    def put_tasks(self, call: Call) -> Reply:
+        request_bodies.check_task_configs(call.entity())
+        raise _internal_refusal(call.headers)
+
+    def fence(self, call: Call) -> Reply:
+        raise _internal_refusal(call.headers)
+
+    def task_status(self, call: Call) -> Reply:
+        task = _task(call)
+        missing = RequestError(404, f"No status found for task {task}")
+        try:
+            status = self._verbs.status(task.connector).tasks.get(task.task)
+        except RequestError as error:
+            raise missing if error.status == 404 else error from error
+        if status is None:
+            raise missing
+        return Reply(200, wire.task_status_json(task.task, status))
+
+    def restart_task(self, call: Call) -> Reply:
+        task = _task(call)
+        self._verbs.restart_task(task.connector, task.task)
+        return Reply(204)
+
+    def alter_offsets(self, call: Call) -> Reply:
+        entries = request_bodies.offsets_request(call.entity())
+        return Reply(200, {"message": self._verbs.alter_offsets(call.path["name"], entries)})
+
+
+def _task(call: Call) -> TaskId:
+    text = call.path["task"]
+    if not _NUMBER.fullmatch(text) or not -_TASK_MAX <= int(text) < _TASK_MAX:
+        raise RequestError(404, "HTTP 404 Not Found")
+    return TaskId(call.path["name"], int(text))
+
+
+def _created(call: Call, name: str, json: Any) -> Reply:
+    return Reply(201, json, {"Location": f"{call.base}/connectors/{quote(name, safe=_UNQUOTED)}"})
+
+
+def _internal_refusal(headers: Mapping[str, str]) -> RequestError:
+    """Returns why a request of another worker is refused (Apache's `InternalRequestSignature`).
+    Workers use topics here, and have no session key: no signature is valid."""
+    signature, algorithm = headers.get(_SIGNATURE), headers.get(_ALGORITHM)
+    if signature is None or algorithm is None:
+        return RequestError(400, "Internal request missing required signature")
+    if algorithm != _SUPPORTED:
+        return RequestError(
+            400,
+            f"This worker does not support the '{algorithm}' key signing algorithm used by other "
+            f"workers. This worker is currently configured to use: [{_SUPPORTED}]. Check that all "
+            "workers' configuration files permit the same set of signature algorithms, and correct "
+            "any misconfigured worker and restart it.",
+        )
+    try:
+        # Java needs no padding
+        padding = "" if "=" in signature else "=" * (-len(signature) % 4)
+        base64.b64decode(signature + padding, validate=True)
+    except ValueError:
+        return RequestError(400, "The signature of the internal request is not base64")
+    return RequestError(403, "Internal request contained invalid signature.")

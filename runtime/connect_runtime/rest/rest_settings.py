@@ -1,0 +1,230 @@
+"""Worker properties for the REST API: where it listens, which address it advertises, who may use it
+from where, and request size limits (Apache's RestServer and RestServerConfig)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from connect_runtime.api import ConfigDef, ConfigError, ConfigType, OneOf, Range
+from connect_runtime.rest.response_headers import HeaderRule, parse_rules, validate_rules
+
+DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
+MAX_BODY_BYTES: Final = 1024 * 1024
+# Methods that browsers may send without a preflight, and Jetty allows by default
+_METHODS: Final = ("GET", "POST", "HEAD")
+_BASIC: Final = "basic"
+
+# Apache's RestServer.LISTENER_PATTERN
+_LISTENER: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
+_SCHEMES: Final = ("http", "https")
+_PORTS: Final = 65536
+_HOSTS: Final = {"localhost": "127.0.0.1"}
+# All addresses of IPv4, and all of both
+_EVERY_IPV4: Final = "0.0.0.0"
+_EVERY: Final = "::"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """An address that REST listens at. Port 0: any free one."""
+
+    host: str
+    port: int
+    scheme: str = "http"
+
+    def __str__(self) -> str:
+        """Returns it as a property names it."""
+        return f"{self.scheme}://{_url_host(self.host)}:{self.port}"
+
+    def url(self, port: int) -> str:
+        """Returns the address at which others reach `port`, unless another is advertised."""
+        host = socket.gethostname() if self.host in (_EVERY_IPV4, _EVERY) else self.host
+        return f"{self.scheme}://{_url_host(host)}:{port}"
+
+
+@dataclass(frozen=True, slots=True)
+class RestSettings:
+    """`loopback`: only this machine reaches the listeners. `hosts`: names that clients may call
+    them by; none: any, but on a loopback listener. `own_name`: the one that is advertised.
+    `origins`: of web pages that may use it, as regular expressions or `*`. `methods`: those that
+    browsers may use from there. `login`: whether clients need the password. `metrics`: whether
+    /metrics is served. `headers`: those of every answer. `admin`: the listeners of /admin/loggers;
+    none: it is not served; None: all other listeners. `login_hosts`: those that logins are
+    forwarded to."""
+
+    loopback: bool = False
+    hosts: frozenset[str] = frozenset()
+    origins: tuple[str, ...] = ()
+    methods: tuple[str, ...] = _METHODS
+    max_body_bytes: int = MAX_BODY_BYTES
+    login: bool = False
+    metrics: bool = True
+    headers: tuple[HeaderRule, ...] = ()
+    admin: tuple[Listener, ...] | None = None
+    login_hosts: frozenset[str] = frozenset()
+    own_name: str = ""
+
+    def at(self, listener: Listener) -> RestSettings:
+        """Returns the settings of one of several listeners: one on loopback checks names, also if
+        others do not."""
+        if self.loopback or not is_loopback(listener.host):
+            return self
+        return replace(self, loopback=True, hosts=self.hosts | {self.own_name})
+
+
+def define_rest_keys(keys: ConfigDef) -> None:
+    """Defines the worker properties that `rest_settings` reads."""
+    text, names = ConfigType.STRING, ConfigType.LIST
+    keys.define("listeners", names, DEFAULT_LISTENER, validator=_listeners)
+    keys.define("admin.listeners", names, None, validator=_admin_listeners)
+    keys.define("rest.advertised.host.name", text, None)
+    keys.define("rest.advertised.port", ConfigType.INT, None, validator=_port)
+    keys.define("rest.advertised.listener", text, None, validator=_scheme)
+    keys.define("rest.extension.classes", names, "", validator=_no_extensions)
+    keys.define("response.http.headers.config", text, "", validator=validate_rules)
+    keys.define("access.control.allow.methods", names, "")
+    keys.define("access.control.allow.origin", names, "", validator=_patterns)
+    keys.define("rest.allowed.hosts", names, "")
+    keys.define("rest.forward.login.hosts", names, "")
+    keys.define("rest.authentication", text, "none", validator=OneOf(("none", _BASIC)))
+    keys.define("rest.metrics.enable", ConfigType.BOOLEAN, True)
+    keys.define("rest.max.body.bytes", ConfigType.INT, MAX_BODY_BYTES, validator=Range(low=1024))
+
+
+def rest_settings(values: Mapping[str, Any]) -> RestSettings:
+    """Returns the settings from parsed worker properties. The name that this worker advertises is
+    always allowed."""
+    listeners = parse_listeners("listeners", values["listeners"])
+    admin = values["admin.listeners"]
+    admins = None if admin is None else parse_listeners("admin.listeners", admin)
+    advertises = advertised(listeners, values["rest.advertised.listener"])
+    own_name = values["rest.advertised.host.name"] or urlsplit(advertises.url(0)).hostname or ""
+    allowed = values["rest.allowed.hosts"]
+    loopback = all(is_loopback(listener.host) for listener in (*listeners, *(admins or ())))
+    return RestSettings(
+        loopback=loopback,
+        hosts=_names([*allowed, own_name] if allowed or loopback else ()),
+        origins=tuple(filter(None, values["access.control.allow.origin"])),
+        methods=tuple(filter(None, values["access.control.allow.methods"])) or _METHODS,
+        max_body_bytes=values["rest.max.body.bytes"],
+        login=values["rest.authentication"] == _BASIC,
+        metrics=values["rest.metrics.enable"],
+        headers=parse_rules(values["response.http.headers.config"]),
+        admin=admins,
+        login_hosts=_names(values["rest.forward.login.hosts"]),
+        own_name=own_name.lower(),
+    )
+
+
+def _names(hosts: Sequence[str]) -> frozenset[str]:
+    return frozenset(host.lower() for host in hosts if host)
+
+
+def listener_problem(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Returns the property whose listeners cannot listen beside the others, and why."""
+    listeners = parse_listeners("listeners", values["listeners"])
+    admins = parse_listeners("admin.listeners", values["admin.listeners"] or ())
+    shared = _shared_address(listeners, admins)
+    if shared is not None:
+        return "admin.listeners", (
+            f"Invalid value {shared} for configuration admin.listeners: listeners "
+            "has this address, too; name another one, or remove admin.listeners, and each listener "
+            "serves /admin"
+        )
+    for key, of_key in (("listeners", listeners), ("admin.listeners", admins)):
+        for number, listener in enumerate(of_key):
+            if _shared_address(of_key[:number], (listener,)) is not None:
+                return (
+                    key,
+                    f"Invalid value {listener} for configuration {key}: another has this address",
+                )
+    return None
+
+
+def parse_listeners(key: str, urls: Sequence[str]) -> tuple[Listener, ...]:
+    """Returns the listeners of a property. Raises ConfigError."""
+    return tuple(_listener(key, url) for url in urls)
+
+
+def _listener(key: str, url: str) -> Listener:
+    match = _LISTENER.fullmatch(url.strip())
+    if match is None or match[1].lower() not in _SCHEMES or int(match[3]) >= _PORTS:
+        raise ConfigError.invalid(key, url, "must be http://host:port or https://host:port")
+    return Listener(match[2] or _EVERY_IPV4, int(match[3]), match[1].lower())
+
+
+def advertised(listeners: Sequence[Listener], scheme: str | None) -> Listener:
+    """Returns the listener that this worker advertises: the first of this scheme, or else of
+    http."""
+    schemes = [scheme.lower()] if scheme else _SCHEMES
+    matching = (listener for name in schemes for listener in listeners if listener.scheme == name)
+    return next(matching, listeners[0])
+
+
+def _shared_address(listeners: Sequence[Listener], further: Sequence[Listener]) -> Listener | None:
+    """Returns the first of `further` that would listen at the address of one of the listeners."""
+    return next(
+        (second for second in further if any(_is_same(first, second) for first in listeners)), None
+    )
+
+
+def _is_same(first: Listener, second: Listener) -> bool:
+    names = (first.host.lower(), second.host.lower())
+    hosts = {_HOSTS.get(name, name) for name in names}
+    if first.port != second.port or first.port == 0:
+        return False
+    of_ipv4 = not any(":" in host for host in hosts)
+    return len(hosts) == 1 or _EVERY in hosts or (_EVERY_IPV4 in hosts and of_ipv4)
+
+
+def is_loopback(host: str) -> bool:
+    """Returns True if only this machine reaches a listener on this host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _url_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _listeners(name: str, value: Any) -> None:
+    if not value:
+        raise ConfigError.invalid(name, value, "at least one listener is needed")
+    parse_listeners(name, value)
+
+
+def _admin_listeners(name: str, value: Any) -> None:
+    parse_listeners(name, value or ())
+
+
+def _port(name: str, value: Any) -> None:
+    if value is not None and not 0 < value < _PORTS:
+        raise ConfigError.invalid(name, value, "must be between 1 and 65535")
+
+
+def _scheme(name: str, value: Any) -> None:
+    if value and value.lower() not in _SCHEMES:
+        raise ConfigError.invalid(name, value, "must be http or https")
+
+
+def _no_extensions(name: str, value: Any) -> None:
+    if value:
+        raise ConfigError.invalid(
+            name, ", ".join(value), "REST extensions are Java classes, which do not run here"
+        )
+
+
+def _patterns(name: str, value: Any) -> None:
+    for pattern in value or ():
+        try:
+            re.compile("" if pattern == "*" else pattern)
+        except re.error as error:
+            raise ConfigError.invalid(name, pattern, f"not a regular expression: {error}") from None
