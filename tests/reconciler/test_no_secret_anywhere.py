@@ -21,13 +21,13 @@ from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import RestOnlyBackend
 from connect_reconciler.cli.apply_report import render_report, report_json
 from connect_reconciler.drift.compare import compare
-from connect_reconciler.drift.model import Seen
+from connect_reconciler.drift.model import LiveWithHistory
 from connect_reconciler.model.live import Live
 from connect_reconciler.render.drift import drift_markdown, drift_text, finding_json
 from connect_reconciler.render.html import render_html
 from connect_reconciler.render.human import render_plan
-from connect_reconciler.render.markdown import render_markdown
 from connect_reconciler.render.plan_file import dump_plan, render_plan_json
+from connect_reconciler.render.plan_markdown import render_markdown
 from connect_reconciler.validation.configs import checked
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
@@ -138,7 +138,7 @@ def test_no_secret_in_plans_applies_ledger_drift_and_logs(
     with _logged() as logged:
         for desired in (first, second, second):
             live = world.observe(desired)
-            drift = compare(desired, Seen(live))
+            drift = compare(desired, LiveWithHistory(live))
             shown = [drift_text(drift), drift_markdown(drift), *map(finding_json, drift.findings)]
             plan = world.plan(desired)
             shown += renderings(plan)
@@ -211,7 +211,7 @@ def test_no_value_whose_type_could_not_be_asked_for_leaves(
             ]
             desired = Desired("orders", {each.name: each for each in specs})
             live = world.observe(desired)
-            drift = compare(desired, Seen(live))
+            drift = compare(desired, LiveWithHistory(live))
             shown = [drift_text(drift), drift_markdown(drift), *map(finding_json, drift.findings)]
             plan = world.plan(desired)
             shown += renderings(plan)
@@ -243,7 +243,7 @@ def test_what_could_not_be_typed_stays_hidden_while_nothing_knows_its_plugin(
     world.plugins = PluginSet(rest)
     live, plan = world.observe(desired(f"b{MARK}")), world.plan(desired(f"b{MARK}"))
     assert plan.actions
-    drift = compare(desired(f"b{MARK}"), Seen(live))
+    drift = compare(desired(f"b{MARK}"), LiveWithHistory(live))
     shown = [drift_text(drift), *map(finding_json, drift.findings), *renderings(plan)]
     failed = InstanceStatus(State.FAILED, "w", quoted(config))
     status = ConnectorStatus("a", failed, {0: failed}, "sink")

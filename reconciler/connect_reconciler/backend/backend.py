@@ -21,7 +21,7 @@ from connect_reconciler.backend.port import Cluster, Holding, LedgerWriter, Read
 from connect_reconciler.backend.rest.answers import LOGIN_HINT
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import HASTY
-from connect_reconciler.drift.model import Seen
+from connect_reconciler.drift.model import LiveWithHistory
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
 from connect_runtime.herder.verbs import ConnectorStatus
@@ -99,7 +99,7 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def observe_with_history(self, desired: Desired) -> Seen:
+    def observe_with_history(self, desired: Desired) -> LiveWithHistory:
         """The same with what drift needs: since when it is so, and what was left behind."""
 
     @abstractmethod

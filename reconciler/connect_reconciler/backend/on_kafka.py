@@ -31,7 +31,7 @@ from connect_reconciler.backend.observe.kafka_view import (
 )
 from connect_reconciler.backend.observe.observe import observe_view
 from connect_reconciler.backend.port import Cluster
-from connect_reconciler.drift.model import Seen
+from connect_reconciler.drift.model import LiveWithHistory
 from connect_reconciler.drift.topic_history import history_of
 from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
 from connect_reconciler.model.live import Live
@@ -51,7 +51,7 @@ class KafkaBackend(Backend):
     def observe(self, desired: Desired) -> Live:
         return self._observed(desired, KeepingView(self.kafka))
 
-    def observe_with_history(self, desired: Desired) -> Seen:
+    def observe_with_history(self, desired: Desired) -> LiveWithHistory:
         view = TolerantView(self.kafka)
         return seen(self._observed(desired, view), self.project.topics, self.kafka, view)
 
@@ -158,14 +158,16 @@ class KafkaBackend(Backend):
 _PREFIX = "connect-"
 
 
-def seen(live: Live, topics: ClusterTopics, client: Mapping[str, str], view: TolerantView) -> Seen:
+def seen(
+    live: Live, topics: ClusterTopics, client: Mapping[str, str], view: TolerantView
+) -> LiveWithHistory:
     """Live, since when it is so, and what nobody has any more; `view` is what it was read with."""
     config, offsets, ledger = (
         view.kept.get(topic) or () for topic in (topics.config, topics.offsets, topics.ledger)
     )
     once = {found[1] for each in config if (found := subject(each.key))}
     left = _left_groups(once - live.connectors.keys(), client, view)
-    return Seen(live, history_of(config, offsets, ledger), left, view.groups_hidden)
+    return LiveWithHistory(live, history_of(config, offsets, ledger), left, view.groups_hidden)
 
 
 def _left_groups(gone: Set[str], client: Mapping[str, str], view: View) -> dict[str, int]:

@@ -27,7 +27,7 @@ from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.backend.rest.connection import shown_url
 from connect_reconciler.backend.rest.refusals import PATIENT
 from connect_reconciler.backend.rest.shapes import FOLLOWS_S, is_passing, target_of
-from connect_reconciler.drift.model import Seen
+from connect_reconciler.drift.model import LiveWithHistory
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.live import Feature, Live, knows
@@ -52,9 +52,9 @@ class RestOnlyBackend(Backend):
         with self.plugins() as plugins, RestClient(self.target) as rest:
             return observe_rest(desired, rest, now_ms=now_ms, fingerprint_key=key, plugins=plugins)
 
-    def observe_with_history(self, desired: Desired) -> Seen:
+    def observe_with_history(self, desired: Desired) -> LiveWithHistory:
         # REST tells neither when things were written nor what deleted connectors left
-        return Seen(self.observe(desired))
+        return LiveWithHistory(self.observe(desired))
 
     def statuses(self) -> Statuses:
         return Statuses(self.address, *statuses_over_rest(self.target))

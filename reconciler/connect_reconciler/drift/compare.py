@@ -1,271 +1,236 @@
-"""Compares what was applied last, the specs and the cluster. No I/O, no clock."""
+"""Compares the last apply, the specs and the cluster. No I/O, no clock."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from connect_reconciler.drift.model import ChangedIn, Detail, Drift, Finding, FindingKind, Seen
-from connect_reconciler.drift.offset_findings import held_offsets, left_offsets, pending_offsets
-from connect_reconciler.drift.topic_history import History, Mark
+from connect_reconciler.drift.model import ChangedIn, Drift, Finding, FindingKind, LiveWithHistory
+from connect_reconciler.drift.topic_history import Mark
 from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.model.secrets import (
-    ConfigRedactor,
-    is_fingerprint,
-    is_mask,
-    live_redactor,
-    same_as_recorded,
-)
+from connect_reconciler.model.secrets import is_fingerprint, is_mask, same_as_recorded
 from connect_reconciler.plan.checks.hidden_values import requests
 from connect_reconciler.plan.checks.ownership import no_owned_is_named
 from connect_reconciler.plan.diff import (
+    ConnectorDiff,
+    diff,
     managed_state,
-    rename_of,
     with_recorded_renames,
-    written_config,
+    without_spec,
 )
-from connect_specs.desired import Desired, DesiredConnector
+from connect_reconciler.plan.offsets.moves import label_of, place_of
+from connect_specs.counting import counted
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
 from connect_specs.diagnostics import Location
+from connect_specs.partitions import partition_key
 from connect_specs.secret_values import is_sensitive
 from connect_specs.states import TargetState
 
-_THERE = Plain("there")
+_EXISTS = Plain("there")
 _FAILED = "FAILED"
 _REQUEST_MS = 60_000
 
 
-def compare(desired: Desired, seen: Seen) -> Drift:
-    """All findings, by connector."""
-    live, history = seen.live, seen.history
+def compare(desired: Desired, observed: LiveWithHistory) -> Drift:
+    """Returns all findings, by connector."""
+    live, history = observed.live, observed.history
     ledger = live.ledger.connectors
-    renames = _renames(desired, live)
-    refused = no_owned_is_named(desired, live.ledger)
-    found: list[Finding] = []
+    diffs = {item.name: item for item in diff(with_recorded_renames(desired, live), live)}
+    renames = _renames(diffs.values())
+    refusal = no_owned_is_named(desired, live.ledger)
+    findings: list[Finding] = []
     for name in sorted({*desired.connectors, *live.connectors, *ledger}):
-        owned = ledger.get(name)
-        if owned is None or owned.project == desired.project:
-            found += _findings(_compared(name, desired, seen, renames.get(name), refused))
-    found += left_offsets(desired, seen)
-    hidden = [each.connector for each in found if _is_hidden(each, live)]
-    others = Counter(owned.project for owned in ledger.values() if owned.project != desired.project)
+        if name not in ledger or ledger[name].project == desired.project:
+            connector_diff = diffs.get(name) or without_spec(name, live)
+            existence = _existence(connector_diff, observed, renames.get(name), refusal)
+            findings += [] if existence is None else [existence]
+            findings += _differences(connector_diff, observed)
+    findings += _left_offsets(desired, observed)
+    hidden = [finding.connector for finding in findings if _is_hidden(finding, live)]
+    owners = Counter(owned.project for owned in ledger.values() if owned.project != desired.project)
     return Drift(
         project=desired.project,
         now_ms=live.now_ms,
         findings=tuple(
             replace(
-                each,
-                run=history.run_of(each.connector, each.since),
-                where=_where(each, desired.connectors.get(each.connector)),
+                finding,
+                run=history.run_of(finding.connector, finding.since),
+                location=_location(finding, desired.connectors.get(finding.connector)),
             )
-            for each in found
+            for finding in findings
         ),
         managed=live.ledger.owned_by(desired.project) | desired.connectors.keys(),
-        others=dict(sorted(others.items())),
-        unfinished=tuple(each.id for each in live.ledger.unfinished),
-        groups_hidden=seen.groups_hidden,
+        other_projects=dict(sorted(owners.items())),
+        unfinished=tuple(apply.id for apply in live.ledger.unfinished),
+        groups_hidden=observed.groups_hidden,
         ledger_policy=live.ledger_policy,
         values_hidden=len(hidden),
         unanswered=requests(live, hidden),
     )
 
 
-def _is_hidden(found: Finding, live: Live) -> bool:
-    """Whether it would show a value, were the type of its key known."""
-    values = (found.applied, found.desired, found.live)
-    secret = any(isinstance(each, Secret) for each in values)
-    return secret and found.key in live.untyped_keys.get(found.connector, {})
+def _is_hidden(finding: Finding, live: Live) -> bool:
+    """Returns whether the finding would show a value if the type of its key were known."""
+    values = (finding.applied, finding.desired, finding.live)
+    secret = any(isinstance(value, Secret) for value in values)
+    return secret and finding.key in live.untyped_keys.get(finding.connector, {})
 
 
-def _where(found: Finding, spec: DesiredConnector | None) -> Location | None:
-    """The place in the spec that a finding is about, as near as it is known."""
+def _location(finding: Finding, spec: DesiredConnector | None) -> Location | None:
+    """Returns the finding's place in the spec, as near as it is known."""
     if spec is None:
         return None
-    return spec.key_locations.get(found.key, spec.where) if found.key else spec.where
+    return spec.key_locations.get(finding.key, spec.where) if finding.key else spec.where
 
 
-def _renames(desired: Desired, live: Live) -> dict[str, Detail]:
-    """What an apply does to the two connectors of each unfinished rename."""
-    found: dict[str, Detail] = {}
-    for spec in with_recorded_renames(desired, live).connectors.values():
-        rename = rename_of(spec, live)
-        if rename is not None and rename.stage != "unrelated":
-            found[rename.old] = Detail("renamed-to", spec.name)
-            found[spec.name] = Detail("renamed-from", rename.old)
-    return found
+def _renames(diffs: Iterable[ConnectorDiff]) -> dict[str, str]:
+    """Returns the effect of an apply on both connectors of each unfinished rename."""
+    effects: dict[str, str] = {}
+    for connector in diffs:
+        if connector.rename is not None and connector.rename.stage != "unrelated":
+            effects[connector.rename.old] = f"apply renames it to {connector.name}"
+            effects[connector.name] = f"apply renames {connector.rename.old} to it"
+    return effects
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """One connector: as it was applied, as its spec wants it, and as it is.
-
-    `rename` says what an apply does to it for a rename. `refused` is the code with which an apply
-    refuses because no spec names any connector of the project.
-    """
-
-    name: str
-    owned: Owned | None
-    spec: DesiredConnector | None
-    live: LiveConnector | None
-    redactor: ConfigRedactor
-    seen: Seen
-    rename: Detail | None
-    refused: str | None
-
-    @property
-    def rest_alone(self) -> bool:
-        """Whether the ledger lies in its config: it goes if someone deletes the connector or writes
-        all of its config, and it holds no target state."""
-        return self.seen.live.rest_alone
-
-    @property
-    def history(self) -> History:
-        return self.seen.history
-
-
-def _compared(
-    name: str, desired: Desired, seen: Seen, rename: Detail | None, refused: str | None
-) -> _Compared:
-    live, spec = seen.live, desired.connectors.get(name)
-    redactor = live_redactor(name, live, spec)
-    owned, connector = live.ledger.connectors.get(name), live.connectors.get(name)
-    return _Compared(name, owned, spec, connector, redactor, seen, rename, refused)
-
-
-def _findings(compared: _Compared) -> Iterator[Finding]:
-    owned, spec, connector = compared.owned, compared.spec, compared.live
-    existence = _existence(compared)
-    if existence is not None:
-        yield existence
-    if connector is None or (owned is None and spec is None):
-        return
-    if owned is None and spec is not None and compared.rest_alone:
-        yield from _unrecorded(compared, spec, connector)
-    if owned is not None:
-        yield from _config(compared, owned, connector)
-        yield from _state(compared, owned, connector)
-        yield from held_offsets(connector, spec, compared.seen)
-    if spec is not None:
-        yield from pending_offsets(spec, compared.seen.live)
-    yield from _failed(connector)
-
-
-def _existence(compared: _Compared) -> Finding | None:
-    """Whether the connector was created or deleted, in the cluster or in the specs."""
-    applied = None if compared.owned is None else _THERE
-    desired = None if compared.spec is None else _THERE
-    live = None if compared.live is None else _THERE
-    since = compared.history.connectors.get(compared.name)
-    detail = compared.rename
-    match applied, desired, live:
-        case _ if detail is not None:
-            changed_in, since = ChangedIn.SPECS, None
-        case None, None, _:
-            unseen = Detail("owners-unseen") if compared.rest_alone else None
-            return Finding(
-                FindingKind.UNMANAGED, compared.name, live=live, detail=unseen, since=since
-            )
-        case Plain(), Plain(), None:
-            changed_in = ChangedIn.CLUSTER
-        case None, Plain(), None if compared.rest_alone:
-            changed_in = ChangedIn.UNKNOWN
-        case (None, Plain(), _) | (Plain(), None, _):
-            changed_in, since = ChangedIn.SPECS, None
-            if compared.rest_alone and desired and live:
-                detail = Detail("adopted-with-next-change")
-            elif desired is None and compared.refused:
-                detail = Detail("delete-refused", compared.refused)
-        case _:
+def _existence(
+    connector: ConnectorDiff, observed: LiveWithHistory, rename: str | None, refusal: str | None
+) -> Finding | None:
+    """Returns the finding that the connector was created or deleted, in the cluster or in the
+    specs. `refusal` is the code with which an apply refuses to delete all connectors."""
+    owned, spec, live = connector.owned, connector.spec, connector.live
+    rest_alone = observed.live.rest_alone
+    kind = FindingKind.CONNECTOR
+    changed_in: ChangedIn | None = ChangedIn.SPECS
+    if rename is not None:
+        detail = rename
+    elif owned is None and spec is None:
+        detail = "has no spec, and no project owns it"
+        if rest_alone:
+            detail = "has no spec; owners cannot be seen without cluster.kafka"
+        changed_in, kind = None, FindingKind.UNMANAGED
+    elif owned is not None and spec is not None:
+        if live is not None:
             return None
+        changed_in, detail = ChangedIn.CLUSTER, "deleted outside connect"
+    elif spec is None:
+        detail = "its spec is gone: apply forgets it, as it was deleted already"
+        if refusal is not None:
+            detail = f"its spec is gone; apply refuses to delete everything ({refusal})"
+        elif live is not None:
+            detail = "its spec is gone: apply deletes it"
+    elif live is not None:
+        detail = "adopted with its next config change" if rest_alone else "apply adopts it"
+    elif rest_alone:
+        # The ledger lies in the config of a connector, and goes with it
+        changed_in, detail = ChangedIn.UNKNOWN, "does not exist"
+    else:
+        detail = "apply creates it"
     return Finding(
-        FindingKind.CONNECTOR,
-        compared.name,
+        kind,
+        connector.name,
         changed_in,
-        applied=applied,
-        desired=desired,
-        live=live,
+        applied=None if owned is None else _EXISTS,
+        desired=None if spec is None else _EXISTS,
+        live=None if live is None else _EXISTS,
         detail=detail,
-        since=since,
+        since=None
+        if changed_in is ChangedIn.SPECS
+        else observed.history.connectors.get(connector.name),
     )
+
+
+def _differences(connector: ConnectorDiff, observed: LiveWithHistory) -> Iterator[Finding]:
+    """Yields the findings on a connector that exists and is managed."""
+    owned, spec, live = connector.owned, connector.spec, connector.live
+    if live is None or (owned is None and spec is None):
+        return
+    if owned is not None or observed.live.rest_alone:
+        yield from _config(connector, live, observed)
+    if owned is not None:
+        yield from _state(connector, owned, live, observed)
+        yield from _held_offsets(live, spec, observed)
+    if connector.pin is not None and not connector.pin.again:
+        pin = connector.pin.pin
+        desired = Plain(f"pin {pin}")
+        yield Finding(
+            FindingKind.OFFSETS, connector.name, ChangedIn.SPECS, key=pin, desired=desired
+        )
+    yield from _failed(live)
 
 
 # --- config ---
 
 
-def _config(compared: _Compared, owned: Owned, connector: LiveConnector) -> Iterator[Finding]:
-    spec = compared.spec
-    live = without_reserved(connector.config)
-    wanted = None if spec is None else written_config(spec, live)
-    for key in sorted((owned.config.keys() | live.keys() | (wanted or {}).keys()) - {"name"}):
-        applied, now = owned.config.get(key), live.get(key)
-        then = applied if wanted is None else wanted.get(key)
-        masked = compared.rest_alone and now is not None and is_mask(now)
-        in_cluster = not masked and not same_as_recorded(applied, now, key, compared.redactor)
-        if wanted is not None and applied == then == "":
-            # Not a secret that was recorded without a fingerprint
-            in_cluster = not masked and now != ""
-        changed_in = _changed_in(
-            in_cluster=in_cluster,
-            in_specs=wanted is not None
-            and not same_as_recorded(applied, then, key, compared.redactor),
-        )
-        if changed_in is None or (wanted is not None and then == now):
+def _config(
+    connector: ConnectorDiff, live: LiveConnector, observed: LiveWithHistory
+) -> Iterator[Finding]:
+    spec, redactor = connector.spec, connector.redactor
+    config = without_reserved(live.config)
+    recorded = {} if connector.owned is None else connector.owned.config
+    keys = {change.key for change in connector.config}
+    if spec is None:
+        keys = recorded.keys() | config.keys()
+    for key in sorted(keys - {"name"}):
+        applied, value = recorded.get(key), config.get(key)
+        desired = applied if spec is None else (connector.written or {}).get(key)
+        changed_in = _key_changed_in(key, connector, applied, desired, value, observed.live)
+        if changed_in is None:
             continue
-        secret = _is_secret(key, (now, then), compared.redactor)
+        secret = _is_secret(key, (value, desired), redactor.named)
+        recorded_secret = applied is not None and is_fingerprint(applied)
         yield Finding(
             FindingKind.CONFIG,
-            compared.name,
+            connector.name,
             changed_in,
             key=key,
             applied=_shown(
-                applied, secret=secret or _looks_secret(key, applied, compared.redactor)
+                applied,
+                secret=secret or recorded_secret or _is_secret(key, (applied,), redactor.named),
             ),
-            desired=None if spec is None else _shown(then, secret=secret),
-            live=_shown(now, secret=secret),
-            since=None
-            if changed_in is ChangedIn.SPECS
-            else compared.history.keys.get((compared.name, key)),
+            desired=None if spec is None else _shown(desired, secret=secret),
+            live=_shown(value, secret=secret),
+            since=observed.history.keys.get((connector.name, key))
+            if changed_in in (ChangedIn.CLUSTER, ChangedIn.BOTH)
+            else None,
         )
 
 
-def _unrecorded(
-    compared: _Compared, spec: DesiredConnector, connector: LiveConnector
-) -> Iterator[Finding]:
-    """Its config holds no ledger: it was never applied, or someone wrote all of its config."""
-    live = without_reserved(connector.config)
-    wanted = written_config(spec, live)
-    for key in sorted((live.keys() | wanted.keys()) - {"name"}):
-        then, now = wanted.get(key), live.get(key)
-        if then == now or (now is not None and is_mask(now)):
-            continue
-        secret = _is_secret(key, (now, then), compared.redactor)
-        desired, shown = _shown(then, secret=secret), _shown(now, secret=secret)
-        yield Finding(
-            FindingKind.CONFIG,
-            compared.name,
-            ChangedIn.UNKNOWN,
-            key=key,
-            desired=desired,
-            live=shown,
-        )
+def _key_changed_in(
+    key: str,
+    connector: ConnectorDiff,
+    applied: str | None,
+    desired: str | None,
+    value: str | None,
+    live: Live,
+) -> ChangedIn | None:
+    # A config that is written whole over REST may hold masks, which say nothing about the value
+    masked = live.rest_alone and value is not None and is_mask(value)
+    if connector.owned is None:
+        # Its config holds no ledger: it was never applied, or someone wrote all of its config
+        return None if masked else ChangedIn.UNKNOWN
+    if connector.spec is not None and applied == desired == "":
+        # Not a secret that was recorded without a fingerprint
+        in_cluster = value != ""
+    else:
+        in_cluster = not same_as_recorded(applied, value, key, connector.redactor)
+    in_specs = not same_as_recorded(applied, desired, key, connector.redactor)
+    return _changed_in(
+        in_cluster=in_cluster and not masked, in_specs=in_specs and connector.spec is not None
+    )
 
 
 def _changed_in(*, in_cluster: bool, in_specs: bool) -> ChangedIn | None:
-    """Where something is not as it was applied."""
     if in_cluster:
         return ChangedIn.BOTH if in_specs else ChangedIn.CLUSTER
     return ChangedIn.SPECS if in_specs else None
 
 
-def _is_secret(key: str, texts: tuple[str | None, ...], redactor: ConfigRedactor) -> bool:
-    return any(text is not None and is_sensitive(key, text, redactor.named) for text in texts)
-
-
-def _looks_secret(key: str, applied: str | None, redactor: ConfigRedactor) -> bool:
-    found = _is_secret(key, (applied,), redactor)
-    return found or (applied is not None and is_fingerprint(applied))
+def _is_secret(key: str, texts: Iterable[str | None], sensitive: frozenset[str]) -> bool:
+    return any(text is not None and is_sensitive(key, text, sensitive) for text in texts)
 
 
 def _shown(text: str | None, *, secret: bool) -> Value | None:
@@ -277,43 +242,54 @@ def _shown(text: str | None, *, secret: bool) -> Value | None:
 # --- states ---
 
 
-def _state(compared: _Compared, owned: Owned, connector: LiveConnector) -> Iterator[Finding]:
-    spec = compared.spec
-    if owned.restore_to is not None and connector.target is TargetState.STOPPED:
-        known = ChangedIn.SPECS
-        detail = Detail("stopped-by-apply", owned.restore_to)
-        if owned.resuming is not None:
-            known = ChangedIn.UNKNOWN
-            detail = Detail("perhaps-stopped-since", owned.restore_to)
-        yield _state_finding(compared, owned, connector, known, detail)
-        return
-    if spec is None:
-        # Left alone if the spec had none
-        if owned.state is not None and owned.state is not connector.target:
-            yield _state_finding(compared, owned, connector, ChangedIn.CLUSTER)
-        return
-    wanted = managed_state(spec)
-    if wanted is None or wanted is connector.target:
-        return
-    if compared.rest_alone:
-        yield _state_finding(
-            compared, owned, connector, ChangedIn.UNKNOWN, _ambiguous_status(connector)
-        )
-        return
-    applied = owned.state
-    changed_in = _changed_in(
-        in_cluster=applied not in (None, connector.target), in_specs=applied is not wanted
-    )
-    if applied is None and _asked_since(compared, owned):
-        changed_in = ChangedIn.BOTH
+def _state(
+    connector: ConnectorDiff, owned: Owned, live: LiveConnector, observed: LiveWithHistory
+) -> Iterator[Finding]:
+    desired = None if connector.spec is None else managed_state(connector.spec)
+    changed_in, detail = _state_changed_in(connector, owned, live, observed)
     if changed_in is not None:
-        yield _state_finding(compared, owned, connector, changed_in)
+        yield Finding(
+            FindingKind.STATE,
+            connector.name,
+            changed_in,
+            applied=None if owned.state is None else Plain(owned.state.value),
+            desired=None if desired is None else Plain(desired.value),
+            live=Plain(live.target.value),
+            detail=detail,
+            since=None
+            if changed_in is ChangedIn.SPECS
+            else observed.history.targets.get(connector.name),
+        )
 
 
-def _asked_since(compared: _Compared, owned: Owned) -> bool:
-    """Whether the target state was set outside connect after the last apply. The ledger does not
-    tell where the spec began to manage a state that the connector had already."""
-    history, name = compared.history, compared.name
+def _state_changed_in(
+    connector: ConnectorDiff, owned: Owned, live: LiveConnector, observed: LiveWithHistory
+) -> tuple[ChangedIn | None, str]:
+    if owned.restore_to is not None and live.target is TargetState.STOPPED:
+        if owned.resuming is None:
+            stopped = f"an unfinished apply stopped it; the next makes it {owned.restore_to}"
+            return ChangedIn.SPECS, stopped
+        unclear = f"an apply ended as it made it {owned.restore_to}, or someone stopped it since"
+        return ChangedIn.UNKNOWN, unclear
+    if connector.spec is None:
+        # Left alone if the spec had none
+        changed = owned.state is not None and owned.state is not live.target
+        return ChangedIn.CLUSTER if changed else None, ""
+    desired = managed_state(connector.spec)
+    if desired is None or desired is live.target:
+        return None, ""
+    if observed.live.rest_alone:
+        return ChangedIn.UNKNOWN, _ambiguous_status(live)
+    if owned.state is None and _requested_since(connector.name, owned, observed):
+        return ChangedIn.BOTH, ""
+    in_cluster = owned.state not in (None, live.target)
+    return _changed_in(in_cluster=in_cluster, in_specs=owned.state is not desired), ""
+
+
+def _requested_since(name: str, owned: Owned, observed: LiveWithHistory) -> bool:
+    """Returns whether the target state was set outside connect after the last apply. The ledger
+    does not hold a state that the connector had before the spec began to manage it."""
+    history = observed.history
     mark, applied = history.targets.get(name), Mark(owned.applied_ms, "", 0, 0)
     # Of an apply whose journal is gone, its last request may have taken a while
     slack_ms = 0 if history.run_of(name, applied) else _REQUEST_MS
@@ -322,42 +298,102 @@ def _asked_since(compared: _Compared, owned: Owned) -> bool:
     return history.run_of(name, mark) is None
 
 
-def _ambiguous_status(connector: LiveConnector) -> Detail | None:
-    """Over REST alone, the status is all that tells the target state; some statuses do not."""
+def _ambiguous_status(live: LiveConnector) -> str:
+    """Explains a status from which the target state does not follow: over REST there is no other
+    source of it."""
     clear = {state.value.upper() for state in TargetState}
-    if connector.state is None or connector.state in clear:
-        return None
-    return Detail("ambiguous-status", connector.state)
+    if live.state is None or live.state in clear:
+        return ""
+    return f"its status is {live.state}, which does not tell what was asked of it"
 
 
-def _state_finding(
-    compared: _Compared,
-    owned: Owned,
-    connector: LiveConnector,
-    changed_in: ChangedIn,
-    detail: Detail | None = None,
-) -> Finding:
-    wanted = None if compared.spec is None else managed_state(compared.spec)
-    return Finding(
-        FindingKind.STATE,
-        compared.name,
-        changed_in,
-        applied=None if owned.state is None else Plain(owned.state.value),
-        desired=None if wanted is None else Plain(wanted.value),
-        live=Plain(connector.target.value),
-        detail=detail,
-        since=None
-        if changed_in is ChangedIn.SPECS
-        else compared.history.targets.get(compared.name),
+# --- offsets ---
+
+
+def _held_offsets(
+    connector: LiveConnector, spec: DesiredConnector | None, observed: LiveWithHistory
+) -> Iterator[Finding]:
+    """Yields offsets of a stopped connector that are no longer those of its pin. A running
+    connector's offsets never drift: they are its progress."""
+    name, live = connector.name, observed.live
+    pins = [(pin, applied) for pin, applied in live.ledger.pins_of(name).items() if applied.held]
+    unseen = observed.groups_hidden and connector.kind != "source"
+    if not pins or unseen or connector.target is not TargetState.STOPPED:
+        return
+    pin, applied = max(pins, key=lambda item: (item[1].applied_ms, item[0]))
+    if name in live.unread_offsets:
+        yield Finding(
+            FindingKind.OFFSETS,
+            name,
+            ChangedIn.UNKNOWN,
+            key=pin,
+            applied=Plain(_texts(applied.resolved or ())),
+            detail=f"they could not be read: {live.unread_offsets[name]}",
+        )
+        return
+    entries = applied.moved(connector.offsets)
+    if not entries:
+        return
+    desired = None if spec is None or spec.pin is None else spec.pin.id
+    marks = observed.history.offsets
+    keys = [(name, partition_key(entry.partition)) for entry in entries]
+    current = [replace(entry, offset=connector.offsets.at(entry.partition)) for entry in entries]
+    yield Finding(
+        FindingKind.OFFSETS,
+        name,
+        ChangedIn.BOTH if desired not in (None, pin) else ChangedIn.CLUSTER,
+        key=pin,
+        applied=Plain(_texts(entries)),
+        desired=None if desired is None else Plain(f"pin {desired}"),
+        live=Plain(_texts(current)),
+        since=_newest(marks[key] for key in keys if key in marks),
     )
 
 
-# --- what failed ---
+def _left_offsets(desired: Desired, observed: LiveWithHistory) -> Iterator[Finding]:
+    """Yields offsets of deleted connectors that have no spec, and that no project owns."""
+    live, marks = observed.live, observed.history.offsets
+    names = {*desired.connectors, *live.connectors, *live.ledger.connectors}
+    names |= {spec.renamed_from or "" for spec in desired.connectors.values()}
+    for name, entries in sorted(live.orphan_offsets.items()):
+        if name not in names:
+            yield Finding(
+                FindingKind.LEFT_OFFSETS,
+                name,
+                live=Plain(_texts(entries)),
+                detail=f"source offsets of {counted(len(entries), 'partition')}",
+                since=_newest(mark for (owner, _), mark in marks.items() if owner == name),
+            )
+    for name, count in sorted(observed.left_groups.items()):
+        if name not in names and name not in live.orphan_offsets:
+            detail = f"the consumer group connect-{name} holds {counted(count, 'partition')}"
+            yield Finding(FindingKind.LEFT_OFFSETS, name, detail=detail)
+
+
+def _newest(marks: Iterable[Mark]) -> Mark | None:
+    return max(marks, key=lambda mark: mark.timestamp_ms, default=None)
+
+
+def _texts(entries: Iterable[OffsetEntry]) -> str:
+    """Returns `orders-0 at 98000`, or the fields of a source's partition and offset, for each."""
+    return ", ".join(
+        f"{label_of(entry.partition)} at {'none' if entry.offset is None else place_of(entry)}"
+        for entry in entries
+    )
+
+
+# --- failures ---
 
 
 def _failed(connector: LiveConnector) -> Iterator[Finding]:
-    tasks = tuple(at for at, state in enumerate(connector.task_states) if state == _FAILED)
-    if tasks or connector.state == _FAILED:
-        what = "the connector" if connector.state == _FAILED else ""
-        detail = Detail("failed", what, tasks)
-        yield Finding(FindingKind.FAILED, connector.name, detail=detail, reason=connector.failure)
+    tasks = [str(at) for at, state in enumerate(connector.task_states) if state == _FAILED]
+    failed = ["the connector"] if connector.state == _FAILED else []
+    if tasks:
+        failed.append(f"task{'' if len(tasks) == 1 else 's'} {', '.join(tasks)}")
+    if failed:
+        yield Finding(
+            FindingKind.FAILED,
+            connector.name,
+            detail=f"{' and '.join(failed)} failed",
+            reason=connector.failure,
+        )

@@ -1,4 +1,4 @@
-"""Since when a connector is as it is, from the records that its topics still hold. Pure.
+"""Times of the latest changes of each connector, from the records that topics still hold. Pure.
 
 Kafka compacts older records away, so a change can be older than the record found here.
 """
@@ -16,13 +16,13 @@ from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot
 from connect_specs.partitions import PartitionKey, partition_key
 
-# Config records have their leader's time, steps have that of whoever applied.
+# Config records have the time of the cluster's leader, journal entries that of the apply
 _CLOCKS_DIFFER_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A record: when it was written, and its place in a topic."""
+    """A record's time, and its place in a topic."""
 
     timestamp_ms: int
     topic: str
@@ -31,8 +31,8 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """An apply. `work` by connector: when its first action began and its last one ended."""
+class ApplyRun:
+    """An apply. `work` by connector: the start of its first action and the end of its last one."""
 
     id: str
     project: str
@@ -40,7 +40,7 @@ class Run:
     work: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     def wrote(self, connector: str, mark: Mark) -> bool:
-        """Whether the record was written while the apply was changing that connector."""
+        """Returns whether the record was written while the apply was changing that connector."""
         if connector not in self.work:
             return False
         since_ms, until_ms = self.work[connector]
@@ -49,20 +49,20 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The records since which things are as they are now.
+    """The records of the latest changes.
 
-    `keys` by connector and config key, also of one that was removed; `connectors` by name, those
-    that were created or deleted last; `offsets` by connector and partition.
+    `keys` by connector and config key, including removed keys; `connectors` by name: of the last
+    creation or deletion; `offsets` by connector and partition.
     """
 
     keys: Mapping[tuple[str, str], Mark] = field(default_factory=dict)
     connectors: Mapping[str, Mark] = field(default_factory=dict)
     targets: Mapping[str, Mark] = field(default_factory=dict)
     offsets: Mapping[tuple[str, PartitionKey], Mark] = field(default_factory=dict)
-    runs: tuple[Run, ...] = ()
+    runs: tuple[ApplyRun, ...] = ()
 
-    def run_of(self, connector: str, mark: Mark | None) -> Run | None:
-        """The recorded apply that wrote the record about this connector, if there is one."""
+    def run_of(self, connector: str, mark: Mark | None) -> ApplyRun | None:
+        """Returns the recorded apply that wrote the record about this connector, if any."""
         if mark is None:
             return None
         return next((run for run in reversed(self.runs) if run.wrote(connector, mark)), None)
@@ -71,17 +71,11 @@ class History:
 def history_of(
     config: Iterable[LogRecord], offsets: Iterable[LogRecord], ledger: Iterable[LogRecord]
 ) -> History:
-    """The history that the records of three topics tell."""
+    """Returns the history in the records of three topics."""
     fold = _ConfigFold()
     for record in config:
         fold.apply(record)
-    return History(
-        keys=fold.keys,
-        connectors=fold.connectors,
-        targets=fold.targets,
-        offsets=_offsets(offsets),
-        runs=_runs(ledger),
-    )
+    return History(fold.keys, fold.connectors, fold.targets, _offsets(offsets), _runs(ledger))
 
 
 class _ConfigFold:
@@ -95,65 +89,64 @@ class _ConfigFold:
         self._states: dict[str, str] = {}
 
     def apply(self, record: LogRecord) -> None:
-        about = config_topic.subject(record.key)
-        if about is None:
+        subject = config_topic.subject(record.key)
+        if subject is None:
             return
-        kind, name = about
-        # Of one record alone: what it says, without what came before
-        said = config_topic.reduce_all(ConfigSnapshot(), (record,))
+        kind, name = subject
+        # Only what this record holds, without the records before it
+        snapshot = config_topic.reduce_all(ConfigSnapshot(), (record,))
         if kind == "config":
-            state = said.connectors.get(name)
+            state = snapshot.connectors.get(name)
             if state is not None or record.value is None:
                 self._on_config(name, None if state is None else state.config, _mark(record))
         else:
-            asked = said.orphans.get(name)
-            state_text = "" if asked is None else asked.target.value
-            if self._states.get(name) != state_text:
+            orphan = snapshot.orphans.get(name)
+            target = "" if orphan is None else orphan.target.value
+            if self._states.get(name) != target:
                 self.targets[name] = _mark(record)
-            self._states[name] = state_text
+            self._states[name] = target
 
     def _on_config(self, name: str, config: Mapping[str, str] | None, mark: Mark) -> None:
-        before = self._configs.pop(name, None)
-        if (before is None) is not (config is None) or name not in self.connectors:
+        previous = self._configs.pop(name, None)
+        if (previous is None) is not (config is None) or name not in self.connectors:
             self.connectors[name] = mark
-        old, new = before or {}, config or {}
-        for key in old.keys() | new.keys():
-            if old.get(key) != new.get(key):
+        for key in (previous or {}).keys() | (config or {}).keys():
+            if (previous or {}).get(key) != (config or {}).get(key):
                 self.keys[name, key] = mark
         if config is not None:
             self._configs[name] = config
 
 
 def _offsets(records: Iterable[LogRecord]) -> dict[tuple[str, PartitionKey], Mark]:
-    found: dict[tuple[str, PartitionKey], Mark] = {}
+    marks: dict[tuple[str, PartitionKey], Mark] = {}
     # A busy source writes under the same few keys over and over
     newest = {record.key: record for record in records}
     for record in sorted(newest.values(), key=lambda record: record.timestamp_ms):
-        about = offsets_topic.subject(record.key)
-        if about is not None:
-            connector, partition = about
-            found[connector, partition_key(partition)] = _mark(record)
-    return found
+        subject = offsets_topic.subject(record.key)
+        if subject is not None:
+            connector, partition = subject
+            marks[connector, partition_key(partition)] = _mark(record)
+    return marks
 
 
-def _runs(records: Iterable[LogRecord]) -> tuple[Run, ...]:
-    said = reduce_ledger(LedgerSnapshot(), records)
+def _runs(records: Iterable[LogRecord]) -> tuple[ApplyRun, ...]:
+    snapshot = reduce_ledger(LedgerSnapshot(), records)
     return tuple(
-        Run(each.id, each.project, each.by, _work(said.steps(each.id)))
-        for each in said.applies.values()
+        ApplyRun(apply.id, apply.project, apply.by, _work(snapshot.steps(apply.id)))
+        for apply in snapshot.applies.values()
     )
 
 
 def _work(steps: Iterable[Step]) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+    work: dict[str, tuple[int, int]] = {}
     for step in steps:
-        # One without an end was cut off: what it did came soon after it began
+        # An interrupted one has no end: its change came soon after its start
         times = (step.started_ms, step.ended_ms or step.started_ms)
-        found[step.connector] = (
-            min(*times, *found.get(step.connector, times)),
-            max(*times, *found.get(step.connector, times)),
+        work[step.connector] = (
+            min(*times, *work.get(step.connector, times)),
+            max(*times, *work.get(step.connector, times)),
         )
-    return found
+    return work
 
 
 def _mark(record: LogRecord) -> Mark:

@@ -150,17 +150,22 @@ def _changes(desired: Desired, live: Live) -> Iterator[ConnectorDiff]:
     for name, owned in live.ledger.connectors.items():
         if owned.project != desired.project or name in desired.connectors or name in renamed:
             continue
-        connector = live.connectors.get(name)
-        yield ConnectorDiff(
-            name,
-            "forget" if connector is None else "delete",
-            "unknown" if connector is None else connector.kind,
-            live_redactor(name, live),
-            TargetState.STOPPED,
-            live=connector,
-            owned=owned,
-            offsets=Offsets() if connector is None else connector.offsets,
-        )
+        yield without_spec(name, live)
+
+
+def without_spec(name: str, live: Live) -> ConnectorDiff:
+    """Returns the diff of a connector that no spec names."""
+    connector = live.connectors.get(name)
+    return ConnectorDiff(
+        name,
+        "forget" if connector is None else "delete",
+        "unknown" if connector is None else connector.kind,
+        live_redactor(name, live),
+        TargetState.STOPPED,
+        live=connector,
+        owned=live.ledger.connectors.get(name),
+        offsets=Offsets() if connector is None else connector.offsets,
+    )
 
 
 def _of_spec(spec: DesiredConnector, desired: Desired, live: Live) -> ConnectorDiff:

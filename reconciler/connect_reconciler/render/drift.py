@@ -5,22 +5,15 @@ line, a summary last. docs/drift.md has the fields.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, assert_never
 
 from connect_reconciler.actions import FieldChange
-from connect_reconciler.drift.model import (
-    ChangedIn,
-    Detail,
-    DetailCode,
-    Drift,
-    Finding,
-    FindingKind,
-)
+from connect_reconciler.drift.model import ChangedIn, Drift, Finding, FindingKind
 from connect_reconciler.model.config_values import Plain, Secret, Value
+from connect_reconciler.render.markdown import code_span, lines_within
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, value_text
 from connect_specs.counting import counted
 from connect_specs.printable import one_line
@@ -28,147 +21,132 @@ from connect_specs.printable import one_line
 # GitHub takes 65,536 characters.
 MARKDOWN_MAX = 60_000
 
-_BACKTICKS = re.compile("`+")
 _KEYS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
-    """Findings under one title."""
+class FindingSection:
+    """Findings of one category under a title. `counted` is their name in the headline."""
 
-    what: ChangedIn | FindingKind
+    category: ChangedIn | FindingKind
     title: str
     role: Role
+    counted: str = ""
 
 
 SECTIONS = (
-    Section(ChangedIn.CLUSTER, "Changed in the cluster", "remove"),
-    Section(ChangedIn.BOTH, "Changed in the cluster and in the specs", "risk"),
-    Section(
+    FindingSection(ChangedIn.CLUSTER, "Changed in the cluster", "remove", "changed in the cluster"),
+    FindingSection(
+        ChangedIn.BOTH,
+        "Changed in the cluster and in the specs",
+        "risk",
+        "changed in the cluster and in the specs",
+    ),
+    FindingSection(
         ChangedIn.UNKNOWN,
         "Changed in the cluster or not applied yet: no ledger says which",
         "risk",
+        "changed in the cluster or not applied yet",
     ),
-    Section(ChangedIn.SPECS, "Changed in the specs, not applied yet", "change"),
-    Section(FindingKind.FAILED, "Failed", "error"),
-    Section(FindingKind.UNMANAGED, "Unmanaged: no spec, and no project owns them", "note"),
-    Section(FindingKind.LEFT_OFFSETS, "Offsets of deleted connectors", "note"),
+    FindingSection(
+        ChangedIn.SPECS, "Changed in the specs, not applied yet", "change", "not applied yet"
+    ),
+    FindingSection(FindingKind.FAILED, "Failed", "error", "failed"),
+    FindingSection(
+        FindingKind.UNMANAGED,
+        "Unmanaged: no spec, and no project owns them",
+        "note",
+        "unmanaged",
+    ),
+    FindingSection(FindingKind.LEFT_OFFSETS, "Offsets of deleted connectors", "note"),
 )
 
 
-def drift_text(drift: Drift, style: Style = PLAIN, *, whole: bool = False) -> str:
-    """The report as text that ends with a line break; `whole` lists all left offsets."""
+def drift_text(drift: Drift, style: Style = PLAIN, *, left_offsets: bool = False) -> str:
+    """Returns the report as text that ends with a line break."""
     blocks = [[style.paint("strong", headline(drift)), *connector_counts(drift)]]
-    for section in SECTIONS:
-        found = [each for each in shown(drift, whole=whole) if each.counts_as(section.what)]
-        if found:
-            lines = [line for each in found for line in finding_lines(each, style)]
-            blocks.append([style.paint(section.role, section.title), *lines])
-    notes = [style.paint("note", note) for note in footnotes(drift, whole=whole)]
+    for section, findings in _sections(drift, left_offsets=left_offsets):
+        lines = [line for finding in findings for line in finding_lines(finding, style)]
+        blocks.append([style.paint(section.role, section.title), *lines])
+    notes = [style.paint("note", note) for note in footnotes(drift, left_offsets=left_offsets)]
     blocks += [notes] if notes else []
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
 def finding_lines(finding: Finding, style: Style) -> Iterator[str]:
-    """One finding as text, its origin below it."""
+    """Yields one finding as text, its origin below it."""
     yield f"  {one_line(finding.connector)}: {sentence(finding)}"
     since = origin(finding)
     if since:
         yield style.paint("note", f"      {since}")
 
 
-def drift_markdown(drift: Drift, *, whole: bool = False) -> str:
-    """The report for an issue, never longer than one may be."""
+def drift_markdown(drift: Drift, *, left_offsets: bool = False) -> str:
+    """Returns the report for an issue, never longer than one may be."""
     lines = [f"**{headline(drift)}**"]
-    if rest := connector_counts(drift):
-        lines += ["", "<br>".join(map(_code, rest))]
-    for section in SECTIONS:
-        found = [each for each in shown(drift, whole=whole) if each.counts_as(section.what)]
-        if found:
-            lines += ["", f"### {section.title}", "", *map(_bullet, found)]
-    notes = footnotes(drift, whole=whole)
+    if counts := connector_counts(drift):
+        lines += ["", "<br>".join(map(code_span, counts))]
+    for section, findings in _sections(drift, left_offsets=left_offsets):
+        lines += ["", f"### {section.title}", "", *map(_bullet, findings)]
+    notes = footnotes(drift, left_offsets=left_offsets)
     if notes:
-        lines += ["", *(f"- {_code(note)}" for note in notes)]
-    return _cut(lines)
+        lines += ["", *(f"- {code_span(note)}" for note in notes)]
+    fitting = lines_within(lines, MARKDOWN_MAX)
+    if missing := len(lines) - len(fitting):
+        fitting += ["", f"… and {missing} lines more: `connect drift` shows them all."]
+    return "\n".join(fitting) + "\n"
 
 
 def _bullet(finding: Finding) -> str:
-    text = f"- {_code(one_line(finding.connector))} {_code(sentence(finding))}"
+    text = f"- {code_span(one_line(finding.connector))} {code_span(sentence(finding))}"
     since = origin(finding)
-    return f"{text}<br>{_code(since)}" if since else text
+    return f"{text}<br>{code_span(since)}" if since else text
 
 
-def _code(text: str) -> str:
-    """A code span: nothing inside can become a link, a mention or a tag."""
-    longest = max((len(found) for found in _BACKTICKS.findall(text)), default=0)
-    fence = "`" * (longest + 1)
-    space = " " if longest else ""
-    return f"{fence}{space}{text}{space}{fence}"
-
-
-def _cut(lines: list[str]) -> str:
-    kept, size = [], 0
-    for number, line in enumerate(lines):
-        size += len(line) + 1
-        if size > MARKDOWN_MAX:
-            kept += ["", f"… and {len(lines) - number} lines more: `connect drift` shows them all."]
-            break
-        kept.append(line)
-    return "\n".join(kept) + "\n"
+def _sections(
+    drift: Drift, *, left_offsets: bool
+) -> Iterator[tuple[FindingSection, list[Finding]]]:
+    """Yields the sections that have findings; offsets of deleted connectors only on request."""
+    for section in SECTIONS:
+        category = section.category
+        findings = [finding for finding in drift.findings if finding.counts_as(category)]
+        if findings and (left_offsets or category is not FindingKind.LEFT_OFFSETS):
+            yield section, findings
 
 
 def headline(drift: Drift) -> str:
-    """`Drift: 2 changed in the cluster; 1 failed`, or `No drift`, and what else was found."""
-    drifted, rest = _counted(drift, _DRIFTED), _counted(drift, _BESIDE)
+    """Returns `Drift: 2 changed in the cluster; 1 failed`, or `No drift`, and the other counts."""
+    drifted, pending = _counts(drift, SECTIONS[:3]), _counts(drift, SECTIONS[3:])
     head = f"Drift: {drifted}" if drifted else "No drift"
-    return f"{head}; {rest}" if rest else head
+    return f"{head}; {pending}" if pending else head
 
 
-_DRIFTED: Mapping[ChangedIn | FindingKind, str] = {
-    ChangedIn.CLUSTER: "changed in the cluster",
-    ChangedIn.BOTH: "changed in the cluster and in the specs",
-    ChangedIn.UNKNOWN: "changed in the cluster or not applied yet",
-}
-_BESIDE: Mapping[ChangedIn | FindingKind, str] = {
-    ChangedIn.SPECS: "not applied yet",
-    FindingKind.FAILED: "failed",
-    FindingKind.UNMANAGED: "unmanaged",
-}
-
-
-def _counted(drift: Drift, words: Mapping[ChangedIn | FindingKind, str]) -> str:
-    counts = {text: drift.count(what) for what, text in words.items()}
-    return ", ".join(f"{count} {text}" for text, count in counts.items() if count)
+def _counts(drift: Drift, sections: tuple[FindingSection, ...]) -> str:
+    counts = {section.counted: drift.count(section.category) for section in sections}
+    return ", ".join(f"{count} {text}" for text, count in counts.items() if count and text)
 
 
 def connector_counts(drift: Drift) -> list[str]:
-    """How many connectors are as they should be, and which keys drift in more than one."""
-    found = drift.connectors()
+    """Returns the numbers of connectors, and the keys that drift in more than one."""
+    counts = drift.connectors()
     words = {"in sync": "in_sync", "drifted": "drifted", "not applied yet": "pending"}
-    parts = [f"{found[key]} {word}" for word, key in words.items() if found[key]]
-    lines = [f"Connectors: {', '.join(parts)}"] if parts else []
+    numbers = [f"{counts[key]} {word}" for word, key in words.items() if counts[key]]
+    lines = [f"Connectors: {', '.join(numbers)}"] if numbers else []
     keys = {key: count for key, count in drift.keys().items() if count > 1}
-    named = [f"{one_line(key)} ({count})" for key, count in list(keys.items())[:_KEYS_NAMED]]
-    return [*lines, f"Keys that drift most: {', '.join(named)}"] if named else lines
+    most = [f"{one_line(key)} ({count})" for key, count in list(keys.items())[:_KEYS_NAMED]]
+    return [*lines, f"Keys that drift most: {', '.join(most)}"] if most else lines
 
 
-def shown(drift: Drift, *, whole: bool) -> tuple[Finding, ...]:
-    """The findings that a person wants to see one by one."""
-    if whole:
-        return drift.findings
-    return tuple(each for each in drift.findings if each.kind is not FindingKind.LEFT_OFFSETS)
-
-
-def footnotes(drift: Drift, *, whole: bool) -> list[str]:
-    """What a reader should know about the report itself."""
+def footnotes(drift: Drift, *, left_offsets: bool) -> list[str]:
+    """Returns notes about the report itself."""
     notes = []
-    left = drift.count(FindingKind.LEFT_OFFSETS)
-    if left and not whole:
-        who, them = ("connector", "it") if left == 1 else ("connectors", "them")
-        notes.append(f"{left} deleted {who} left offsets (--all lists {them})")
-    if drift.others:
-        named = (f"{one_line(name)} {count}" for name, count in drift.others.items())
-        notes.append(f"Connectors of other projects: {', '.join(named)}")
+    count = drift.count(FindingKind.LEFT_OFFSETS)
+    if count and not left_offsets:
+        noun, them = ("connector", "it") if count == 1 else ("connectors", "them")
+        notes.append(f"{count} deleted {noun} left offsets (--all lists {them})")
+    if drift.other_projects:
+        owners = (f"{one_line(name)} {number}" for name, number in drift.other_projects.items())
+        notes.append(f"Connectors of other projects: {', '.join(owners)}")
     if drift.ledger_policy not in ("", "compact"):
         notes.append(
             f"The topic of the ledger has cleanup.policy={drift.ledger_policy}: Kafka deletes what"
@@ -177,69 +155,37 @@ def footnotes(drift: Drift, *, whole: bool) -> list[str]:
     if drift.groups_hidden:
         notes.append("Kafka does not show the offsets of sinks: not compared")
     if drift.values_hidden:
-        what = counted(drift.values_hidden, "value")
-        notes.append(f"{what} hidden, their types could not be asked for: {drift.unanswered}")
+        values = counted(drift.values_hidden, "value")
+        notes.append(f"{values} hidden, their types could not be asked for: {drift.unanswered}")
     if drift.unfinished:
         ids = ", ".join(map(one_line, drift.unfinished))
         notes.append(f"An apply is in progress or unfinished: {ids}")
     return notes
 
 
-_DETAILS: Mapping[DetailCode, str] = {
-    "renamed-to": "apply renames it to {about}",
-    "renamed-from": "apply renames {about} to it",
-    "adopted-with-next-change": "adopted with its next config change",
-    "delete-refused": "its spec is gone; apply refuses to delete everything ({about})",
-    "stopped-by-apply": "an unfinished apply stopped it; the next makes it {about}",
-    "perhaps-stopped-since": "an apply ended as it made it {about}, or someone stopped it since",
-    "ambiguous-status": "its status is {about}, which does not tell what was asked of it",
-    "offsets-unread": "they could not be read: {about}",
-    "source-offsets": "source offsets of {count}",
-    "group-offsets": "the consumer group {about} holds {count}",
-    "failed": "{about} failed",
-    "owners-unseen": "has no spec; owners cannot be seen without cluster.kafka",
-}
-
-
-def _detail(detail: Detail | None) -> str:
-    """The detail in words, on one line."""
-    if detail is None:
-        return ""
-    about, numbers = detail.about, detail.numbers
-    if detail.code == "failed":
-        tasks = f"task{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
-        about = " and ".join(filter(None, (about, tasks if numbers else "")))
-    count = ", ".join(counted(number, "partition") for number in numbers)
-    return one_line(_DETAILS[detail.code].format(about=about, count=count))
-
-
 def sentence(finding: Finding) -> str:
-    """What differs, on one line, without the connector's name. Holds no secret."""
+    """Returns the difference on one line, without the connector's name. Holds no secret."""
+    detail = one_line(finding.detail)
     match finding.kind:
-        case FindingKind.CONNECTOR:
-            return _existence(finding)
+        case FindingKind.CONNECTOR | FindingKind.UNMANAGED:
+            return detail
         case FindingKind.CONFIG:
             return _config(finding)
         case FindingKind.STATE:
-            return _state(finding)
+            return _state(finding, detail)
         case FindingKind.OFFSETS:
-            return _offsets(finding)
-        case FindingKind.UNMANAGED:
-            return _detail(finding.detail) or "has no spec, and no project owns it"
+            return _offsets(finding, detail)
         case FindingKind.LEFT_OFFSETS:
-            live = finding.live
-            shown = "" if live is None else f": {value_text(live)}"
-            return _detail(finding.detail) + shown
+            return detail if finding.live is None else f"{detail}: {value_text(finding.live)}"
         case FindingKind.FAILED:
-            return one_line(": ".join(filter(None, (_detail(finding.detail), finding.reason))))
+            return one_line(": ".join(filter(None, (detail, finding.reason))))
         case _:
             assert_never(finding.kind)
 
 
 def origin(finding: Finding) -> str:
-    """The spec's place; since when, told by which record, and whether an apply did it. Empty where
-    nothing tells."""
-    place = "" if finding.where is None else one_line(str(finding.where))
+    """Returns the spec's place, the time and record of the change, and its apply, if known."""
+    place = "" if finding.location is None else one_line(str(finding.location))
     return "; ".join(filter(None, (place, _since(finding))))
 
 
@@ -247,36 +193,23 @@ def _since(finding: Finding) -> str:
     mark, run = finding.since, finding.run
     if mark is None:
         return ""
-    where = f"{mark.topic}-{mark.partition}, offset {mark.offset}"
-    who = "by no apply on record"
+    record = f"{mark.topic}-{mark.partition}, offset {mark.offset}"
+    author = "by no apply on record"
     if run is not None:
-        who = f"by apply {one_line(run.id)} of {one_line(run.project)} by {one_line(run.by)}"
-    return f"since {moment(mark.timestamp_ms)} ({where}), {who}"
+        author = f"by apply {one_line(run.id)} of {one_line(run.project)} by {one_line(run.by)}"
+    return f"since {moment(mark.timestamp_ms)} ({record}), {author}"
 
 
 def moment(timestamp_ms: int) -> str:
-    """UTC, to the second."""
+    """Returns the time in UTC, to the second."""
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _existence(finding: Finding) -> str:
-    if finding.detail:
-        return _detail(finding.detail)
-    if finding.changed_in is ChangedIn.UNKNOWN:
-        return "does not exist"
-    if finding.desired is None:
-        done = "deletes it" if finding.live else "forgets it, as it was deleted already"
-        return f"its spec is gone: apply {done}"
-    if finding.applied is not None:
-        return "deleted outside connect"
-    return "apply creates it" if finding.live is None else "apply adopts it"
-
-
 def _config(finding: Finding) -> str:
-    new = finding.desired if finding.changed_in is ChangedIn.SPECS else finding.live
     if finding.changed_in is ChangedIn.UNKNOWN:
         return change_text(FieldChange(finding.key, finding.live, finding.desired))
-    text = change_text(FieldChange(finding.key, finding.applied, new))
+    value = finding.desired if finding.changed_in is ChangedIn.SPECS else finding.live
+    text = change_text(FieldChange(finding.key, finding.applied, value))
     if finding.changed_in is not ChangedIn.BOTH:
         return text
     if finding.desired is None:
@@ -284,10 +217,10 @@ def _config(finding: Finding) -> str:
     return f"{text}; the spec wants {value_text(finding.desired)}"
 
 
-def _state(finding: Finding) -> str:
+def _state(finding: Finding, detail: str) -> str:
     applied, desired, live = map(_word, (finding.applied, finding.desired, finding.live))
-    if finding.detail:
-        return f"state: {live}: {_detail(finding.detail)}"
+    if detail:
+        return f"state: {live}: {detail}"
     match finding.changed_in:
         case ChangedIn.SPECS:
             return f"state: {live} → {desired}"
@@ -299,10 +232,10 @@ def _state(finding: Finding) -> str:
             return f"state: {applied} → {live}"
 
 
-def _offsets(finding: Finding) -> str:
+def _offsets(finding: Finding, detail: str) -> str:
     pin = one_line(finding.key)
     if finding.changed_in is ChangedIn.UNKNOWN:
-        return f"offsets of pin {pin}: {_detail(finding.detail)}"
+        return f"offsets of pin {pin}: {detail}"
     if finding.changed_in is ChangedIn.SPECS or finding.applied is None or finding.live is None:
         return f"offsets: apply sets pin {pin}"
     text = f"offsets of pin {pin}: {value_text(finding.applied)} → {value_text(finding.live)}"
@@ -336,7 +269,7 @@ _COUNTS: Mapping[str, ChangedIn | FindingKind] = {
 
 
 def finding_json(finding: Finding, event: Event = "found") -> str:
-    """One finding."""
+    """Returns one finding as a line of JSON."""
     since, run = finding.since, finding.run
     return _line(
         {
@@ -352,8 +285,8 @@ def finding_json(finding: Finding, event: Event = "found") -> str:
             "desired": _value(finding.desired),
             "live": _value(finding.live),
             "what": sentence(finding),
-            "file": None if finding.where is None else finding.where.file,
-            "line": None if finding.where is None else finding.where.line,
+            "file": None if finding.location is None else finding.location.file,
+            "line": None if finding.location is None else finding.location.line,
             "since": None
             if since is None
             else {
@@ -369,7 +302,7 @@ def finding_json(finding: Finding, event: Event = "found") -> str:
 
 
 def summary_json(drift: Drift) -> str:
-    """The last line: how much was compared, and how much differs."""
+    """Returns the last line: the numbers of connectors and findings."""
     return _line(
         {
             "v": VERSION,
@@ -378,10 +311,10 @@ def summary_json(drift: Drift) -> str:
             "at": moment(drift.now_ms),
             "ms": drift.now_ms,
             "drift": drift.drifted,
-            "counts": {name: drift.count(what) for name, what in _COUNTS.items()},
+            "counts": {name: drift.count(category) for name, category in _COUNTS.items()},
             "connectors": drift.connectors(),
             "keys": drift.keys(),
-            "other_projects": dict(drift.others),
+            "other_projects": dict(drift.other_projects),
             "unfinished_applies": list(drift.unfinished),
             "groups_hidden": drift.groups_hidden,
             "ledger_policy": drift.ledger_policy or None,
@@ -391,7 +324,7 @@ def summary_json(drift: Drift) -> str:
 
 
 def _value(value: Value | None) -> dict[str, Any] | None:
-    """A value, or only that it is secret."""
+    """Returns the value, or only that it is secret."""
     if value is None:
         return None
     return {"sensitive": True} if isinstance(value, Secret) else {"text": value.text}

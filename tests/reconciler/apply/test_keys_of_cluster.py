@@ -9,7 +9,7 @@ import pytest
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.doctor.checks import keys_of_cluster
 from connect_reconciler.drift.compare import compare
-from connect_reconciler.drift.model import Seen
+from connect_reconciler.drift.model import LiveWithHistory
 from connect_specs.desired import Desired, Pin
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
@@ -60,7 +60,7 @@ def test_a_key_that_comes_when_a_config_is_written_is_never_planned(world: Apply
     assert KEY in stored(world, "a")
     assert world.plan(first).actions == ()
     live = world.observe(first)
-    assert compare(first, Seen(live)).findings == ()
+    assert compare(first, LiveWithHistory(live)).findings == ()
     # A change of something else is that change alone, with all that follows from it
     second = desired_of(spec("a", {**SINK, "file": "x"}, RUNNING, Pin("q", (at(4),))), spec("b"))
     plan = world.plan(second)

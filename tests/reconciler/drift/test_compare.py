@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from connect_reconciler.drift.compare import compare
-from connect_reconciler.drift.model import Drift, Finding, Seen, changes
-from connect_reconciler.drift.topic_history import History, Mark, Run
+from connect_reconciler.drift.model import Drift, Finding, LiveWithHistory, changes
+from connect_reconciler.drift.topic_history import ApplyRun, History, Mark
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
@@ -83,7 +83,7 @@ class World:
         ledger = {"z": owned()} if self.sibling else {}
         return compare(
             Desired("orders", {**({} if self.spec is None else {"a": self.spec}), **specs}),
-            Seen(
+            LiveWithHistory(
                 Live(
                     {**({} if self.live is None else {"a": self.live}), **live},
                     LedgerState(
@@ -396,7 +396,7 @@ def test_since_when_and_whether_an_apply_did_it() -> None:
     by_hand, by_apply = Mark(100_000, "c", 0, 7), Mark(200_000, "c", 0, 9)
     history = History(
         keys={("a", "j"): by_hand, ("a", "k"): by_apply},
-        runs=(Run("r1", "orders", "me@here", {"a": (199_000, 200_500)}),),
+        runs=(ApplyRun("r1", "orders", "me@here", {"a": (199_000, 200_500)}),),
     )
     world = World(owned(j="1", k="1"), spec(j="1", k="1"), there(j="2", k="2"), history=history)
     first, second = world.drift().findings
@@ -432,7 +432,7 @@ def test_a_state_that_no_apply_recorded(
     """The trap: `state: running` is added to a spec whose connector runs, which is no change to
     apply; a pause from then on looks like a change of the spec."""
     history = History(
-        targets={"a": Mark(set_ms, "c", 0, 7)}, runs=(Run("r1", "orders", "me@here", by),)
+        targets={"a": Mark(set_ms, "c", 0, 7)}, runs=(ApplyRun("r1", "orders", "me@here", by),)
     )
     applied = replace(owned(), applied_ms=200_000)
     drift = World(applied, spec("running"), there("paused"), history=history).drift()
@@ -448,7 +448,7 @@ def test_what_belongs_to_nobody_any_more() -> None:
         ledger=LedgerState({"theirs": owned(project="other"), "b": owned(project="other")}),
         orphan_offsets=dict.fromkeys(("gone", "a", "theirs"), Offsets((entry,))),
     )
-    seen = Seen(live, left_groups={"sunk": 2, "a": 1})
+    seen = LiveWithHistory(live, left_groups={"sunk": 2, "a": 1})
     found = compare(Desired("orders", {"a": spec()}), seen)
     assert [
         (each.kind.value, each.connector) for each in found.findings if not each.changed_in
@@ -457,11 +457,11 @@ def test_what_belongs_to_nobody_any_more() -> None:
         ("left-offsets", "sunk"),
     ]
     assert not found.drifted
-    assert found.others == {"other": 2}
+    assert found.other_projects == {"other": 2}
     for report in (drift_text, drift_markdown):
         assert "2 deleted connectors left offsets (--all lists them)" in report(found)
         assert "position 6" not in report(found)
-        whole = report(found, whole=True)
+        whole = report(found, left_offsets=True)
         assert "source offsets of 1 partition: /x at position 6" in whole
         assert "connect-sunk holds 2 partitions" in whole
         assert "left offsets (--all" not in whole
@@ -477,7 +477,7 @@ def test_connectors_are_counted_and_keys_by_how_often_they_drift() -> None:
     specs["c4"] = replace(spec(k="3"), name="c4")
     ledger = LedgerState({name: owned(k="1") for name in (*names, "owned")})
     live["owned"] = replace(there(k="1"), name="owned")
-    found = compare(Desired("orders", specs), Seen(Live(live, ledger=ledger)))
+    found = compare(Desired("orders", specs), LiveWithHistory(Live(live, ledger=ledger)))
     assert found.connectors() == {"in_sync": 2, "drifted": 3, "pending": 2}
     assert found.keys() == {"k": 3, "l": 3}
     text = drift_text(found)
@@ -500,7 +500,7 @@ def test_nothing_to_tell_is_said_with_how_much_was_compared() -> None:
 def test_a_rename_that_is_pending_is_one_thing() -> None:
     renamed = replace(spec(), name="b", config={**spec().config, "name": "b"}, renamed_from="a")
     live = Live({"a": there()}, LedgerState({"a": owned()}, fingerprint_key=KEY))
-    found = compare(Desired("orders", {"b": renamed}), Seen(live))
+    found = compare(Desired("orders", {"b": renamed}), LiveWithHistory(live))
     assert [(each.connector, short(each)) for each in found.findings] == [
         ("a", "connector ours | apply renames it to b"),
         ("b", "connector ours | apply renames a to it"),

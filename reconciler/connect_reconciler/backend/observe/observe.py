@@ -43,7 +43,7 @@ from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Kind, Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import live_redactor
-from connect_reconciler.plan.outside import changed_outside
+from connect_reconciler.plan.consequences.explain import changed_outside
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import (

@@ -88,8 +88,8 @@ def _report(found: Drift, paint: Style, *, as_json: bool, markdown: bool, whole:
     if as_json:
         return "\n".join([*map(finding_json, found.findings), summary_json(found)]) + "\n"
     if markdown:
-        return drift_markdown(found, whole=whole)
-    return drift_text(found, paint, whole=whole)
+        return drift_markdown(found, left_offsets=whole)
+    return drift_text(found, paint, left_offsets=whole)
 
 
 def _write(file: Path, text: str, found: Drift) -> None:

@@ -19,7 +19,7 @@ from connect_reconciler.backend.observe.rest import observe_rest
 from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.drift.compare import compare
-from connect_reconciler.drift.model import Seen
+from connect_reconciler.drift.model import LiveWithHistory
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import AppliedPin, Owned
@@ -147,7 +147,9 @@ def test_what_is_not_read_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         unread += not few.connectors[name].offsets
         plans = [make_plan(desired, live, group_id="g") for live in (few, every)]
         assert plans[0] == plans[1], label
-        assert compare(desired, Seen(few)) == compare(desired, Seen(every)), label
+        assert compare(desired, LiveWithHistory(few)) == compare(desired, LiveWithHistory(every)), (
+            label
+        )
     assert unread > 100
 
 
