@@ -1,4 +1,4 @@
-"""What `connect test` prints of records: values on the user's own terminal, counts anywhere."""
+"""Prints records for `connect test`: values on the user's own terminal, counts anywhere."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from connect_reconciler.render.records import (
     runs_text,
 )
 from connect_reconciler.testing.compare import is_different
-from connect_reconciler.testing.outcomes import Failed
+from connect_reconciler.testing.outcomes import FailedRecord
 from connect_reconciler.workflow.record_runs import Compared, Comparisons, Shown
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ExitCode
 from connect_specs.printable import one_line
 
-# How many records that come out differently are shown
+# The number of differing records that are shown
 _DIFFERENT_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """How to print. Records may be secret: their values go to the user's own terminal, or where
-    they were asked for."""
+class RecordOutput:
+    """The form of the output. Records may be secret: their values go to the user's own terminal,
+    or to the form that was asked for."""
 
     as_table: bool
     as_markdown: bool
@@ -44,84 +44,92 @@ class Output:
 
     @property
     def shows_values(self) -> bool:
-        """Whether tables of records are printed."""
+        """Returns whether tables of records are printed."""
         return self.as_table or sys.stdout.isatty()
 
 
-def tell_shown(shown: Sequence[Shown], output: Output) -> int:
+def print_runs(connectors: Sequence[Shown], output: RecordOutput) -> int:
     """Prints records before and after; returns the exit code."""
-    for each in shown:
-        _tell_incomplete(each.name, len(each.runs), complete=each.complete)
+    for connector in connectors:
+        _print_incomplete(connector.name, len(connector.runs), complete=connector.complete)
     if output.as_json:
         documents = [
             {
-                "connector": each.name,
-                "kind": each.kind,
-                "records": runs_json(each.runs, each.redactor.redact),
+                "connector": connector.name,
+                "kind": connector.kind,
+                "records": runs_json(connector.runs, connector.redactor.redact),
             }
-            for each in shown
+            for connector in connectors
         ]
         result_json({"connectors": documents})
     else:
-        for each in shown:
-            if output.shows_values:
-                for number, run in enumerate(each.runs, 1):
-                    title = run_title(run, number, each.redactor.redact)
-                    _tell_record(title, HEAD, run_rows(run, each.redactor.redact))
-            result(f"{each.name}: {runs_text(each.runs)}")
+        for connector in connectors:
+            redact = connector.redactor.redact
+            for number, run in enumerate(connector.runs if output.shows_values else (), 1):
+                _print_record(run_title(run, number, redact), HEAD, run_rows(run, redact))
+            result(f"{connector.name}: {runs_text(connector.runs)}")
         if not output.shows_values:
             progress("values of records are shown on a terminal, and with --table or --json")
-    fails = any(isinstance(run.outcome, Failed) for each in shown for run in each.runs)
-    return ExitCode.FAILED if fails else ExitCode.OK
+    runs = [run for connector in connectors for run in connector.runs]
+    failed = any(isinstance(run.outcome, FailedRecord) for run in runs)
+    return ExitCode.FAILED if failed else ExitCode.OK
 
 
-def tell_compared(
-    done: Comparisons, against: str, project: Project, output: Output, *, detailed: bool
+def print_comparisons(
+    comparisons: Comparisons,
+    against: str,
+    project: Project,
+    output: RecordOutput,
+    *,
+    detailed: bool,
 ) -> int:
-    """Prints which records come out differently; returns the exit code."""
-    found = {each.name: each.comparison for each in done.compared}
-    for each in done.compared:
-        _tell_incomplete(each.name, len(each.new), complete=each.complete)
+    """Prints the records that come out differently; returns the exit code."""
+    counts = {compared.name: compared.comparison for compared in comparisons.compared}
+    skipped = comparisons.skipped
+    for compared in comparisons.compared:
+        _print_incomplete(compared.name, len(compared.new), complete=compared.complete)
     if output.as_json:
-        compared = [{"connector": name, **comparison_json(each)} for name, each in found.items()]
-        skipped = [{"connector": name, "why": why} for name, why in done.skipped.items()]
-        result_json({"against": against, "connectors": compared, "skipped": skipped})
+        connectors = [
+            {"connector": name, **comparison_json(count)} for name, count in counts.items()
+        ]
+        reasons = [{"connector": name, "why": reason} for name, reason in skipped.items()]
+        result_json({"against": against, "connectors": connectors, "skipped": reasons})
     elif output.as_markdown:
         env = "" if project.env is None else f"/{project.env}"
-        result(comparison_markdown(f"{project.name}{env}", against, found, done.skipped))
+        result(comparison_markdown(f"{project.name}{env}", against, counts, skipped))
     else:
-        for each in done.compared:
+        for compared in comparisons.compared:
             if output.shows_values:
-                _tell_different(each)
-            result(f"{each.name}: {comparison_text(each.comparison)}")
-        for name, why in done.skipped.items():
-            progress(f"{name}: not compared: {why}")
-        if not found and not done.skipped:
+                _print_different(compared)
+            result(f"{compared.name}: {comparison_text(compared.comparison)}")
+        for name, reason in skipped.items():
+            progress(f"{name}: not compared: {reason}")
+        if not counts and not skipped:
             result(f"nothing to compare: converters and transformations are those of {against}")
-    if any(each.newly_failing for each in found.values()):
+    if any(count.newly_failing for count in counts.values()):
         return ExitCode.FAILED
-    differs = any(each.different for each in found.values())
+    differs = any(count.different for count in counts.values())
     return ExitCode.CHANGES if detailed and differs else ExitCode.OK
 
 
-def _tell_different(each: Compared) -> None:
-    """The first records that come out differently: with the old config, and with the spec."""
+def _print_different(compared: Compared) -> None:
+    """Prints the first records that come out differently: with the old config, and the spec's."""
     pairs = [
-        (number, old, new)
-        for number, (old, new) in enumerate(zip(each.old, each.new, strict=True), 1)
-        if is_different(old.outcome, new.outcome)
+        (number, base, changed)
+        for number, (base, changed) in enumerate(zip(compared.old, compared.new, strict=True), 1)
+        if is_different(base.outcome, changed.outcome)
     ]
-    for number, old, new in pairs[:_DIFFERENT_MAX]:
-        title = different_title(old, new, number, each.redact)
-        _tell_record(title, OLD_AND_NEW, different_rows(old, new, each.redact))
+    for number, base, changed in pairs[:_DIFFERENT_MAX]:
+        title = different_title(base, changed, number, compared.redact)
+        _print_record(title, OLD_AND_NEW, different_rows(base, changed, compared.redact))
 
 
-def _tell_record(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    found = list(rows)
-    lines = table(head, found).splitlines() if found else []
+def _print_record(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    cells = list(rows)
+    lines = table(head, cells).splitlines() if cells else []
     result("\n".join((one_line(title), *(f"  {line}" for line in lines), "")))
 
 
-def _tell_incomplete(name: str, number: int, *, complete: bool) -> None:
+def _print_incomplete(name: str, number: int, *, complete: bool) -> None:
     if not complete:
         progress(f"{name}: Kafka was slow; only {number:,} records were read in time")

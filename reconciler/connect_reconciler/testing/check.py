@@ -1,4 +1,4 @@
-"""Checks what became of a record against what its test expects. Pure."""
+"""Compares the outcome of a record with the expectation of its test. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from connect_reconciler.testing.outcomes import (
-    Delivered,
-    Dropped,
-    Failed,
+    DeliveredRecord,
+    DroppedRecord,
+    FailedRecord,
     Outcome,
-    Part,
+    ShownValue,
     kafka_text,
     parsed_json,
 )
@@ -24,15 +24,15 @@ _NOTHING = "nothing"
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """One difference: at `path`, or of the record as a whole if that is empty. Texts."""
+    """One difference, in texts: at `path`, or of the whole record if that is empty."""
 
     path: str
     expected: str
-    found: str
+    actual: str
 
     def __str__(self) -> str:
         at = f"{self.path}: " if self.path else ""
-        return f"{at}expected {self.expected}, found {self.found}"
+        return f"{at}expected {self.expected}, found {self.actual}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,36 +44,36 @@ class TestResult:
 
     name: str
     connector: str
-    where: Location
+    location: Location
     mismatches: tuple[Mismatch, ...]
 
 
 def check(expected: Expected, outcome: Outcome) -> tuple[Mismatch, ...]:
-    """Returns what is not as expected; nothing if the test passes."""
+    """Returns the differences; none if the test passes."""
     match expected, outcome:
-        case ExpectedRecord(parts=parts), Delivered():
-            return tuple(_parts(parts, outcome))
-        case ExpectedDrop(), Dropped():
+        case ExpectedRecord(parts=values), DeliveredRecord():
+            return tuple(_record(values, outcome))
+        case ExpectedDrop(), DroppedRecord():
             return ()
-        case ExpectedError(stage=stage, message=message), Failed():
+        case ExpectedError(stage=stage, message=message), FailedRecord():
             return tuple(_error(stage, message, outcome))
         case _:
-            return (Mismatch("", _wanted(expected), outcome_text(outcome)),)
+            return (Mismatch("", _expected_text(expected), outcome_text(outcome)),)
 
 
 def outcome_text(outcome: Outcome) -> str:
     """Returns an outcome in words."""
     match outcome:
-        case Delivered():
+        case DeliveredRecord():
             return "a record"
-        case Dropped():
+        case DroppedRecord():
             return "that it was dropped"
-        case Failed():
-            whose = f" of {outcome.class_name}" if outcome.class_name else ""
-            return f"an error in {outcome.stage}{whose}: {outcome.text}"
+        case FailedRecord():
+            owner = f" of {outcome.class_name}" if outcome.class_name else ""
+            return f"an error in {outcome.stage}{owner}: {outcome.text}"
 
 
-def _wanted(expected: Expected) -> str:
+def _expected_text(expected: Expected) -> str:
     match expected:
         case ExpectedRecord():
             return "a record"
@@ -83,76 +83,76 @@ def _wanted(expected: Expected) -> str:
             return f"an error in {stage}" if stage else "an error"
 
 
-def _error(stage: str | None, message: str, failed: Failed) -> Iterator[Mismatch]:
+def _error(stage: str | None, message: str, failed: FailedRecord) -> Iterator[Mismatch]:
     if stage is not None and stage != failed.stage:
         yield Mismatch("error.stage", stage, failed.stage)
     if message not in failed.text:
         yield Mismatch("error.message", f"a text with {message!r}", repr(failed.text))
 
 
-def _parts(parts: Mapping[str, Json], outcome: Delivered) -> Iterator[Mismatch]:
-    record = outcome.written or outcome.record
-    in_kafka = outcome.written is not None
-    for name, wanted in parts.items():
+def _record(expected: Mapping[str, Json], outcome: DeliveredRecord) -> Iterator[Mismatch]:
+    record = outcome.in_kafka or outcome.record
+    in_kafka = outcome.in_kafka is not None
+    for name, value in expected.items():
         match name:
             case "key" | "value":
-                yield from _part(name, wanted, getattr(record, name), in_kafka=in_kafka)
+                yield from _value(name, value, getattr(record, name), in_kafka=in_kafka)
             case "key_schema" | "value_schema":
-                part = getattr(outcome.record, name.removesuffix("_schema"))
-                yield from differences(name, wanted, part.schema)
+                actual = getattr(outcome.record, name.removesuffix("_schema"))
+                yield from differences(name, value, actual.schema)
             case "headers":
-                yield from _headers(wanted, record.headers, in_kafka=in_kafka)
+                yield from _headers(value, record.headers, in_kafka=in_kafka)
             case _:
-                yield from differences(name, wanted, getattr(record, name))
+                yield from differences(name, value, getattr(record, name))
 
 
 def _headers(
-    wanted: tuple[tuple[str, Json], ...],
-    found: tuple[tuple[str, Part], ...],
+    expected: tuple[tuple[str, Json], ...],
+    headers: tuple[tuple[str, ShownValue], ...],
     *,
     in_kafka: bool,
 ) -> Iterator[Mismatch]:
-    """Headers are equal in the order of each name; the order of different names is not."""
-    for name in dict.fromkeys((*(n for n, _ in wanted), *(n for n, _ in found))):
-        expected = [value for n, value in wanted if n == name]
-        parts = [part for n, part in found if n == name]
-        for at in range(max(len(expected), len(parts))):
+    """Compares the headers of each name in their order; the order of different names is free."""
+    for name in dict.fromkeys((*(key for key, _ in expected), *(key for key, _ in headers))):
+        values = [value for key, value in expected if key == name]
+        actual = [value for key, value in headers if key == name]
+        for at in range(max(len(values), len(actual))):
             path = f"headers.{name}" + (f"[{at}]" if at else "")
-            if at >= len(parts):
-                yield Mismatch(path, _text(expected[at]), _NOTHING)
-            elif at >= len(expected):
-                yield Mismatch(path, _NOTHING, _text(parts[at].json))
+            if at >= len(actual):
+                yield Mismatch(path, _text(values[at]), _NOTHING)
+            elif at >= len(values):
+                yield Mismatch(path, _NOTHING, _text(actual[at].json))
             else:
-                yield from _part(path, expected[at], parts[at], in_kafka=in_kafka)
+                yield from _value(path, values[at], actual[at], in_kafka=in_kafka)
 
 
-def _part(path: str, wanted: Json, part: Part, *, in_kafka: bool) -> Iterator[Mismatch]:
-    """Bytes of Kafka are compared as text with a text, and as JSON with all else."""
-    if not in_kafka or part.raw is None or wanted is None:
-        yield from differences(path, wanted, part.json)
-    elif isinstance(wanted, str):
-        yield from differences(path, wanted, kafka_text(part.raw))
+def _value(path: str, expected: Json, actual: ShownValue, *, in_kafka: bool) -> Iterator[Mismatch]:
+    """Compares bytes of Kafka as text with a text, and as JSON with other values."""
+    if not in_kafka or actual.raw is None or expected is None:
+        yield from differences(path, expected, actual.json)
+    elif isinstance(expected, str):
+        yield from differences(path, expected, kafka_text(actual.raw))
     else:
-        parsed = parsed_json(part.raw)
-        yield from differences(path, wanted, part.json if parsed is ... else parsed)
+        parsed = parsed_json(actual.raw)
+        yield from differences(path, expected, actual.json if parsed is ... else parsed)
 
 
-def differences(path: str, wanted: Json, found: Json) -> Iterator[Mismatch]:
-    """Yields where two JSON values differ. 1, 1.0 and true are not equal."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for key in dict.fromkeys((*wanted, *found)):
-            inner = f"{path}.{key}"
-            if key not in found:
-                yield Mismatch(inner, _text(wanted[key]), _NOTHING)
-            elif key not in wanted:
-                yield Mismatch(inner, _NOTHING, _text(found[key]))
+def differences(path: str, expected: Json, actual: Json) -> Iterator[Mismatch]:
+    """Yields the differences of two JSON values. 1, 1.0 and true are not equal."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for key in dict.fromkeys((*expected, *actual)):
+            member = f"{path}.{key}"
+            if key not in actual:
+                yield Mismatch(member, _text(expected[key]), _NOTHING)
+            elif key not in expected:
+                yield Mismatch(member, _NOTHING, _text(actual[key]))
             else:
-                yield from differences(inner, wanted[key], found[key])
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for at, (a, b) in enumerate(zip(wanted, found, strict=True)):
-            yield from differences(f"{path}[{at}]", a, b)
-    elif type(wanted) is not type(found) or wanted != found:
-        yield Mismatch(path, _text(wanted), _text(found))
+                yield from differences(member, expected[key], actual[key])
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for at, (first, second) in enumerate(zip(expected, actual, strict=True)):
+            yield from differences(f"{path}[{at}]", first, second)
+    elif type(expected) is not type(actual) or expected != actual:
+        yield Mismatch(path, _text(expected), _text(actual))
 
 
 def _text(value: Json) -> str:

@@ -1,4 +1,4 @@
-"""Compares what two configs make of the same records, field by field. Pure.
+"""Compares the outcomes of the same records under two configs, field by field. Pure.
 
 A field has a path, a value, and its type in the schema. Its path is for the user's own terminal.
 Its name is for others: it holds no keys of maps, which are data, and no position in a list. The
@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from connect_reconciler.testing.outcomes import (
-    Delivered,
-    Dropped,
-    Failed,
+    DeliveredRecord,
+    DroppedRecord,
+    FailedRecord,
     Outcome,
-    Part,
-    Run,
+    RecordRun,
     ShownRecord,
 )
 from connect_specs.record_input import Json
@@ -29,8 +28,8 @@ _ANY: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """A value without parts: a scalar, or an empty map or list. `type` is empty without schema."""
+class RecordField:
+    """A scalar, or an empty map or list. `type` is empty without schema."""
 
     name: str
     json: Json
@@ -38,50 +37,44 @@ class Field:
 
     @property
     def content(self) -> tuple[str, str, str]:
-        """What two equal fields have in common; 1, 1.0 and true are not equal."""
+        """Returns a value that only equal fields share; 1, 1.0 and true are not equal."""
         return self.type, type(self.json).__name__, repr(self.json)
 
 
-def fields_of(record: ShownRecord) -> dict[str, Field]:
+def fields_of(record: ShownRecord) -> dict[str, RecordField]:
     """Returns the fields of a record by path: `topic`, `value.items[0].price`, `headers.trace`."""
-    found = {
-        name: Field(name, getattr(record, name)) for name in ("topic", "partition", "timestamp")
-    }
-    found |= part_fields("key", record.key)
-    found |= part_fields("value", record.value)
-    seen: dict[str, int] = {}
-    for name, part in record.headers:
-        seen[name] = number = seen.get(name, -1) + 1
-        path = f"headers.{name}" + (f"[{number}]" if number else "")
-        found |= _fields(path, f"headers.{_public(name)}", part.json, part.schema)
-    return found
+    names = ("topic", "partition", "timestamp")
+    fields = {name: RecordField(name, getattr(record, name)) for name in names}
+    fields |= _fields("key", "key", record.key.json, record.key.schema)
+    fields |= _fields("value", "value", record.value.json, record.value.schema)
+    numbers = Counter[str]()
+    for name, header in record.headers:
+        path = f"headers.{name}" + (f"[{numbers[name]}]" if numbers[name] else "")
+        fields |= _fields(path, f"headers.{_public(name)}", header.json, header.schema)
+        numbers[name] += 1
+    return fields
 
 
-def part_fields(name: str, part: Part) -> dict[str, Field]:
-    """Returns the fields of a key or a value."""
-    return dict(_fields(name, name, part.json, part.schema))
-
-
-def _fields(path: str, name: str, value: Json, schema: Json) -> Iterator[tuple[str, Field]]:
+def _fields(path: str, name: str, value: Json, schema: Json) -> Iterator[tuple[str, RecordField]]:
     if isinstance(value, dict) and value:
         of_fields, of_values = _schemas(schema)
-        for key, each in value.items():
-            shown = _ANY if of_values is not None else _public(key)
+        for key, member in value.items():
+            public = _ANY if of_values is not None else _public(key)
             inner = of_fields.get(key, of_values)
-            yield from _fields(f"{path}.{key}", f"{name}.{shown}", each, inner)
+            yield from _fields(f"{path}.{key}", f"{name}.{public}", member, inner)
     elif isinstance(value, list) and value:
         items = schema.get("items") if isinstance(schema, dict) else None
-        for at, each in enumerate(value):
-            yield from _fields(f"{path}[{at}]", f"{name}[]", each, items)
+        for at, item in enumerate(value):
+            yield from _fields(f"{path}[{at}]", f"{name}[]", item, items)
     else:
-        yield path, Field(name, value, _type(schema))
+        yield path, RecordField(name, value, _type(schema))
 
 
 def _schemas(schema: Json) -> tuple[Mapping[str, Json], Json]:
     """Returns the schemas of a struct's fields, and that of a map's values."""
     if not isinstance(schema, dict):
         return {}, None
-    fields = {each["field"]: each for each in schema.get("fields", ())}
+    fields = {member["field"]: member for member in schema.get("fields", ())}
     return fields, schema.get("values")
 
 
@@ -103,10 +96,10 @@ def _public(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How many of `total` records come out differently, and by field in how many.
+    """Numbers of records: of `total`, `different` ones come out differently, by field in `fields`.
 
-    `failing` fail and did not, by stage and class; `recovered` no longer fail; `dropped` are now
-    dropped and `kept` no longer are; `still_failing` fail in both.
+    `failing` are new failures, by stage and class; `recovered` no longer fail; `dropped` are newly
+    dropped and `undropped` no longer are; `still_failing` fail under both configs.
     """
 
     total: int
@@ -115,97 +108,94 @@ class Comparison:
     failing: Mapping[str, int] = field(default_factory=dict)
     recovered: int = 0
     dropped: int = 0
-    kept: int = 0
+    undropped: int = 0
     still_failing: int = 0
 
     @property
     def newly_failing(self) -> int:
-        """How many records fail that did not."""
+        """Returns the number of new failures."""
         return sum(self.failing.values())
 
 
-def compare(old: Sequence[Run], new: Sequence[Run]) -> Comparison:
+_Pairs: TypeAlias = Sequence[tuple[Outcome, Outcome]]
+
+
+def compare(base: Sequence[RecordRun], changed: Sequence[RecordRun]) -> Comparison:
     """Compares two runs over the same records, in the same order."""
-    pairs = [(a.outcome, b.outcome) for a, b in zip(old, new, strict=True)]
-    counted = Counter[str]()
+    pairs = [(a.outcome, b.outcome) for a, b in zip(base, changed, strict=True)]
+    fields, failing = Counter[str](), Counter[str]()
     for a, b in pairs:
-        if isinstance(a, Delivered) and isinstance(b, Delivered):
-            counted.update(different_fields(a, b))
-    failing = Counter(
-        failure_name(b) for a, b in pairs if isinstance(b, Failed) and not isinstance(a, Failed)
-    )
+        if isinstance(a, DeliveredRecord) and isinstance(b, DeliveredRecord):
+            fields.update(different_fields(a, b))
+        elif isinstance(b, FailedRecord) and not isinstance(a, FailedRecord):
+            failing[failure_name(b)] += 1
     return Comparison(
         total=len(pairs),
         different=sum(is_different(a, b) for a, b in pairs),
-        fields=dict(_most_first(counted)),
-        failing=dict(_most_first(failing)),
-        recovered=_count(pairs, Failed, (Delivered, Dropped)),
-        dropped=_count(pairs, Delivered, (Dropped,)),
-        kept=_count(pairs, Dropped, (Delivered,)),
-        still_failing=_count(pairs, Failed, (Failed,)),
+        fields=_most_first(fields),
+        failing=_most_first(failing),
+        recovered=_count(pairs, FailedRecord, (DeliveredRecord, DroppedRecord)),
+        dropped=_count(pairs, DeliveredRecord, (DroppedRecord,)),
+        undropped=_count(pairs, DroppedRecord, (DeliveredRecord,)),
+        still_failing=_count(pairs, FailedRecord, (FailedRecord,)),
     )
 
 
-def is_different(old: Outcome, new: Outcome) -> bool:
-    """Whether a record comes out differently. Two failures are one, if the same class fails."""
-    if isinstance(old, Delivered) and isinstance(new, Delivered):
-        return bool(different_fields(old, new))
-    if isinstance(old, Failed) and isinstance(new, Failed):
-        return failure_name(old) != failure_name(new)
-    return type(old) is not type(new)
+def is_different(base: Outcome, changed: Outcome) -> bool:
+    """Returns whether a record comes out differently. Failures of the same class are equal."""
+    if isinstance(base, DeliveredRecord) and isinstance(changed, DeliveredRecord):
+        return bool(different_fields(base, changed))
+    if isinstance(base, FailedRecord) and isinstance(changed, FailedRecord):
+        return failure_name(base) != failure_name(changed)
+    return type(base) is not type(changed)
 
 
-def different_fields(old: Delivered, new: Delivered) -> set[str]:
-    """Returns the names of fields that differ; `value (schema)` and `value (bytes)` where it is
-    only the whole value's schema, or only how it is written."""
-    found = _different(old.record, new.record)
+def different_fields(base: DeliveredRecord, changed: DeliveredRecord) -> set[str]:
+    """Returns the names of fields that differ; `value (schema)` and `value (bytes)` if only the
+    whole value's schema differs, or only its bytes in Kafka."""
+    names = _different(base.record, changed.record)
     for name in ("key", "value"):
-        a, b = getattr(old.record, name), getattr(new.record, name)
-        if a.schema != b.schema and not _any_of(name, found):
-            found.add(f"{name} (schema)")
-    if old.written is not None and new.written is not None:
-        found |= _written_differently(old.written, new.written, found)
-    return found
-
-
-def failure_name(failed: Failed) -> str:
-    """Returns where a record failed, without values: stage and class, if it is known."""
-    return ", ".join(filter(None, (failed.stage, failed.class_name)))
-
-
-def _different(old: ShownRecord, new: ShownRecord) -> set[str]:
-    before, after = fields_of(old), fields_of(new)
-    names: set[str] = set()
-    for path in before.keys() | after.keys():
-        a, b = before.get(path), after.get(path)
-        if a is None or b is None or a.content != b.content:
-            names.update(each.name for each in (a, b) if each is not None)
+        a, b = getattr(base.record, name), getattr(changed.record, name)
+        if a.schema != b.schema and not _has_any(name, names):
+            names.add(f"{name} (schema)")
+    if base.in_kafka is not None and changed.in_kafka is not None:
+        a_bytes, b_bytes = _bytes(base.in_kafka), _bytes(changed.in_kafka)
+        names |= {
+            f"{name} (bytes)"
+            for name, data in a_bytes.items()
+            if data != b_bytes[name] and not _has_any(name, names)
+        }
     return names
 
 
-def _written_differently(old: ShownRecord, new: ShownRecord, known: set[str]) -> set[str]:
-    parts: list[tuple[str, Part, Part]] = [
-        ("key", old.key, new.key),
-        ("value", old.value, new.value),
-    ]
-    found = {
-        f"{name} (bytes)" for name, a, b in parts if a.raw != b.raw and not _any_of(name, known)
-    }
-    headers_differ = [(n, p.raw) for n, p in old.headers] != [(n, p.raw) for n, p in new.headers]
-    if headers_differ and not _any_of("headers", known):
-        found.add("headers (bytes)")
-    return found
+def failure_name(failed: FailedRecord) -> str:
+    """Returns the place of a failure, without values: stage and class, if it is known."""
+    return ", ".join(filter(None, (failed.stage, failed.class_name)))
 
 
-def _any_of(part: str, names: Iterable[str]) -> bool:
-    return any(name.partition(".")[0].partition("[")[0].partition(" ")[0] == part for name in names)
+def _different(base: ShownRecord, changed: ShownRecord) -> set[str]:
+    a_fields, b_fields = fields_of(base), fields_of(changed)
+    names: set[str] = set()
+    for path in a_fields.keys() | b_fields.keys():
+        a, b = a_fields.get(path), b_fields.get(path)
+        if a is None or b is None or a.content != b.content:
+            names.update(member.name for member in (a, b) if member is not None)
+    return names
 
 
-def _count(
-    pairs: Iterable[tuple[Outcome, Outcome]], old: type[Outcome], new: tuple[type[Outcome], ...]
-) -> int:
-    return sum(isinstance(a, old) and isinstance(b, new) for a, b in pairs)
+def _bytes(record: ShownRecord) -> Mapping[str, object]:
+    headers = [(name, header.raw) for name, header in record.headers]
+    return {"key": record.key.raw, "value": record.value.raw, "headers": headers}
 
 
-def _most_first(counted: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+def _has_any(root: str, names: Collection[str]) -> bool:
+    """Returns whether one of the names is of the key, the value or the headers."""
+    return any(re.split(r"[.\[ ]", name, maxsplit=1)[0] == root for name in names)
+
+
+def _count(pairs: _Pairs, base: type[Outcome], changed: tuple[type[Outcome], ...]) -> int:
+    return sum(isinstance(a, base) and isinstance(b, changed) for a, b in pairs)
+
+
+def _most_first(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

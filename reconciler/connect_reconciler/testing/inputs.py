@@ -1,5 +1,5 @@
-"""Makes what a pipeline takes of declared records: messages of Kafka for sinks, records of Connect
-for sources."""
+"""Inputs of pipelines from declared records: messages of Kafka for sinks, records of Connect for
+sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from connect_reconciler.model.live import Kind
-from connect_reconciler.testing.outcomes import BASE64, schema_of_part
+from connect_reconciler.testing.outcomes import BASE64, shown_schema
 from connect_runtime.api import ConfigError, DataError, Header, Schema, SourceRecord
 from connect_runtime.data.json_schema import schema_of
 from connect_runtime.data.json_text import Options
@@ -35,41 +35,41 @@ def default_topic(config: Mapping[str, str], kind: Kind) -> str | None:
     return next(iter(topics)) if len(topics) == 1 else None
 
 
-def message_of(given: RecordInput, topic: str | None, number: int) -> Message:
+def message_of(record: RecordInput, topic: str | None, number: int) -> Message:
     """Returns the message of Kafka. Without an offset it gets `number`; without a timestamp, 0.
     Raises Invalid."""
-    if given.key_schema is not None or given.value_schema is not None:
-        what = "a record in Kafka is bytes, and has no schema beside them"
+    if record.key_schema is not None or record.value_schema is not None:
+        problem = "a record in Kafka is bytes, and has no schema beside them"
         hint = "for JsonConverter with schemas, write value: {schema: ..., payload: ...}"
-        raise Invalid(Diagnostic("test.bad-value", what, given.where, hint=hint))
-    timestamp = 0 if given.timestamp is None else given.timestamp
+        raise _invalid(problem, record.where, hint=hint)
+    timestamp = 0 if record.timestamp is None else record.timestamp
     return Message(
-        topic=_topic(given, topic),
-        partition=given.partition or 0,
-        offset=number if given.offset is None else given.offset,
-        key=_bytes(given.key, given.where),
-        value=_bytes(given.value, given.where),
-        headers=[(name, _bytes(value, given.where)) for name, value in given.headers] or None,
+        topic=_topic(record, topic),
+        partition=record.partition or 0,
+        offset=number if record.offset is None else record.offset,
+        key=_bytes(record.key, record.where),
+        value=_bytes(record.value, record.where),
+        headers=[(name, _bytes(value, record.where)) for name, value in record.headers] or None,
         timestamp=(TIMESTAMP_CREATE_TIME, timestamp),
     )
 
 
-def source_record_of(given: RecordInput, topic: str | None) -> SourceRecord:
+def source_record_of(record: RecordInput, topic: str | None) -> SourceRecord:
     """Returns the record that a source gives. Raises Invalid."""
-    key_schema = _schema(given.key_schema, given.where)
-    value_schema = _schema(given.value_schema, given.where)
+    key_schema = _schema(record.key_schema, record.where)
+    value_schema = _schema(record.value_schema, record.where)
     return SourceRecord(
         source_partition={},
         source_offset={},
-        topic=_topic(given, topic),
-        partition=given.partition,
-        timestamp=given.timestamp,
-        key=_value(given.key, key_schema, given.where),
+        topic=_topic(record, topic),
+        partition=record.partition,
+        timestamp=record.timestamp,
+        key=_value(record.key, key_schema, record.where),
         key_schema=key_schema,
-        value=_value(given.value, value_schema, given.where),
+        value=_value(record.value, value_schema, record.where),
         value_schema=value_schema,
         headers=tuple(
-            Header(name, _value(value, None, given.where)) for name, value in given.headers
+            Header(name, _value(value, None, record.where)) for name, value in record.headers
         ),
     )
 
@@ -80,63 +80,66 @@ def timestamp_of(message: Any) -> int | None:
     return None if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds
 
 
-def normal_schema(schema: Json, where: Location) -> Json:
+def normal_schema(schema: Json, place: Location) -> Json:
     """Returns a schema as records are shown with it. Raises Invalid if it is none."""
-    found = _schema(schema, where)
-    return None if found is None else schema_of_part(found)
+    parsed = _schema(schema, place)
+    return None if parsed is None else shown_schema(parsed)
 
 
-def _topic(given: RecordInput, default: str | None) -> str:
-    topic = given.topic or default
+def _topic(record: RecordInput, default: str | None) -> str:
+    topic = record.topic or default
     if topic is None:
-        what = "the record has no topic, and the connector's config does not name exactly one"
+        problem = "the record has no topic, and the connector's config does not name exactly one"
         hint = "add topic: to the record"
-        raise Invalid(Diagnostic("test.no-topic", what, given.where, hint=hint))
+        raise Invalid(Diagnostic("test.no-topic", problem, record.where, hint=hint))
     return topic
 
 
-def _bytes(value: Json, where: Location) -> bytes | None:
+def _bytes(value: Json, place: Location) -> bytes | None:
     if value is None:
         return None
     if not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    return _from_base64(value, where) if value.startswith(BASE64) else value.encode()
+    return _from_base64(value, place) if value.startswith(BASE64) else value.encode()
 
 
-def _from_base64(text: str, where: Location) -> bytes:
+def _from_base64(text: str, place: Location) -> bytes:
     try:
         return base64.b64decode(text.removeprefix(BASE64), validate=True)
     except ValueError as error:
-        what, hint = "the text after base64: is not base64", "encode the bytes: base64 FILE"
-        raise Invalid(Diagnostic("test.bad-value", what, where, hint=hint)) from error
+        hint = "encode the bytes: base64 FILE"
+        raise _invalid("the text after base64: is not base64", place, hint=hint) from error
 
 
-def _schema(schema: Json, where: Location) -> Schema | None:
+def _schema(schema: Json, place: Location) -> Schema | None:
     # `string` is short for `{type: string}`
-    found = {"type": schema} if isinstance(schema, str) else schema
+    document = {"type": schema} if isinstance(schema, str) else schema
     try:
-        return schema_of(found, _OPTIONS)
+        return schema_of(document, _OPTIONS)
     except DataError as error:
-        what, hint = "this is not a schema", "write it as JsonConverter does: {type: int64}"
-        raise Invalid(Diagnostic("test.bad-value", what, where, str(error), hint)) from error
+        hint = "write it as JsonConverter does: {type: int64}"
+        raise _invalid("this is not a schema", place, str(error), hint) from error
 
 
-def _value(value: Json, schema: Schema | None, where: Location) -> Any:
+def _value(value: Json, schema: Schema | None, place: Location) -> Any:
     if schema is None:
-        return _schemaless(value, where)
+        return _schemaless(value, place)
     try:
         return decoder(schema, _OPTIONS)(value)
     except DataError as error:
-        what = "a value does not fit its schema"
-        raise Invalid(Diagnostic("test.bad-value", what, where, str(error))) from error
+        raise _invalid("a value does not fit its schema", place, str(error)) from error
 
 
-def _schemaless(value: Json, where: Location) -> Any:
+def _schemaless(value: Json, place: Location) -> Any:
     match value:
         case dict():
-            return {key: _schemaless(each, where) for key, each in value.items()}
+            return {key: _schemaless(member, place) for key, member in value.items()}
         case list():
-            return [_schemaless(each, where) for each in value]
+            return [_schemaless(item, place) for item in value]
         case str() if value.startswith(BASE64):
-            return _from_base64(value, where)
+            return _from_base64(value, place)
     return value
+
+
+def _invalid(problem: str, place: Location, reason: str = "", hint: str = "") -> Invalid:
+    return Invalid(Diagnostic("test.bad-value", problem, place, reason, hint))

@@ -1,5 +1,4 @@
-"""What became of one record, and how it is shown: as JSON, of values of Connect and bytes of Kafka.
-Pure.
+"""Outcomes of records, and their display: values of Connect and bytes of Kafka as JSON. Pure.
 
 `Json` is None, bool, int, float, str, list or dict, as in `connect_specs.record_input`. Bytes that
 are not UTF-8 are `base64:` and their base64. Decimals, dates and times are texts, so that nothing
@@ -32,7 +31,7 @@ _OPTIONS: Final = Options(decimal_numeric=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ShownValue:
     """A key, a value or a header as JSON, with its schema as JsonConverter writes it.
 
     In Kafka there are only bytes: `raw`, and no schema.
@@ -51,29 +50,29 @@ class ShownRecord:
     partition: int | None
     offset: int | None
     timestamp: int | None
-    key: Part
-    value: Part
-    headers: tuple[tuple[str, Part], ...] = ()
+    key: ShownValue
+    value: ShownValue
+    headers: tuple[tuple[str, ShownValue], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
-    """What a sink's task gets, or what a source's transformations made; `written` is then what
-    Kafka gets."""
+class DeliveredRecord:
+    """The record that a sink's task gets, or that a source's transformations return; of a source,
+    `in_kafka` is the record as Kafka gets it."""
 
     record: ShownRecord
-    written: ShownRecord | None = None
+    in_kafka: ShownRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """A transformation dropped the record."""
+class DroppedRecord:
+    """A record that a transformation dropped."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """The record failed in `stage`, while `class_name` ran. `error` is Connect's class; `message`
-    may quote values."""
+class FailedRecord:
+    """A record that failed in `stage`, while `class_name` ran. `error` is Connect's class;
+    `message` may quote values."""
 
     stage: str
     class_name: str
@@ -82,29 +81,29 @@ class Failed:
 
     @property
     def text(self) -> str:
-        """The message; of an error of Python's own with its class, as in `KeyError: 'id'`."""
+        """Returns the message; of Python's own errors with the class: `KeyError: 'id'`."""
         return self.message if "." in self.error else f"{self.error}: {self.message}"
 
 
-Outcome: TypeAlias = Delivered | Dropped | Failed
+Outcome: TypeAlias = DeliveredRecord | DroppedRecord | FailedRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One record's way. `given` is the record in Kafka, for a sink; `before` is what the
-    transformations get, None where converting failed."""
+class RecordRun:
+    """One record's way through a pipeline. `consumed` is the record in Kafka, for a sink; `input`
+    is the one that transformations get, None if converting failed."""
 
     outcome: Outcome
-    before: ShownRecord | None = None
-    given: ShownRecord | None = None
+    input: ShownRecord | None = None
+    consumed: ShownRecord | None = None
 
     @property
     def origin(self) -> ShownRecord | None:
-        """The record to name the run by."""
-        return self.given or self.before
+        """Returns the record that names the run."""
+        return self.consumed or self.input
 
 
-# --- how records are shown ---
+# --- display ---
 
 
 def shown_record(record: SinkRecord | SourceRecord) -> ShownRecord:
@@ -114,8 +113,8 @@ def shown_record(record: SinkRecord | SourceRecord) -> ShownRecord:
         record.partition,
         record.offset if isinstance(record, SinkRecord) else None,
         record.timestamp,
-        connect_part(record.key, record.key_schema),
-        connect_part(record.value, record.value_schema),
+        connect_value(record.key, record.key_schema),
+        connect_value(record.value, record.value_schema),
         tuple(map(_header, record.headers)),
     )
 
@@ -130,22 +129,27 @@ def kafka_record(
     headers: RawHeaders,
 ) -> ShownRecord:
     """Returns a record of Kafka."""
-    shown = tuple((name, kafka_part(data)) for name, data in headers)
     return ShownRecord(
-        topic, partition, offset, timestamp, kafka_part(key), kafka_part(value), shown
+        topic,
+        partition,
+        offset,
+        timestamp,
+        kafka_value(key),
+        kafka_value(value),
+        tuple((name, kafka_value(data)) for name, data in headers),
     )
 
 
-def kafka_part(data: bytes | None) -> Part:
+def kafka_value(data: bytes | None) -> ShownValue:
     """Returns bytes of Kafka as JSON, as text, or as base64."""
     if data is None:
-        return Part()
+        return ShownValue()
     text = kafka_text(data)
     if text[:1] in ("{", "["):
         parsed = parsed_json(data)
         if isinstance(parsed, dict | list) and not _is_deep(parsed):
-            return Part(parsed, raw=data)
-    return Part(text, raw=data)
+            return ShownValue(parsed, raw=data)
+    return ShownValue(text, raw=data)
 
 
 def kafka_text(data: bytes) -> str:
@@ -166,34 +170,35 @@ def parsed_json(data: bytes) -> Json:
 
 
 def _finite(text: str) -> float:
-    """Raises ValueError for NaN, Infinity and what is larger than a double, as JSON has none."""
+    """Returns the number. Raises ValueError for NaN, Infinity and those larger than a double, as
+    JSON has none."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(text)
     return number
 
 
-def connect_part(value: Any, schema: Schema | None) -> Part:
+def connect_value(value: Any, schema: Schema | None) -> ShownValue:
     """Returns a value of Connect."""
-    return Part(_json(value), None if schema is None else schema_of_part(schema))
+    return ShownValue(_json(value), None if schema is None else shown_schema(schema))
 
 
 @lru_cache(maxsize=256)
-def schema_of_part(schema: Schema) -> Json:
+def shown_schema(schema: Schema) -> Json:
     """Returns a schema as JsonConverter writes it, parsed."""
     return json.loads(schema_json(schema, _OPTIONS))
 
 
-def _header(header: Header) -> tuple[str, Part]:
-    return header.key, connect_part(header.value, header.schema)
+def _header(header: Header) -> tuple[str, ShownValue]:
+    return header.key, connect_value(header.value, header.schema)
 
 
 def _is_deep(value: Json) -> bool:
-    """Whether it is nested deeper than what is shown."""
+    """Returns whether it is nested deeper than values are shown."""
     level = [value]
     for _ in range(_DEPTH_MAX):
-        inner = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [one for each in inner for one in each if isinstance(one, dict | list)]
+        members = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [item for items in members for item in items if isinstance(item, dict | list)]
         if not level:
             return False
     return True
@@ -217,10 +222,10 @@ def _json(value: Any, depth: int = 0) -> Json:
             return value.isoformat()
         case Mapping():
             keys = (key if isinstance(key, str) else java_text(key) for key in value)
-            inner = (_json(each, depth + 1) for each in value.values())
-            return dict(zip(keys, inner, strict=True))
+            members = (_json(member, depth + 1) for member in value.values())
+            return dict(zip(keys, members, strict=True))
         case Sequence():
-            return [_json(each, depth + 1) for each in value]
+            return [_json(item, depth + 1) for item in value]
         case _:
             return java_text(value)
 

@@ -12,8 +12,8 @@ from connect_reconciler.backend.last_records import LastRecords, last_records
 from connect_reconciler.backend.observe.connector_clusters import open_view, worker_properties
 from connect_reconciler.model.live import Kind
 from connect_reconciler.testing.compare import Comparison, compare
-from connect_reconciler.testing.outcomes import Run
-from connect_reconciler.testing.pipeline import Subject, parts_of, prepared, resolved_config
+from connect_reconciler.testing.outcomes import RecordRun
+from connect_reconciler.testing.pipeline import Subject, pipeline_keys, prepared, resolved_config
 from connect_reconciler.workflow.at_ref import project_at
 from connect_reconciler.workflow.testing import Subjects, inputs_of
 from connect_runtime.settings.connector_clients import PREFIXES, ConnectorClients
@@ -38,7 +38,7 @@ class Shown:
 
     name: str
     kind: Kind
-    runs: tuple[Run, ...]
+    runs: tuple[RecordRun, ...]
     redactor: Redactor
     complete: bool = True
 
@@ -49,8 +49,8 @@ class Compared:
 
     name: str
     comparison: Comparison
-    old: tuple[Run, ...]
-    new: tuple[Run, ...]
+    old: tuple[RecordRun, ...]
+    new: tuple[RecordRun, ...]
     redactors: tuple[Redactor, Redactor]
     complete: bool = True
 
@@ -106,11 +106,11 @@ def newest(backend: Backend | None, subject: Subject, number: int) -> LastRecord
     if subject.kind != "sink":
         what = f"{subject.name} is a source: its topic holds what comes out, not what goes in"
         hint = "give records with --records FILE, or write a test"
-        raise Invalid(Diagnostic("test.source", what, subject.where, hint=hint))
+        raise Invalid(Diagnostic("test.source", what, subject.location, hint=hint))
     if backend is None or backend.project.rest_only:
         what = "records are read from Kafka, and connect.yaml names only a REST API"
         hint = "add kafka: to connect.yaml, or give records with --records FILE"
-        raise Invalid(Diagnostic("test.no-kafka", what, subject.where, hint=hint))
+        raise Invalid(Diagnostic("test.no-kafka", what, subject.location, hint=hint))
     clients = _clients(backend, subject)
     view = open_view(clients)
     view.cluster_id()
@@ -143,10 +143,10 @@ def _clients(backend: Backend, subject: Subject) -> ConnectorClients:
 
 def show(subject: Subject, records: Records) -> Shown:
     """Runs records through a connector."""
-    with prepared(subject) as ready:
+    with prepared(subject) as pipeline:
         taken = records.of(subject)
-        runs = tuple(map(ready.pipeline.run, taken.messages))
-        return Shown(subject.name, subject.kind, runs, ready.redactor, taken.complete)
+        runs = tuple(map(pipeline.run, taken.messages))
+        return Shown(subject.name, subject.kind, runs, pipeline.redactor, taken.complete)
 
 
 # --- old against new ---
@@ -209,7 +209,7 @@ def compare_all(
         try:
             if old is None:
                 what = f"{new.name} has no earlier config to compare with"
-                raise Invalid(Diagnostic("test.new", what, new.where))
+                raise Invalid(Diagnostic("test.new", what, new.location))
             if strict or not is_same(old, new):
                 found.append(_compared(old, new, records))
         except ConnectError as error:
@@ -222,7 +222,7 @@ def compare_all(
 def is_same(old: Subject, new: Subject) -> bool:
     """Whether both do the same to every record, as far as configs can say."""
     mine, theirs = (
-        (parts_of(each.config), parts_of(each.worker), each.kind) for each in (old, new)
+        (pipeline_keys(each.config), pipeline_keys(each.worker), each.kind) for each in (old, new)
     )
     return mine == theirs
 
@@ -230,8 +230,8 @@ def is_same(old: Subject, new: Subject) -> bool:
 def _compared(old: Subject, new: Subject, records: Records) -> Compared:
     with prepared(old) as before, prepared(new) as after:
         taken = records.of(new)
-        first: tuple[Run, ...] = tuple(map(before.pipeline.run, taken.messages))
-        second: tuple[Run, ...] = tuple(map(after.pipeline.run, taken.messages))
+        first: tuple[RecordRun, ...] = tuple(map(before.run, taken.messages))
+        second: tuple[RecordRun, ...] = tuple(map(after.run, taken.messages))
         redactors = before.redactor, after.redactor
     found = compare(first, second)
     return Compared(new.name, found, first, second, redactors, taken.complete)

@@ -15,7 +15,7 @@ from connect_reconciler.testing.inputs import (
     normal_schema,
     source_record_of,
 )
-from connect_reconciler.testing.pipeline import Prepared, Subject, prepared
+from connect_reconciler.testing.pipeline import Pipeline, Subject, prepared
 from connect_reconciler.validation.configs import check_project
 from connect_reconciler.validation.judges import NO_KAFKA, kind_by_class
 from connect_runtime.settings.worker_config import from_project
@@ -96,8 +96,8 @@ def check_tests(
     for name, group in groupby(tests, key=lambda test: test.connector):
         subject = subjects.subject(desired.connectors[name])
         try:
-            with prepared(subject) as ready:
-                found += _checked(subject, ready, tuple(group))
+            with prepared(subject) as pipeline:
+                found += _checked(subject, pipeline, tuple(group))
         except Invalid as invalid:
             problems.extend(invalid.diagnostics)
     if problems:
@@ -106,18 +106,18 @@ def check_tests(
 
 
 def _checked(
-    subject: Subject, ready: Prepared, tests: Sequence[RecordTest]
+    subject: Subject, pipeline: Pipeline, tests: Sequence[RecordTest]
 ) -> Iterator[TestResult]:
     records = inputs_of(subject, [test.input for test in tests])
     expected = [_with_normal_schemas(test) for test in tests]
     for test, wanted, record in zip(tests, expected, records, strict=True):
-        outcome = ready.pipeline.run(record).outcome
-        found = tuple(_redacted(each, ready.redactor) for each in check(wanted, outcome))
+        outcome = pipeline.run(record).outcome
+        found = tuple(_redacted(each, pipeline.redactor) for each in check(wanted, outcome))
         yield TestResult(test.name, test.connector, test.where, found)
 
 
 def _redacted(found: Mismatch, redactor: Redactor) -> Mismatch:
-    return Mismatch(*map(redactor.redact, (found.path, found.expected, found.found)))
+    return Mismatch(*map(redactor.redact, (found.path, found.expected, found.actual)))
 
 
 def _with_normal_schemas(test: RecordTest) -> Any:

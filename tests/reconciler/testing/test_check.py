@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 
 from connect_reconciler.testing.check import check
-from connect_reconciler.testing.outcomes import Delivered, Dropped, Failed, Part, kafka_part
+from connect_reconciler.testing.outcomes import (
+    DeliveredRecord,
+    DroppedRecord,
+    FailedRecord,
+    ShownValue,
+    kafka_value,
+)
 from connect_specs.record_tests import ExpectedDrop, ExpectedError, ExpectedRecord
 from reconciler.testing.records import record
 
-FAILED = Failed(
+FAILED = FailedRecord(
     "TRANSFORMATION",
     "acme.Mask",
     "org.apache.kafka.connect.errors.DataException",
@@ -47,8 +53,8 @@ def told(expected: Any, outcome: Any) -> list[str]:
     ],
 )  # fmt: skip
 def test_a_record_of_a_sink(parts: dict[str, Any], mismatches: list[str]) -> None:
-    headers = (("h", Part("1")), ("g", Part(2)))
-    found = Delivered(record({"a": 1, "b": [{"c": "x"}]}, headers=headers))
+    headers = (("h", ShownValue("1")), ("g", ShownValue(2)))
+    found = DeliveredRecord(record({"a": 1, "b": [{"c": "x"}]}, headers=headers))
     assert told(ExpectedRecord(parts), found) == mismatches
 
 
@@ -70,22 +76,24 @@ def test_a_record_of_a_sink(parts: dict[str, Any], mismatches: list[str]) -> Non
     ],
 )
 def test_bytes_that_a_source_writes(raw: bytes | None, expected: Any, passes: bool) -> None:
-    written = replace(record(), value=kafka_part(raw))
-    found = Delivered(record(), written)
+    written = replace(record(), value=kafka_value(raw))
+    found = DeliveredRecord(record(), written)
     assert (told(ExpectedRecord({"value": expected}), found) == []) is passes
 
 
 def test_other_outcomes() -> None:
-    found = Delivered(record())
-    assert told(ExpectedDrop(), Dropped()) == []
+    found = DeliveredRecord(record())
+    assert told(ExpectedDrop(), DroppedRecord()) == []
     assert told(ExpectedDrop(), found) == ["expected that it is dropped, found a record"]
-    assert told(ExpectedRecord({}), Dropped()) == ["expected a record, found that it was dropped"]
+    assert told(ExpectedRecord({}), DroppedRecord()) == [
+        "expected a record, found that it was dropped"
+    ]
     assert told(ExpectedRecord({}), FAILED) == [
         "expected a record, found an error in TRANSFORMATION of acme.Mask: no such field: x"
     ]
     assert told(ExpectedError(None, ""), FAILED) == []
     assert told(ExpectedError("TRANSFORMATION", "such field"), FAILED) == []
-    pythons = Failed("TRANSFORMATION", "acme.Mask", "KeyError", "'id'")
+    pythons = FailedRecord("TRANSFORMATION", "acme.Mask", "KeyError", "'id'")
     assert told(ExpectedError("TRANSFORMATION", "KeyError: 'id'"), pythons) == []
     assert told(ExpectedError("VALUE_CONVERTER", "other"), FAILED) == [
         "error.stage: expected VALUE_CONVERTER, found TRANSFORMATION",

@@ -15,7 +15,7 @@ from connect_reconciler.render.record_tests import (
     comparison_text,
 )
 from connect_reconciler.testing.compare import Comparison, compare
-from connect_reconciler.testing.outcomes import Delivered, Part, Run
+from connect_reconciler.testing.outcomes import DeliveredRecord, RecordRun, ShownValue
 from reconciler.testing.records import delivered, dropped, failed, record, run
 
 INT64 = {"type": "int64", "optional": False}
@@ -27,7 +27,7 @@ def struct(name: str, **fields: Any) -> Any:
     return {"type": "struct", "optional": False, "name": name, "fields": listed}
 
 
-def fields(old: Run, new: Run) -> list[str]:
+def fields(old: RecordRun, new: RecordRun) -> list[str]:
     return list(compare([old], [new]).fields)
 
 
@@ -67,14 +67,18 @@ def test_keys_of_a_map_with_a_schema_are_data() -> None:
 
 
 def test_topic_key_and_headers() -> None:
-    old = delivered(topic="a", key=Part("1"), headers=(("h", Part("1")), ("h", Part("2"))))
-    new = delivered(topic="b", key=Part("2"), headers=(("h", Part("1")), ("h", Part("3"))))
+    old = delivered(
+        topic="a", key=ShownValue("1"), headers=(("h", ShownValue("1")), ("h", ShownValue("2")))
+    )
+    new = delivered(
+        topic="b", key=ShownValue("2"), headers=(("h", ShownValue("1")), ("h", ShownValue("3")))
+    )
     assert fields(old, new) == ["headers.h", "key", "topic"]
 
 
 def test_what_a_source_writes_counts_where_the_record_is_the_same() -> None:
-    def wrote(raw: bytes) -> Run:
-        return run(Delivered(record({"a": 1}), replace(record(), value=Part(raw=raw))))
+    def wrote(raw: bytes) -> RecordRun:
+        return run(DeliveredRecord(record({"a": 1}), replace(record(), value=ShownValue(raw=raw))))
 
     assert fields(wrote(b'{"a":1}'), wrote(b'{"payload":{"a":1}}')) == ["value (bytes)"]
 
@@ -91,7 +95,7 @@ def test_outcomes_are_counted() -> None:
         failing={"VALUE_CONVERTER, acme.Mask": 1},
         recovered=1,
         dropped=1,
-        kept=1,
+        undropped=1,
         still_failing=1,
     )
     assert comparison_text(found) == (
@@ -118,7 +122,7 @@ def test_no_value_is_in_a_comment() -> None:
     secret = "hunter2-4711"
     old = [
         delivered({secret: 1, "card": secret, "of": {"me@example.com": secret}}),
-        delivered(headers=((secret, Part(secret)),)),
+        delivered(headers=((secret, ShownValue(secret)),)),
         failed(message=secret),
     ]
     new = [delivered({secret: 2}), delivered(), delivered({"a": secret})]

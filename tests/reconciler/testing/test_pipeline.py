@@ -15,12 +15,12 @@ from connect_reconciler.testing.check import outcome_text
 from connect_reconciler.testing.compare import fields_of
 from connect_reconciler.testing.inputs import default_topic, message_of, source_record_of
 from connect_reconciler.testing.outcomes import (
-    Delivered,
-    Dropped,
-    Failed,
-    Run,
-    connect_part,
-    kafka_part,
+    DeliveredRecord,
+    DroppedRecord,
+    FailedRecord,
+    RecordRun,
+    connect_value,
+    kafka_value,
 )
 from connect_reconciler.testing.pipeline import Subject, prepared
 from connect_runtime.api import ConfigDef, Schema, Struct, Transformation, decimal
@@ -60,12 +60,12 @@ def given(**parts: Any) -> RecordInput:
     return RecordInput(WHERE, **parts)
 
 
-def through(kind: Kind, config: Mapping[str, str], *records: RecordInput) -> list[Run]:
+def through(kind: Kind, config: Mapping[str, str], *records: RecordInput) -> list[RecordRun]:
     found = subject(kind, **config)
     make: Any = message_of if kind == "sink" else source_record_of
     more = (0,) if kind == "sink" else ()
-    with prepared(found) as ready:
-        return [ready.pipeline.run(make(each, "orders", *more)) for each in records]
+    with prepared(found) as pipeline:
+        return [pipeline.run(make(each, "orders", *more)) for each in records]
 
 
 def problem(kind: Kind, **config: Any) -> Diagnostic:
@@ -77,10 +77,10 @@ def problem(kind: Kind, **config: Any) -> Diagnostic:
 
 def test_a_sink_from_bytes_to_the_record_of_its_task() -> None:
     (run,) = through("sink", CHAIN, given(key="1", value={"amount": "2.5"}, headers=(("h", "x"),)))
-    assert isinstance(run.outcome, Delivered)
-    assert run.outcome.written is None
-    assert run.given is not None and run.given.value.raw == b'{"amount":"2.5"}'
-    assert run.before is not None and run.before.value.json == {"amount": "2.5"}
+    assert isinstance(run.outcome, DeliveredRecord)
+    assert run.outcome.in_kafka is None
+    assert run.consumed is not None and run.consumed.value.raw == b'{"amount":"2.5"}'
+    assert run.input is not None and run.input.value.json == {"amount": "2.5"}
     after = run.outcome.record
     assert (after.topic, after.partition, after.offset, after.timestamp) == ("eu-orders", 0, 0, 0)
     assert (after.key.json, after.value.json) == ("1", {"amount": 2.5})
@@ -91,8 +91,8 @@ def test_a_source_from_the_record_of_its_task_to_bytes() -> None:
     schema = {"type": "struct", "fields": [{"field": "amount", "type": "string"}]}
     config = {**CHAIN, "value.converter": JSON}
     (run,) = through("source", config, given(value={"amount": "2.5"}, value_schema=schema, key="k"))
-    assert isinstance(run.outcome, Delivered)
-    after, written = run.outcome.record, run.outcome.written
+    assert isinstance(run.outcome, DeliveredRecord)
+    after, written = run.outcome.record, run.outcome.in_kafka
     assert after.value.json == {"amount": 2.5}
     assert after.value.schema["fields"][0]["type"] == "double"
     assert written is not None
@@ -105,27 +105,27 @@ def test_each_record_has_its_own_outcome(kind: Kind) -> None:
     bad, none, good = through(
         kind, CHAIN, given(value={"amount": "x"}), given(), given(value={"amount": "1"})
     )
-    assert isinstance(bad.outcome, Failed)
+    assert isinstance(bad.outcome, FailedRecord)
     assert (bad.outcome.stage, bad.outcome.class_name) == ("TRANSFORMATION", f"{SMT}.Cast$Value")
     assert bad.outcome.error == "org.apache.kafka.connect.errors.DataException"
     assert "out of range" in bad.outcome.message
-    assert none.outcome == Dropped()
-    assert isinstance(good.outcome, Delivered)
+    assert none.outcome == DroppedRecord()
+    assert isinstance(good.outcome, DeliveredRecord)
 
 
 def test_what_fails_in_a_converter() -> None:
     (run,) = through("sink", {}, given(value="{"))
-    assert isinstance(run.outcome, Failed)
+    assert isinstance(run.outcome, FailedRecord)
     assert (run.outcome.stage, run.outcome.class_name) == ("VALUE_CONVERTER", JSON)
-    assert run.before is None
+    assert run.input is None
     (run,) = through("source", {"key.converter": "BooleanConverter"}, given(key="x"))
-    assert isinstance(run.outcome, Failed)
+    assert isinstance(run.outcome, FailedRecord)
     assert run.outcome.stage == "KEY_CONVERTER"
 
 
 def test_retries_do_not_make_a_test_wait() -> None:
     (run,) = through("sink", {"errors.retry.timeout": "-1"}, given(value="{"))
-    assert isinstance(run.outcome, Failed)
+    assert isinstance(run.outcome, FailedRecord)
 
 
 def test_a_java_class_is_named_with_its_place() -> None:
@@ -165,17 +165,17 @@ def test_references_are_resolved_and_their_values_are_secret(tmp_path: Path) -> 
     file.write_text("token=hunter2\n")
     value = {"transforms.insert.static.value": f"${{file:{file}:token}}"}
     found = subject("sink", worker=PROVIDERS, **INSERT, **value)  # type: ignore[arg-type]
-    with prepared(found) as ready:
-        run = ready.pipeline.run(message_of(given(value={}), "orders", 0))
-        assert isinstance(run.outcome, Delivered)
+    with prepared(found) as pipeline:
+        run = pipeline.run(message_of(given(value={}), "orders", 0))
+        assert isinstance(run.outcome, DeliveredRecord)
         assert run.outcome.record.value.json == {"token": "hunter2"}
-        assert ready.redactor.redact("a hunter2 b") == "a [hidden] b"
+        assert pipeline.redactor.redact("a hunter2 b") == "a [hidden] b"
 
 
 def test_a_reference_that_no_part_needs_is_never_resolved() -> None:
     config = {"connection.password": "${file:/nowhere:password}"}
     (run,) = [*through("sink", {"worker": PROVIDERS, **config}, given(value={}))]  # type: ignore[dict-item]
-    assert isinstance(run.outcome, Delivered)
+    assert isinstance(run.outcome, DeliveredRecord)
 
 
 def test_a_reference_that_cannot_be_resolved() -> None:
@@ -224,8 +224,8 @@ def test_values_that_are_nested_deeply_do_not_break_anything() -> None:
     for depth in (120, 900):
         text = '{"a":' * depth + "1" + "}" * depth
         (run,) = through("sink", {}, given(value=text))
-        assert run.given is not None and run.given.value.json == text
-        if isinstance(run.outcome, Delivered):
+        assert run.consumed is not None and run.consumed.value.json == text
+        if isinstance(run.outcome, DeliveredRecord):
             found = fields_of(run.outcome.record)
             assert [path for path in found if path.startswith("value.a.a")] != []
 
@@ -268,7 +268,7 @@ def test_a_transformation_of_the_user_that_breaks(
     monkeypatch.setattr("support.idle_source.Broken", Broken, raising=False)
     config = {"transforms": "t", "transforms.t.type": "support.idle_source:Broken"}
     (run,) = through("sink", config | {"transforms.t.how": how}, given(value={}))
-    assert isinstance(run.outcome, Failed)
+    assert isinstance(run.outcome, FailedRecord)
     assert (run.outcome.error, run.outcome.message) == (error, message)
     assert outcome_text(run.outcome).endswith(f": {error}: {message}")
     found = problem("sink", **config, **{"transforms.t.how": "configure"})
@@ -276,17 +276,17 @@ def test_a_transformation_of_the_user_that_breaks(
 
 
 def test_bytes_and_values_as_json() -> None:
-    assert kafka_part(b'{"a": [1]}').json == {"a": [1]}
-    assert kafka_part(b"42").json == "42"
+    assert kafka_value(b'{"a": [1]}').json == {"a": [1]}
+    assert kafka_value(b"42").json == "42"
     # No JSON, although Python reads and writes it
     for text in ('{"a": NaN}', "[-Infinity]", '{"a": 1e999}'):
-        assert kafka_part(text.encode()).json == text
-    assert kafka_part(b"\xff").json == "base64:/w=="
-    assert kafka_part(b"base64:/w==").json == "base64:YmFzZTY0Oi93PT0="
-    assert kafka_part(None).json is None
+        assert kafka_value(text.encode()).json == text
+    assert kafka_value(b"\xff").json == "base64:/w=="
+    assert kafka_value(b"base64:/w==").json == "base64:YmFzZTY0Oi93PT0="
+    assert kafka_value(None).json is None
     schema = Schema.struct({"d": decimal(2)})
-    assert connect_part(Struct(schema, {"d": Decimal("1.50")}), schema).json == {"d": "1.50"}
-    assert connect_part({"f": float("nan"), "b": b"\x00"}, None).json == {
+    assert connect_value(Struct(schema, {"d": Decimal("1.50")}), schema).json == {"d": "1.50"}
+    assert connect_value({"f": float("nan"), "b": b"\x00"}, None).json == {
         "f": "NaN",
         "b": "base64:AA==",
     }

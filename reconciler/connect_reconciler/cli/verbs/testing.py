@@ -84,14 +84,14 @@ def test(
     would come out differently. Exit code 1 if a test fails, a record fails, or, with --against, a
     record fails that did not. Kafka is only read.
     """
-    from connect_reconciler.cli.record_output import Output, tell_compared, tell_shown
+    from connect_reconciler.cli.record_output import RecordOutput, print_comparisons, print_runs
     from connect_reconciler.workflow import record_runs as runs
     from connect_reconciler.workflow.testing import Subjects, chosen
     from connect_specs.loader import load_specs
     from connect_specs.record_tests import load_tests
     from connect_specs.spec_folders import relative_name
 
-    output = Output(as_table, as_markdown, as_json)
+    output = RecordOutput(as_table, as_markdown, as_json)
     _ensure_usage(
         records=records,
         last=last,
@@ -118,11 +118,11 @@ def test(
     with _backend(project, needed=reads or against == runs.LIVE) as backend:
         if against is None:
             taken = runs.Records(backend, file, last)
-            return tell_shown([runs.show(each, taken) for each in new], output)
+            return print_runs([runs.show(each, taken) for each in new], output)
         taken = runs.Records(backend, file, last, load_tests(project, desired.connectors))
         old = runs.old_subjects(against, subjects, found, backend)
         done = runs.compare_all(zip(old, new, strict=True), taken, strict=bool(specs))
-    return tell_compared(done, against, project, output, detailed=detailed_exitcode)
+    return print_comparisons(done, against, project, output, detailed=detailed_exitcode)
 
 
 @contextmanager
