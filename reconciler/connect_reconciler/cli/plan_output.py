@@ -44,27 +44,27 @@ def show_and_save(
 
     `options` are those that an apply of the plan file needs. Raises Invalid.
     """
-    written: list[str] = []
+    messages: list[str] = []
     if forms.out is not None and not plan.errors:
         from connect_reconciler.workflow.replanning import ensure_secrets_can_be_told_apart
 
         ensure_secrets_can_be_told_apart(plan, live)
-        ensure_typed(live, {each.group for each in plan.actions}, "no plan is saved")
+        ensure_typed(live, {action.group for action in plan.actions}, "no plan is saved")
         plan = without_key_yet(plan)
     if forms.html is not None:
-        written.append(write_page(plan, call.path(forms.html)))
+        messages.append(write_page(plan, call.path(forms.html)))
     if forms.out is not None and not plan.errors:
-        written.append(_save(plan, call, forms.out, options))
+        messages.append(_save(plan, call, forms.out, options))
     show_plan(
         plan,
         as_json=forms.as_json,
         as_markdown=forms.as_markdown,
-        whole=_where_whole(forms.out, forms.html),
+        full_plan=_full_plan(forms.out, forms.html),
         warned=forms.warned,
     )
-    # After the plan: on a terminal, what to do next stands last
-    for each in written:
-        progress(each)
+    # After the plan: on a terminal, the next step stands last
+    for message in messages:
+        progress(message)
 
 
 def show_plan(
@@ -72,33 +72,33 @@ def show_plan(
     *,
     as_json: bool = False,
     as_markdown: bool = False,
-    whole: str = "",
+    full_plan: str = "",
     warned: Warned = Warned.CHANGES,
 ) -> None:
     """Shows the plan as a verb's result; JSON has all warnings.
 
-    `whole` says where to find the whole plan, for Markdown that is cut.
+    `full_plan` is where to find the whole plan, for Markdown that is cut.
     """
     everything = warned is Warned.ALL
     if as_json:
         result_json(render_plan_json(plan))
     elif as_markdown:
-        from connect_reconciler.render.markdown import render_markdown
+        from connect_reconciler.render.plan_markdown import render_markdown
 
-        result(render_markdown(plan, whole, all_warnings=everything))
+        result(render_markdown(plan, full_plan, all_warnings=everything))
     else:
         text = render_plan(plan, style(colour=colour(sys.stdout)), all_warnings=everything)
         result(with_hanging_indent(text, width()))
 
 
-def _where_whole(saved: Path | None, page: Path | None) -> str:
+def _full_plan(saved: Path | None, page: Path | None) -> str:
     places = [f"the page {page}"] if page else []
     places += [f"connect show {saved}"] if saved else []
     return ", or ".join(places) or "connect plan"
 
 
 def write_page(plan: Plan, file: Path) -> str:
-    """Writes the plan as an HTML page; the result says so. Raises Invalid."""
+    """Writes the plan as an HTML page; returns the message. Raises Invalid."""
     from connect_reconciler.render.html import render_html
 
     _write(file, render_html(plan), "the page cannot be written")
@@ -106,7 +106,7 @@ def write_page(plan: Plan, file: Path) -> str:
 
 
 def _save(plan: Plan, call: Invocation, file: Path, options: Sequence[str]) -> str:
-    """Writes a plan file; the result is the command that applies it."""
+    """Writes a plan file; returns the command that applies it."""
     from connect_reconciler.cli.apply_report import base_of
 
     _write(call.path(file), dump_plan(plan), "the plan file cannot be written")
@@ -115,14 +115,15 @@ def _save(plan: Plan, call: Invocation, file: Path, options: Sequence[str]) -> s
     return f"saved: `{apply}` applies exactly this plan, or refuses"
 
 
-def _write(file: Path, text: str, what: str) -> None:
-    """Readable by its owner only: it holds parts of configs. `what` is the error's text."""
+def _write(file: Path, text: str, problem: str) -> None:
+    """Writes a file that only its owner can read: it holds parts of configs. `problem` is the text
+    of an error."""
     try:
         replace_file(file, text, mode=0o600)
     except OSError as error:
-        raise not_written(what, file, error, "plan-file.unwritable") from error
+        raise not_written(problem, file, error, "plan-file.unwritable") from error
 
 
 def read_plan(file: Path) -> Plan:
-    """The plan in a file. Raises Invalid."""
+    """Returns the plan in a file. Raises Invalid."""
     return load_plan(read_text(file, file.name), file.name)

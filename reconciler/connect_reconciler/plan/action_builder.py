@@ -18,7 +18,7 @@ from connect_reconciler import actions as act
 from connect_reconciler.actions import ReasonCode
 from connect_reconciler.actions.connector_state import changes_place
 from connect_reconciler.plan.consequences.beginning import beginning
-from connect_reconciler.plan.consequences.explain import summary
+from connect_reconciler.plan.consequences.explain import outside_state, summary
 from connect_reconciler.plan.consequences.rule import RuleContext
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, PinChange, managed_state
@@ -29,7 +29,6 @@ from connect_reconciler.plan.offsets.moves import (
     totals,
 )
 from connect_reconciler.plan.offsets.sink_positions import position_text, sink_start
-from connect_reconciler.plan.outside import outside_state
 from connect_specs.counting import counted
 from connect_specs.desired import Position
 from connect_specs.names import sink_group

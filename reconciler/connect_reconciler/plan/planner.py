@@ -12,11 +12,10 @@ from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.checks.register import check_connectors, check_whole
 from connect_reconciler.plan.checks.unfinished import UNFINISHED
 from connect_reconciler.plan.checks.unsupported import without_put_off
-from connect_reconciler.plan.consequences.explain import explained
+from connect_reconciler.plan.consequences.explain import explained, outside_marked
 from connect_reconciler.plan.context import Context, readers_of
 from connect_reconciler.plan.diff import ConnectorDiff, diff, with_recorded_renames
 from connect_reconciler.plan.order import ordered
-from connect_reconciler.plan.outside import outside_marked
 from connect_reconciler.plan.scope import Scope, narrowed
 from connect_specs.desired import DeleteLimits, Desired, Overrides
 from connect_specs.diagnostics import Diagnostic, Location, by_severity

@@ -1,10 +1,10 @@
-"""The parts of a plan as every rendering shows them: a block for each connector, deletes and moved
-offsets first; and the warnings, those about changes, grouped by spec and code.
+"""A plan as every rendering shows it: a block for each connector, deletes and moved offsets first;
+and the warnings about changes, grouped by spec and code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -37,38 +37,38 @@ class Block:
 
     @property
     def deletes(self) -> bool:
-        """Whether the connector is gone after it."""
+        """Returns whether the connector is deleted."""
         return "delete" in self.kinds
 
     @property
     def elsewhere(self) -> tuple[str, ...]:
-        """The severe consequences of its changed keys: for what it has read or delivered."""
-        found = {
+        """Returns the severe consequences of its changed keys: for records read or delivered."""
+        severe = {
             change.consequence
             for action in self.actions
             if isinstance(action, UpdateConfig)
             for change in action.changes
         }
-        return tuple(CONSEQUENCES[each] for each in GRAVE if each in found)
+        return tuple(CONSEQUENCES[consequence] for consequence in GRAVE if consequence in severe)
 
     @property
     def moves_offsets(self) -> bool:
-        """Whether records are redelivered, or never delivered, because of it."""
+        """Returns whether records are redelivered, or never delivered, because of it."""
         return bool(RISKY.intersection(self.kinds) or self.elsewhere)
 
     @property
     def risky(self) -> bool:
-        """Whether a reviewer must see it first."""
+        """Returns whether a reviewer must see it first."""
         return self.deletes or self.moves_offsets
 
     @property
     def unfolded(self) -> bool:
-        """Whether it is open before anyone clicks."""
+        """Returns whether it is open before anyone clicks."""
         return self.risky or self.few
 
     @property
     def mark(self) -> Mark:
-        """One character for the most severe change."""
+        """Returns one character for the most severe change."""
         if self.deletes:
             return "-"
         if "create" in self.kinds:
@@ -77,37 +77,30 @@ class Block:
 
     @property
     def words(self) -> str:
-        """What the actions amount to."""
+        """Returns the kinds of its changes, and the severe consequences."""
         return ", ".join((*map(self._kind_words, self.kinds), *self.elsewhere))
 
     @property
     def heading(self) -> str:
-        """`create (new: connectors/c.yaml:1)`: what the actions amount to, why where one action
-        says it all, and the spec."""
-        words = self.words
-        if self.alone and self.actions[0].reason_code == "state":
-            words = self.actions[0].reason
-        about = [*self._why(), *self._where()]
-        return f"{words} ({self._between().join(about)})" if about else words
+        """Returns `create (new: connectors/c.yaml:1)`: the kinds of changes, the reason if one
+        action says it all, and the spec."""
+        first = self.actions[0]
+        words = first.reason if self.alone and first.reason_code == "state" else self.words
+        place = "" if self.place is None else f"{self.place.file}:{self.place.line}"
+        separator = ": " if first.reason_code == "new" else "; "
+        about = separator.join(filter(None, (self._reason(), place)))
+        return f"{words} ({about})" if about else words
 
     @property
     def alone(self) -> bool:
-        """Whether one action is all that is done."""
+        """Returns whether there is only one action."""
         return len(self.actions) == 1
 
-    def _why(self) -> Iterator[str]:
+    def _reason(self) -> str:
         first = self.actions[0]
         if isinstance(first, Create) and first.renamed_from is None:
-            yield first.reason
-        elif self.alone and first.reason_code != "state" and reason_beside(first):
-            yield reason_beside(first)
-
-    def _where(self) -> Iterator[str]:
-        if self.place is not None:
-            yield f"{self.place.file}:{self.place.line}"
-
-    def _between(self) -> str:
-        return ": " if self.actions[0].reason_code == "new" else "; "
+            return first.reason
+        return reason_beside(first) if self.alone and first.reason_code != "state" else ""
 
     def _kind_words(self, kind: ChangeKind) -> str:
         if kind == "rename":
@@ -119,24 +112,24 @@ class Block:
 
 
 def titles(drawn: Sequence[Block]) -> tuple[tuple[str, tuple[Block, ...]], ...]:
-    """The blocks under their headings: deletes and moved offsets, and other changes."""
+    """Returns the blocks under their headings: deletes and moved offsets, and other changes."""
     risky = tuple(block for block in drawn if block.risky)
-    others = tuple(block for block in drawn if not block.risky)
+    minor = tuple(block for block in drawn if not block.risky)
     return (
         ("Deletes and moved offsets", risky),
-        ("Other changes" if risky else "Changes", others),
+        ("Other changes" if risky else "Changes", minor),
     )
 
 
 def blocks(plan: Plan) -> tuple[Block, ...]:
-    """Deletes, then connectors whose offsets move, then the others in the plan's order."""
+    """Returns deletes, then connectors whose offsets move, then the others in the plan's order."""
     groups = grouped(plan)
     few = len(groups) <= _FEW
-    found = [
-        Block(each[0].group, kinds(each), each, few, plan.places.get(each[0].group))
-        for each in groups
-    ]
-    return tuple(sorted(found, key=lambda block: (not block.deletes, not block.risky)))
+    drawn = []
+    for actions in groups:
+        name = actions[0].group
+        drawn.append(Block(name, kinds(actions), actions, few, plan.places.get(name)))
+    return tuple(sorted(drawn, key=lambda block: (not block.deletes, not block.risky)))
 
 
 # --- warnings ---
@@ -144,8 +137,8 @@ def blocks(plan: Plan) -> tuple[Block, ...]:
 
 @dataclass(frozen=True, slots=True)
 class WarningGroup:
-    """Warnings with one code about one spec, or another subject. A reason or hint that all of them
-    have is in `shared` only."""
+    """Warnings with one code about one spec, or another subject. Their common reason or hint is in
+    `shared` only."""
 
     code: str
     subject: str
@@ -154,25 +147,30 @@ class WarningGroup:
 
     @property
     def first(self) -> Diagnostic:
-        """The warning of a group of one, with its reason and hint."""
+        """Returns the warning of a group of one, with its reason and hint."""
         return replace(self.warnings[0], why=self.shared.why, hint=self.shared.hint)
 
 
 def shown_warnings(plan: Plan, *, everything: bool) -> tuple[Diagnostic, ...]:
-    """The warnings to show: `everything`, or those about changes. That a plan is targeted is in the
-    first line."""
+    """Returns `everything`, or the warnings about changes. The first line has the scope of a
+    targeted plan."""
     unchanged = frozenset(() if everything else plan.unchanged)
-    return tuple(each for each in plan.warnings if each.code != TARGETED and each not in unchanged)
+    return tuple(
+        warning
+        for warning in plan.warnings
+        if warning.code != TARGETED and warning not in unchanged
+    )
 
 
 def about_unchanged(plan: Plan) -> tuple[Diagnostic, ...]:
-    """The warnings about what the plan leaves unchanged."""
+    """Returns the warnings about connectors that the plan leaves unchanged."""
     unchanged = frozenset(plan.unchanged)
-    return tuple(each for each in plan.warnings if each in unchanged)
+    return tuple(warning for warning in plan.warnings if warning in unchanged)
 
 
 def hidden_note(plan: Plan, *, everything: bool) -> str:
-    """How many warnings are not shown, and how to see them; empty if none is left out."""
+    """Returns the number of warnings that are not shown, and the option that shows them; empty if
+    none is left out."""
     count = 0 if everything else len(about_unchanged(plan))
     if not count:
         return ""
@@ -182,30 +180,31 @@ def hidden_note(plan: Plan, *, everything: bool) -> str:
 
 
 def warning_groups(warnings: Iterable[Diagnostic]) -> tuple[WarningGroup, ...]:
-    """The warnings by spec, then by code, each in the order in which they first occur."""
-    found: dict[str, dict[str, list[Diagnostic]]] = {}
-    for each in warnings:
-        subject = each.where.file if isinstance(each.where, Location) else each.where or ""
-        found.setdefault(subject, {}).setdefault(each.code, []).append(each)
+    """Returns the warnings by spec, then by code, in the order of their first occurrence."""
+    subjects: dict[str, dict[str, list[Diagnostic]]] = {}
+    for warning in warnings:
+        place = warning.where
+        subject = place.file if isinstance(place, Location) else place or ""
+        subjects.setdefault(subject, {}).setdefault(warning.code, []).append(warning)
     return tuple(
-        _group(code, subject, list(dict.fromkeys(each)))
-        for subject, codes in found.items()
-        for code, each in codes.items()
+        _group(code, subject, list(dict.fromkeys(group)))
+        for subject, codes in subjects.items()
+        for code, group in codes.items()
     )
 
 
 def place_in_file(warning: Diagnostic) -> str:
-    """`12:5 ` of a warning below a heading that names the file."""
+    """Returns `12:5 ` for a warning below a heading that names the file."""
     place = warning.where
     return f"{place.line}:{place.column} " if isinstance(place, Location) else ""
 
 
 def _group(code: str, subject: str, warnings: Sequence[Diagnostic]) -> WarningGroup:
     first = warnings[0]
-    why = first.why if all(each.why == first.why for each in warnings) else ""
-    hint = first.hint if all(each.hint == first.hint for each in warnings) else ""
+    reason = first.why if all(warning.why == first.why for warning in warnings) else ""
+    hint = first.hint if all(warning.hint == first.hint for warning in warnings) else ""
     own = (
-        replace(each, why="" if why else each.why, hint="" if hint else each.hint)
-        for each in warnings
+        replace(warning, why="" if reason else warning.why, hint="" if hint else warning.hint)
+        for warning in warnings
     )
-    return WarningGroup(code, subject, tuple(own), Diagnostic(code, "", why=why, hint=hint))
+    return WarningGroup(code, subject, tuple(own), Diagnostic(code, "", why=reason, hint=hint))

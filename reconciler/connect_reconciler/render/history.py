@@ -19,7 +19,7 @@ _SHOWN = 20
 
 
 def ending(journal: Journal) -> str:
-    """`done`, `failed (exit 3)`, `not finished`."""
+    """Returns `done`, `failed (exit 3)` or `not finished`."""
     if journal.ending is None:
         return "not finished"
     if not journal.exit_code:
@@ -28,37 +28,37 @@ def ending(journal: Journal) -> str:
 
 
 def counts_of(journal: Journal, steps: Sequence[Step]) -> dict[str, int]:
-    """How many actions had which end, where one is known; those that never began were skipped."""
-    found: Counter[str] = Counter(step.end or "half done" for step in steps)
-    found["skipped"] = max(0, journal.actions - len(steps))
-    return {end: count for end, count in found.items() if count}
+    """Returns the numbers of actions by their end; those that never began were skipped."""
+    counts: Counter[str] = Counter(step.end or "half done" for step in steps)
+    counts["skipped"] = max(0, journal.actions - len(steps))
+    return {end: count for end, count in counts.items() if count}
 
 
 def counts_text(counts: dict[str, int]) -> str:
-    """`3 done, 1 failed`."""
+    """Returns `3 done, 1 failed`."""
     return ", ".join(f"{count} {end}" for end, count in counts.items()) or "nothing to do"
 
 
 def notes(journals: Sequence[Journal]) -> dict[str, str]:
-    """`rollback of ID`, `rolled back by ID`: by apply, what it has to do with others. One that did
-    not end, or was of some connectors only, is no rollback of the whole apply."""
-    found: dict[str, list[str]] = {}
+    """Returns `rollback of ID` and `rolled back by ID` by apply. A rollback is partial if it is not
+    finished, or was targeted."""
+    relations: dict[str, list[str]] = {}
     for journal in journals:
         if journal.rolls_back is not None:
-            found.setdefault(journal.id, []).append(f"rollback of {journal.rolls_back}")
-            whole = journal.ending is Ending.DONE and not journal.partial
-            how = "rolled back" if whole else "partly rolled back"
-            found.setdefault(journal.rolls_back, []).append(f"{how} by {journal.id}")
-    return {apply_id: ", ".join(sorted(each)) for apply_id, each in found.items()}
+            relations.setdefault(journal.id, []).append(f"rollback of {journal.rolls_back}")
+            complete = journal.ending is Ending.DONE and not journal.partial
+            undone = "rolled back" if complete else "partly rolled back"
+            relations.setdefault(journal.rolls_back, []).append(f"{undone} by {journal.id}")
+    return {apply_id: ", ".join(sorted(texts)) for apply_id, texts in relations.items()}
 
 
 def when(ms: int) -> str:
-    """In UTC, to the second."""
+    """Returns the time in UTC, to the second."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def journal_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
-    """One apply for programs, without its steps."""
+    """Returns one apply for programs, without its steps."""
     return {
         "apply_id": journal.id,
         "project": journal.project,
@@ -75,17 +75,17 @@ def journal_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
 
 
 def detail_json(
-    journal: Journal, steps: Sequence[Step], before: Mapping[str, ConnectorSnapshot]
+    journal: Journal, steps: Sequence[Step], snapshots: Mapping[str, ConnectorSnapshot]
 ) -> dict[str, Any]:
-    """One apply for programs, with its steps, and the offsets that it moved."""
+    """Returns one apply for programs, with its steps, and the offsets that it moved."""
     return journal_json(journal, steps) | {
         "offsets": {
             name: [
-                {"partition": dict(partition), "before": then, "after": now}
-                for partition, then, now in _moved(each)
+                {"partition": dict(partition), "before": previous, "after": offset}
+                for partition, previous, offset in _moves(snapshot)
             ]
-            for name, each in before.items()
-            if each.offsets is not None and each.offsets_after is not None
+            for name, snapshot in snapshots.items()
+            if snapshot.offsets is not None and snapshot.offsets_after is not None
         },
         "steps": [
             {
@@ -103,7 +103,7 @@ def detail_json(
 
 
 def detail_head(journal: Journal, steps: Sequence[Step]) -> str:
-    """The lines above an apply's steps."""
+    """Returns the lines above an apply's steps."""
     lines = [
         f"Apply {journal.id}",
         f"  by: {journal.by}",
@@ -116,32 +116,34 @@ def detail_head(journal: Journal, steps: Sequence[Step]) -> str:
     return lines_of("\n".join(lines)) + "\n"
 
 
-def offsets_text(before: Mapping[str, ConnectorSnapshot]) -> str:
-    """The offsets that an apply moved, from where and to where, a line for each partition."""
+def offsets_text(snapshots: Mapping[str, ConnectorSnapshot]) -> str:
+    """Returns the offsets that an apply moved: from and to, a line for each partition."""
     lines: list[str] = []
-    for name, each in before.items():
-        moves = list(_moved(each))
-        if each.offsets is None or not moves:
+    for name, snapshot in snapshots.items():
+        moves = list(_moves(snapshot))
+        if snapshot.offsets is None or not moves:
             continue
         lines.append(f"offsets of {name}:")
-        for partition, then, now in moves[:_SHOWN]:
-            after = _offset(partition, now) if each.offsets_after is not None else "not recorded"
-            lines.append(f"  {label_of(partition)} {_offset(partition, then)} → {after}")
+        for partition, previous, offset in moves[:_SHOWN]:
+            recorded = snapshot.offsets_after is not None
+            target = _offset(partition, offset) if recorded else "not recorded"
+            lines.append(f"  {label_of(partition)} {_offset(partition, previous)} → {target}")
         if len(moves) > _SHOWN:
             lines.append(f"  and {len(moves) - _SHOWN} more (--json lists them)")
     return lines_of("\n".join(lines)) + "\n" if lines else ""
 
 
-def _moved(before: ConnectorSnapshot) -> Iterator[tuple[Partition, Offset | None, Offset | None]]:
-    """Each partition whose offset is another one since, or was before if that is not recorded."""
-    then, now = before.offsets or Offsets(), before.offsets_after
-    partitions = [each.partition for each in then]
-    if now is not None:
-        partitions += [each.partition for each in now if each.partition not in then]
+def _moves(snapshot: ConnectorSnapshot) -> Iterator[tuple[Partition, Offset | None, Offset | None]]:
+    """Yields each partition whose offset changed, all of them if the later ones are not
+    recorded."""
+    previous, offsets = snapshot.offsets or Offsets(), snapshot.offsets_after
+    partitions = [entry.partition for entry in previous]
+    if offsets is not None:
+        partitions += [entry.partition for entry in offsets if entry.partition not in previous]
     for partition in partitions:
-        offset = None if now is None else now.at(partition)
-        if now is None or not same_offset(then.at(partition), offset):
-            yield partition, then.at(partition), offset
+        offset = None if offsets is None else offsets.at(partition)
+        if offsets is None or not same_offset(previous.at(partition), offset):
+            yield partition, previous.at(partition), offset
 
 
 def _offset(partition: Partition, offset: Offset | None) -> str:
@@ -149,7 +151,7 @@ def _offset(partition: Partition, offset: Offset | None) -> str:
 
 
 def step_row(step: Step) -> tuple[str, str, str, str, str]:
-    """Number, connector, action, end and time of one step."""
+    """Returns number, connector, action, duration and end of one step."""
     took = f"{(step.ended_ms - step.started_ms) / 1000:.1f} s" if step.ended_ms else ""
     end = (step.end or "began, end not known") + (f": {step.detail}" if step.detail else "")
     return str(step.number), step.connector, verb_of(step.action), took, end

@@ -24,7 +24,7 @@ from connect_specs.printable import lines_of, one_line
 
 
 def render_html(plan: Plan) -> str:
-    """The page as text."""
+    """Returns the page as text."""
     environment = _environment()
     style, script = _source(environment, "plan.css"), _source(environment, "plan.js")
     return environment.get_template("plan.html.j2").render(
@@ -44,7 +44,7 @@ def render_html(plan: Plan) -> str:
 
 @cache
 def _environment() -> Environment:
-    """The templates, with the words that all renderings share."""
+    """Returns the templates, with the words that all renderings share."""
     environment = Environment(
         loader=PackageLoader("connect_reconciler.render"),
         autoescape=True,
@@ -67,7 +67,7 @@ def _environment() -> Environment:
 
 
 def _source(environment: Environment, name: str) -> Markup:
-    """A file of ours that goes into the page as it is."""
+    """Returns a file of ours that goes into the page as it is."""
     assert environment.loader is not None
     return Markup(environment.loader.get_source(environment, name)[0])
 
@@ -77,6 +77,5 @@ def _hash(source: str) -> str:
 
 
 def _long(value: Value | None) -> str:
-    """All of a value that is shown cut elsewhere; empty for others."""
-    shown = isinstance(value, Plain) and len(value.text) > VALUE_LENGTH_MAX
-    return value.text if shown and isinstance(value, Plain) else ""
+    """Returns the full text of a value that is cut elsewhere; empty for shorter ones."""
+    return value.text if isinstance(value, Plain) and len(value.text) > VALUE_LENGTH_MAX else ""

@@ -32,33 +32,34 @@ _FIELD_ROLES: Mapping[str, Role] = {"+": "add", "-": "remove", "~": "change"}
 
 
 def render_plan(plan: Plan, style: Style = PLAIN, *, all_warnings: bool = False) -> str:
-    """The plan as text that ends with a line break."""
-    parts = [[style.paint("strong", one_line(summary_line(plan)))]]
-    parts += [list(_block(block, style)) for block in blocks(plan)]
+    """Returns the plan as text that ends with a line break."""
     groups = warning_groups(shown_warnings(plan, everything=all_warnings))
-    warnings = [line for group in groups for line in _group(group, style)]
-    errors = [line for each in plan.errors for line in _diagnostic("error", each, style)]
-    rest = hidden_note(plan, everything=all_warnings)
-    parts += [part for part in (warnings, [style.paint("note", rest)] if rest else []) if part]
-    parts += [errors] if errors else []
-    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+    note = hidden_note(plan, everything=all_warnings)
+    paragraphs = [
+        [style.paint("strong", one_line(summary_line(plan)))],
+        *(list(_block(block, style)) for block in blocks(plan)),
+        [line for group in groups for line in _group(group, style)],
+        [style.paint("note", note)] if note else [],
+        [line for error in plan.errors for line in _diagnostic("error", error, style)],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in paragraphs if lines) + "\n"
 
 
 def _block(block: Block, style: Style) -> Iterator[str]:
     name = style.paint(_ROLES[block.mark], f"{block.mark} {one_line(block.connector)}")
     yield f"{name}: {one_line(block.heading)}"
     for action in block.actions:
-        deep = "    "
+        indent = "    "
         if not block.alone:
             yield f"    {_step(action, style)}"
-            deep = "      "
-        yield from (f"{deep}{line}" for line in _details(action, style))
-        yield from (f"{deep}{line}" for line in _means(effects(action), style))
+            indent = "      "
+        yield from (f"{indent}{line}" for line in _details(action, style))
+        yield from (f"{indent}{line}" for line in _means(effects(action), style))
 
 
 def _step(action: Action, style: Style) -> str:
-    done, between, why = one_line(step(action)).partition(":")
-    return f"{style.paint('strong', done)}{between}{why}"
+    done, colon, reason = one_line(step(action)).partition(":")
+    return f"{style.paint('strong', done)}{colon}{reason}"
 
 
 def _details(action: Action, style: Style) -> Iterator[str]:
@@ -89,25 +90,26 @@ def _group(group: WarningGroup, style: Style) -> Iterator[str]:
         return
     subject = f" {one_line(group.subject)}" if group.subject else ""
     yield style.paint("warning", f"warning[{group.code}]:") + subject
-    for each in group.warnings:
-        yield from _lines(f"  {place_in_file(each)}", each.what, "    ")
-        yield from _reasons(each, "    ")
+    for warning in group.warnings:
+        yield from _lines(f"  {place_in_file(warning)}", warning.what, "    ")
+        yield from _reasons(warning, "    ")
     yield from _reasons(group.shared, "  ")
 
 
-def _diagnostic(role: Role, each: Diagnostic, style: Style) -> Iterator[str]:
-    where = "" if each.where is None else one_line(f"{each.where}: ")
-    yield from _lines(f"{style.paint(role, f'{role}[{each.code}]:')} {where}", each.what, "    ")
-    yield from _reasons(each, "  ")
+def _diagnostic(role: Role, diagnostic: Diagnostic, style: Style) -> Iterator[str]:
+    place = "" if diagnostic.where is None else one_line(f"{diagnostic.where}: ")
+    code = style.paint(role, f"{role}[{diagnostic.code}]:")
+    yield from _lines(f"{code} {place}", diagnostic.what, "    ")
+    yield from _reasons(diagnostic, "  ")
 
 
 def _lines(label: str, text: str, indent: str) -> Iterator[str]:
-    """Yields the lines of a text that may quote others, the first after its label."""
-    first, *others = text.splitlines() or [""]
+    """Yields the lines of a text that may quote foreign ones, the first after its label."""
+    first, *more = text.splitlines() or [""]
     yield f"{label}{one_line(first)}"
-    yield from (f"{indent}{one_line(line)}" for line in others)
+    yield from (f"{indent}{one_line(line)}" for line in more)
 
 
-def _reasons(each: Diagnostic, deep: str) -> Iterator[str]:
-    for label, text in (("why", each.why), ("hint", each.hint)):
-        yield from (f"{deep}{label}: {one_line(line)}" for line in text.splitlines())
+def _reasons(diagnostic: Diagnostic, indent: str) -> Iterator[str]:
+    for label, text in (("why", diagnostic.why), ("hint", diagnostic.hint)):
+        yield from (f"{indent}{label}: {one_line(line)}" for line in text.splitlines())

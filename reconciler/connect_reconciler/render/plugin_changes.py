@@ -1,9 +1,10 @@
-"""What differs between two sets of plugins, such as a lock and a cluster, in words. Pure."""
+"""Differences of two sets of plugins, such as a lock and a cluster, in words. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeAlias
 
 from deepdiff import DeepDiff
@@ -15,58 +16,59 @@ Sides: TypeAlias = tuple[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class PluginChange:
-    """What is new of one plugin. `lines` begin with `+`, `-` or `~`, as a plan's do."""
+    """The change of one plugin. `lines` begin with `+`, `-` or `~`, as a plan's do."""
 
     class_name: str
     type: str
-    what: str
+    summary: str
     lines: tuple[str, ...] = ()
 
 
-def plugin_changes(old: PluginSet, new: PluginSet) -> tuple[PluginChange, ...]:
-    """The changes by class; none, if the two say the same."""
-    before, after = _by_class(old), _by_class(new)
+def plugin_changes(locked: PluginSet, present: PluginSet) -> tuple[PluginChange, ...]:
+    """Returns the changes by class; none if both sets are equal."""
+    first, second = _by_class(locked), _by_class(present)
     return tuple(
         change
-        for at in sorted(before.keys() | after.keys())
-        for change in _changes(before.get(at), after.get(at))
+        for key in sorted(first.keys() | second.keys())
+        for change in _changes(first.get(key), second.get(key))
     )
 
 
 def _by_class(plugins: PluginSet) -> dict[tuple[str, str], PluginDefinition]:
-    return {(each.class_name, each.type): each for each in plugins.plugins}
+    return {(plugin.class_name, plugin.type): plugin for plugin in plugins.plugins}
 
 
-def _changes(old: PluginDefinition | None, new: PluginDefinition | None) -> Iterator[PluginChange]:
-    if old is None and new is not None:
-        yield PluginChange(new.class_name, new.type, f"is new, {_version(new)}")
-    elif new is None and old is not None:
-        yield PluginChange(old.class_name, old.type, f"is gone, was {_version(old)}")
-    elif old is not None and new is not None and old != new:
-        what = _version(old)
-        if old.version != new.version:
-            what = f"{what} → {_version(new)}"
-        yield PluginChange(new.class_name, new.type, what, tuple(_lines(old, new)))
+def _changes(
+    locked: PluginDefinition | None, present: PluginDefinition | None
+) -> Iterator[PluginChange]:
+    if locked is None and present is not None:
+        yield PluginChange(present.class_name, present.type, f"is new, {_version(present)}")
+    elif present is None and locked is not None:
+        yield PluginChange(locked.class_name, locked.type, f"is gone, was {_version(locked)}")
+    elif locked is not None and present is not None and locked != present:
+        versions = dict.fromkeys((_version(locked), _version(present)))
+        lines = tuple(_lines(locked, present))
+        yield PluginChange(present.class_name, present.type, " → ".join(versions), lines)
 
 
-def _lines(old: PluginDefinition, new: PluginDefinition) -> Iterator[str]:
-    for name in sorted(new.keys.keys() - old.keys.keys()):
-        yield f"+ {name}: {_told(new.keys[name])}"
-    for name in sorted(old.keys.keys() - new.keys.keys()):
-        yield f"- {name}: was {_told(old.keys[name])}"
-    for name, fields in sorted(_changed(old, new).items()):
+def _lines(locked: PluginDefinition, present: PluginDefinition) -> Iterator[str]:
+    for name in sorted(present.keys.keys() - locked.keys.keys()):
+        yield f"+ {name}: {_key_text(present.keys[name])}"
+    for name in sorted(locked.keys.keys() - present.keys.keys()):
+        yield f"- {name}: was {_key_text(locked.keys[name])}"
+    for name, fields in sorted(_changed(locked, present).items()):
         yield f"~ {name}: {', '.join(_word(*field) for field in sorted(fields.items()))}"
 
 
-def _changed(old: PluginDefinition, new: PluginDefinition) -> dict[str, dict[str, Sides]]:
-    """By key and field, what it was and what it is."""
-    both = old.keys.keys() & new.keys.keys()
-    found: dict[str, dict[str, Sides]] = {}
-    difference = DeepDiff(_fields(old, both), _fields(new, both), view="tree")
-    for change in (each for kind in difference.values() for each in kind):
+def _changed(locked: PluginDefinition, present: PluginDefinition) -> dict[str, dict[str, Sides]]:
+    """Returns the two values of each changed field, by key and field."""
+    names = locked.keys.keys() & present.keys.keys()
+    changed: dict[str, dict[str, Sides]] = {}
+    difference = DeepDiff(_fields(locked, names), _fields(present, names), view="tree")
+    for change in chain.from_iterable(difference.values()):
         name, field = change.path(output_format="list")[:2]
-        found.setdefault(name, {})[field] = (change.t1, change.t2)
-    return found
+        changed.setdefault(name, {})[field] = (change.t1, change.t2)
+    return changed
 
 
 def _fields(plugin: PluginDefinition, names: Collection[str]) -> dict[str, dict[str, Any]]:
@@ -86,11 +88,11 @@ def _fields(plugin: PluginDefinition, names: Collection[str]) -> dict[str, dict[
 def _word(field: str, values: Sides) -> str:
     if field == "required":
         return "required now" if values[1] else "no longer required"
-    shown = map(_default, values) if field == "default" else (each or "none" for each in values)
-    return f"{field} {' → '.join(shown)}"
+    texts = map(_default, values) if field == "default" else (value or "none" for value in values)
+    return f"{field} {' → '.join(texts)}"
 
 
-def _told(key: KeyDefinition) -> str:
+def _key_text(key: KeyDefinition) -> str:
     if key.required:
         return f"{key.type}, required"
     return f"{key.type}, default {_default(key.default)}"

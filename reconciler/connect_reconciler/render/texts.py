@@ -1,4 +1,4 @@
-"""Config values and texts of others for a terminal: on one line, disturbing nothing, in colour.
+"""Config values and foreign texts for a terminal: on one line, harmless, in colour.
 
 Colour is decided at the edge: renderers name roles, and a `Style` paints them.
 """
@@ -22,9 +22,9 @@ _LINE_LENGTH_MAX = 100
 
 
 def value_text(value: Value) -> str:
-    """The value, cut where it is long; what is secret says only that it is.
+    """Returns the value, cut if it is long; of a secret only that it is one.
 
-    A cut value tells its length and a hash of all of it, so that two that differ look different.
+    A cut value has its length and its hash beside it, so that two that differ look different.
     """
     if isinstance(value, Secret):
         return SENSITIVE
@@ -32,44 +32,44 @@ def value_text(value: Value) -> str:
 
 
 def long_text(text: str) -> str:
-    """The beginning of a text that is no secret, and what tells it from others."""
+    """Returns the beginning of a text that is no secret, with its length and its hash."""
     mark = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
     return f"{_quoted(text[:_SHOWN])}… ({len(text):,} characters, sha256 {mark})"
 
 
 def sides(change: FieldChange) -> tuple[str | None, str | None]:
-    """The values before and after as texts; None where the key is not set."""
-    old, new = change.old, change.new
-    if isinstance(old, Secret) and isinstance(new, Secret):
+    """Returns the values before and after as texts; None if the key is not set."""
+    if isinstance(change.old, Secret) and isinstance(change.new, Secret):
         return SENSITIVE, "(sensitive, changed)"
-    return None if old is None else value_text(old), None if new is None else value_text(new)
+    first = None if change.old is None else value_text(change.old)
+    return first, None if change.new is None else value_text(change.new)
 
 
 def sign(change: FieldChange) -> str:
-    """`+` for a key that is added, `-` for one that is removed, else `~`."""
+    """Returns `+` for a key that is added, `-` for one that is removed, else `~`."""
     if change.old is None and change.new is not None:
         return "+"
     return "-" if change.new is None and change.old is not None else "~"
 
 
 def change_text(change: FieldChange) -> str:
-    """`~ key: old → new`, or `+` and `-` where there is only one of them.
+    """Returns `~ key: old → new`, or a line with `+` or `-` if there is only one of them.
 
-    The new value gets a line of its own where both are long.
+    The new value gets a line of its own if both are long.
     """
-    old, new = sides(change)
+    first, second = sides(change)
     start = f"{sign(change)} {one_line(change.key)}"
     if isinstance(change.old, Secret) and isinstance(change.new, Secret):
-        return f"{start}: {new}"
-    if old is None or new is None:
-        alone = new if old is None else old
-        return start if alone is None else f"{start}: {alone}"
-    between = "\n    → " if len(start) + len(old) + len(new) > _LINE_LENGTH_MAX else " → "
-    return f"{start}: {old}{between}{new}"
+        return f"{start}: {second}"
+    if first is None or second is None:
+        value = second if first is None else first
+        return start if value is None else f"{start}: {value}"
+    arrow = "\n    → " if len(start) + len(first) + len(second) > _LINE_LENGTH_MAX else " → "
+    return f"{start}: {first}{arrow}{second}"
 
 
 def _quoted(text: str) -> str:
-    """As it is, or in quotes where its ends or its characters could not be seen."""
+    """Returns the text, in quotes if its ends or its characters could not be seen."""
     if text and text.isprintable() and text.strip() == text and '"' not in (text[0], text[-1]):
         return text
     return one_line(json.dumps(text, ensure_ascii=False))
@@ -96,7 +96,7 @@ class Style:
     codes: Mapping[Role, str] = field(default_factory=dict)
 
     def paint(self, role: Role, text: str) -> str:
-        """The text in its role's colour."""
+        """Returns the text in its role's colour."""
         code = self.codes.get(role)
         return f"\x1b[{code}m{text}\x1b[0m" if code and text else text
 
@@ -106,5 +106,5 @@ COLOUR = Style(_ANSI)
 
 
 def style(*, colour: bool) -> Style:
-    """The style for a terminal that shows colour, or for one that does not."""
+    """Returns the style for a terminal with or without colour."""
     return COLOUR if colour else PLAIN

@@ -95,7 +95,7 @@ def show(
         plan,
         as_json=as_json,
         as_markdown=as_markdown,
-        whole=f"connect show {file}",
+        full_plan=f"connect show {file}",
         warned=warnings,
     )
     if written is not None:

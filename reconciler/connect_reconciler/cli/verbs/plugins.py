@@ -128,7 +128,7 @@ def _text(changes: tuple[PluginChange, ...], *, stale: bool, check: bool, count:
 
     lines = []
     for change in changes:
-        lines.append(one_line(f"{change.type} {change.class_name}: {change.what}"))
+        lines.append(one_line(f"{change.type} {change.class_name}: {change.summary}"))
         lines += [f"  {one_line(line)}" for line in change.lines]
     if not stale:
         end = f"{PLUGINS_LOCK} is up to date: {count} plugins"
@@ -143,6 +143,6 @@ def _json(change: PluginChange) -> dict[str, Any]:
     return {
         "class": change.class_name,
         "type": change.type,
-        "what": change.what,
+        "what": change.summary,
         "keys": list(change.lines),
     }

@@ -61,8 +61,8 @@ def first_start(context: RuleContext) -> str:
 def to_deliver(topics: Collection[str], logs: TopicLogs) -> str:
     """Returns the size of those topics; empty unless the logs of all partitions were observed."""
     partitions = [(topic, n) for topic in topics for n in range(logs.topics.get(topic, 0))]
-    known = topics and all(topic in logs.topics for topic in topics)
-    if not known or any(at not in logs.ranges for at in partitions):
+    exist = topics and all(topic in logs.topics for topic in topics)
+    if not exist or any(at not in logs.ranges for at in partitions):
         return ""
     ranges = [logs.ranges[at] for at in partitions]
     return f", {counted(sum(log.latest - log.earliest for log in ranges), 'offset')} to deliver"
@@ -92,9 +92,7 @@ def _reads(entry: OffsetEntry, context: RuleContext) -> bool | None:
         at = sink_partition(entry.partition)
         return at is not None and may_read(context.config, at[0])
     file = context.config.get("file", "")
-    known = "FileStreamSource" in context.config.get("connector.class", "") and "file" not in (
-        context.hidden
-    )
-    if not known or "${" in file:
+    is_file = "FileStreamSource" in context.config.get("connector.class", "")
+    if not is_file or "file" in context.hidden or "${" in file:
         return None
     return entry.partition == {"filename": file}

@@ -97,8 +97,8 @@ def _topics(context: RuleContext) -> tuple[str, ...] | None:
         start = sink_start(context.config, context.worker)
         amount = to_deliver(fresh, context.logs) if start == "earliest" else ""
         effects.append(f"also reads {', '.join(fresh)}, from {start}{amount}")
-    if known := ", ".join(topic for topic in added if topic in committed):
-        effects.append(f"also reads {known}, from the offsets that its group has there")
+    if resumed := ", ".join(topic for topic in added if topic in committed):
+        effects.append(f"also reads {resumed}, from the offsets that its group has there")
     if removed:
         effects.append(f"no longer reads {removed}: the group keeps its offsets there")
     return tuple(effects) or None
@@ -132,11 +132,11 @@ def _other_offsets_cluster(context: RuleContext) -> str:
 
 
 def _offsets_topic(context: RuleContext) -> str:
-    named = context.config.get("offsets.storage.topic")
-    topic = f"topic {named}" if named else "the cluster's offsets topic"
+    own = context.config.get("offsets.storage.topic")
+    topic = f"topic {own}" if own else "the cluster's offsets topic"
     if not context.live.ours:
         return f"looks for its offsets in {topic}: what is not there is read from its start"
-    if not named:
+    if not own:
         return f"keeps its offsets in {topic}, from the copies there: the newest may be missing"
     return (
         f"keeps its offsets in {topic}; what is not there is looked for in the cluster's offsets "
@@ -174,19 +174,17 @@ def _value(config: Mapping[str, str], key: str, default: str) -> str:
 _CONVERTERS = "key.converter* value.converter* header.converter*"
 
 CONNECT_RULES: tuple[Rule, ...] = (
-    Rule("connector.class", "new-group", _becomes_sink),
-    Rule("connector.class", "reread", _becomes_source),
-    Rule("connector.class", "restart", _source_again),
+    Rule("connector.class", _becomes_sink, "new-group"),
+    Rule("connector.class", _becomes_source, "reread"),
+    Rule("connector.class", _source_again),
     Rule(
         "connector.class",
-        "restart",
         "another class reads this config: whether it knows the offsets, only it can tell",
     ),
-    Rule("connector.plugin.version", "restart", "another version of the connector's class runs"),
-    Rule("tasks.max", "restart", _tasks_max),
+    Rule("connector.plugin.version", "another version of the connector's class runs"),
+    Rule("tasks.max", _tasks_max),
     Rule(
         "tasks.max.enforce",
-        "restart",
         {
             "true": "more tasks than tasks.max fail the connector from now on",
             "false": "more tasks than tasks.max are allowed from now on",
@@ -195,24 +193,19 @@ CONNECT_RULES: tuple[Rule, ...] = (
     ),
     Rule(
         _CONVERTERS,
-        "restart",
         "records are read differently from now on: those that were written for the old way may"
         " fail",
-        "sink",
+        kind="sink",
     ),
     Rule(
-        _CONVERTERS,
-        "restart",
-        "new records are converted differently; those written before stay as they are",
+        _CONVERTERS, "new records are converted differently; those written before stay as they are"
     ),
     Rule(
         "transforms transforms.* predicates predicates.*",
-        "restart",
         "new records are transformed differently; earlier ones stay as they are",
     ),
     Rule(
         "errors.tolerance",
-        "restart",
         {
             "all": (
                 "records that fail are skipped from now on, and lost if there is no dead letter "
@@ -222,27 +215,20 @@ CONNECT_RULES: tuple[Rule, ...] = (
         },
         default="none",
     ),
-    Rule(_DEAD_LETTERS, "restart", _dead_letters, "sink"),
-    Rule(
-        "errors.deadletterqueue.*",
-        "restart",
-        "counts for records that fail from now on",
-        "sink",
-    ),
-    Rule("errors.retry.*", "restart", "counts for what fails from now on"),
+    Rule(_DEAD_LETTERS, _dead_letters, kind="sink"),
+    Rule("errors.deadletterqueue.*", "counts for records that fail from now on", kind="sink"),
+    Rule("errors.retry.*", "counts for what fails from now on"),
     Rule(
         "errors.log.include.messages",
-        "restart",
         {
             "true": "the log holds the contents of failed records from now on",
             "false": "the log no longer holds the contents of failed records",
         },
         default="false",
     ),
-    Rule("errors.log.*", "restart", "only what the log tells of failed records changes"),
+    Rule("errors.log.*", "only what the log tells of failed records changes"),
     Rule(
         "config.action.reload",
-        "restart",
         {
             "restart": "restarts from now on when a value from a config provider expires",
             "none": "keeps values from config providers after they expire",
@@ -250,56 +236,56 @@ CONNECT_RULES: tuple[Rule, ...] = (
         default="restart",
     ),
     # sinks
-    Rule("topics topics.regex", "restart", _topics, "sink"),
-    Rule(GROUP_KEY, "restart", _same_group, "sink"),
-    Rule(GROUP_KEY, "restart", _carried_group, "sink"),
-    Rule(GROUP_KEY, "new-group", _new_group, "sink"),
-    Rule(GROUP_KEY, "new-group", "reads in another consumer group, from where that is", "sink"),
-    Rule(SINK_SERVERS, "new-group", _other_cluster, "sink"),
+    Rule("topics topics.regex", _topics, kind="sink"),
+    Rule(GROUP_KEY, _same_group, kind="sink"),
+    Rule(GROUP_KEY, _carried_group, kind="sink"),
+    Rule(GROUP_KEY, _new_group, "new-group", kind="sink"),
+    Rule(
+        GROUP_KEY, "reads in another consumer group, from where that is", "new-group", kind="sink"
+    ),
+    Rule(SINK_SERVERS, _other_cluster, "new-group", kind="sink"),
     Rule(
         "consumer.override.auto.offset.reset",
-        "restart",
         "counts only in partitions without an offset",
-        "sink",
+        kind="sink",
     ),
     Rule(
         "consumer.override.isolation.level",
-        "restart",
         {
             "read_committed": "records of aborted transactions are no longer delivered",
             "read_uncommitted": "records of aborted transactions are delivered too",
         },
-        "sink",
+        kind="sink",
         default="read_uncommitted",
     ),
     # sources
-    Rule("offsets.storage.topic", "restart", _carried_offsets, "source"),
-    Rule("offsets.storage.topic", "new-offsets-topic", _offsets_topic, "source"),
+    Rule("offsets.storage.topic", _carried_offsets, kind="source"),
+    Rule("offsets.storage.topic", _offsets_topic, "new-offsets-topic", kind="source"),
     Rule(
-        "producer.override.bootstrap.servers", "new-offsets-topic", _other_offsets_cluster, "source"
+        "producer.override.bootstrap.servers",
+        _other_offsets_cluster,
+        "new-offsets-topic",
+        kind="source",
     ),
-    Rule("producer.override.enable.idempotence", "redelivery", _no_idempotence, "source"),
+    Rule("producer.override.enable.idempotence", _no_idempotence, "redelivery", kind="source"),
     Rule(
         "exactly.once.support",
-        "restart",
         {
             "required": "refused unless the connector says that it delivers exactly once",
             "requested": "no longer refused where the connector may not deliver exactly once",
         },
-        "source",
+        kind="source",
         default="requested",
     ),
     Rule(
         "transaction.boundary transaction.boundary.*",
-        "restart",
         "transactions end elsewhere: when records can be read changes, not which",
-        "source",
+        kind="source",
     ),
     Rule(
         "topic.creation.*",
-        "restart",
         "counts for topics that it creates from now on; those that are there stay as they are",
-        "source",
+        kind="source",
     ),
-    Rule("admin.override.*", "restart", "counts where it creates topics"),
+    Rule("admin.override.*", "counts where it creates topics"),
 )

@@ -64,142 +64,127 @@ _SNAPSHOTS: Mapping[str, str] = {
 }
 
 CONNECTOR_RULES: tuple[Rule, ...] = (
-    *rules_of("source", "*FileStreamSource*", Rule("file", "reread", _source_file)),
+    *rules_of("source", "*FileStreamSource*", Rule("file", _source_file, "reread")),
     *rules_of(
         "source",
         _DEBEZIUM,
         Rule(
             "topic.prefix database.server.name",
-            "reread",
             (
                 "its offsets are named by it: begins as if it were new, with the snapshot that "
                 "snapshot.mode says",
                 "writes to other topics; records written before stay where they are",
             ),
+            "reread",
         ),
-        Rule("snapshot.mode", "reread", {"always": _ALL_ROWS_AGAIN}),
-        Rule("snapshot.mode", "restart", _SNAPSHOTS, default="initial"),
+        Rule("snapshot.mode", {"always": _ALL_ROWS_AGAIN}, "reread"),
+        Rule("snapshot.mode", _SNAPSHOTS, default="initial"),
     ),
-    Rule("snapshot.mode", "restart", "may take a snapshot again: records can repeat", "source"),
+    Rule("snapshot.mode", "may take a snapshot again: records can repeat", kind="source"),
     *rules_of(
         "source",
         _DEBEZIUM,
-        Rule("snapshot.* incremental.snapshot.*", "restart", "counts in the next snapshot"),
+        Rule("snapshot.* incremental.snapshot.*", "counts in the next snapshot"),
         Rule(
             "slot.name",
-            "restart",
             "a new slot begins where the database is when it is made: changes before that can be "
             "lost; the old slot keeps its WAL until someone drops it",
         ),
-        Rule(
-            "publication.*",
-            "restart",
-            "what is published decides which changes it sees from now on",
-        ),
+        Rule("publication.*", "what is published decides which changes it sees from now on"),
         Rule(
             "table.include.list table.exclude.list schema.include.list schema.exclude.list"
             " database.include.list database.exclude.list collection.include.list"
             " collection.exclude.list",
-            "restart",
             "captures changes of other tables from now on; rows that are there already come only "
             "with a snapshot",
         ),
         Rule(
             "column.include.list column.exclude.list column.mask.* column.truncate.*"
             " field.exclude.list field.renames",
-            "restart",
             "records from now on hold other columns; those written before stay as they are",
         ),
-        Rule("*.handling.mode time.precision.mode", "restart", _OTHER_TYPES),
-        Rule("signal.*", "restart", "signals come from elsewhere from now on"),
+        Rule("*.handling.mode time.precision.mode", _OTHER_TYPES),
+        Rule("signal.*", "signals come from elsewhere from now on"),
         Rule(
             "schema.history.internal.* database.history.*",
-            "restart",
             "looks for the history of schemas elsewhere: it fails where there is none for its "
             "offsets",
         ),
         Rule(
             "database.hostname database.port database.dbname database.names"
             " mongodb.connection.string mongodb.hosts",
-            "restart",
             _READS_FROM_ELSEWHERE,
         ),
-        Rule("skipped.operations", "restart", "other kinds of changes are left out from now on"),
+        Rule("skipped.operations", "other kinds of changes are left out from now on"),
     ),
     *rules_of(
         "source",
         "*JdbcSource*",
-        Rule("mode", "reread", {"bulk": "reads all rows of its tables at every poll"}),
+        Rule("mode", {"bulk": "reads all rows of its tables at every poll"}, "reread"),
         Rule(
             "mode",
-            "reread",
             "what the offsets from before do not hold counts as not read: rows can be read again",
+            "reread",
         ),
         Rule(
             "incrementing.column.name timestamp.column.name",
-            "reread",
             "the offset is compared with another column: rows can be missed or read again",
+            "reread",
         ),
-        Rule("query", "reread", _query),
+        Rule("query", _query, "reread"),
         Rule(
             "table.whitelist table.blacklist table.include.list table.exclude.list table.types"
             " catalog.pattern schema.pattern",
-            "restart",
             "tables that are new to it are read from their start; others keep their offsets",
         ),
-        Rule("topic.prefix", "restart", _OTHER_TOPICS),
-        Rule("connection.url", "restart", _READS_FROM_ELSEWHERE),
-        Rule("numeric.* timestamp.granularity", "restart", _OTHER_TYPES),
-        Rule("timestamp.initial", "restart", "counts only for tables without an offset"),
+        Rule("topic.prefix", _OTHER_TOPICS),
+        Rule("connection.url", _READS_FROM_ELSEWHERE),
+        Rule("numeric.* timestamp.granularity", _OTHER_TYPES),
+        Rule("timestamp.initial", "counts only for tables without an offset"),
     ),
     *rules_of(
         "source",
         "*MirrorSource*",
         Rule(
             "source.cluster.alias",
-            "reread",
             "its offsets are named by it: copies its topics from their start, into topics of other "
             "names",
+            "reread",
         ),
-        Rule("source.cluster.bootstrap.servers", "restart", _READS_FROM_ELSEWHERE),
-        Rule("replication.policy.*", "restart", _OTHER_TOPICS),
+        Rule("source.cluster.bootstrap.servers", _READS_FROM_ELSEWHERE),
+        Rule("replication.policy.*", _OTHER_TOPICS),
         Rule(
             "topics topics.exclude topics.blacklist",
-            "restart",
             "topics that are new to it are copied from their start; others keep their offsets",
         ),
     ),
     *rules_of(
         "source",
         "*",
-        Rule("topic kafka.topic", "restart", _OTHER_TOPICS),
+        Rule("topic kafka.topic", _OTHER_TOPICS),
         Rule(
             "topic.prefix",
-            "restart",
             (_OTHER_TOPICS, "some connectors name their offsets by it, and then read anew"),
         ),
     ),
-    *rules_of("sink", "*FileStreamSink*", Rule("file", "restart", _sink_file)),
+    *rules_of("sink", "*FileStreamSink*", Rule("file", _sink_file)),
     *rules_of(
         "sink",
         _STORES,
         Rule(
             "*format.class format.* *.compression.type",
-            "restart",
             "files from now on have another format; those written before stay as they are",
         ),
-        Rule("rotate.schedule.interval.ms", "redelivery", _by_the_clock),
-        Rule("flush.size rotate.* file.max.records", "restart", _FILES_CUT_ELSEWHERE),
+        Rule("rotate.schedule.interval.ms", _by_the_clock, "redelivery"),
+        Rule("flush.size rotate.* file.max.records", _FILES_CUT_ELSEWHERE),
         Rule(
             "partitioner.class partition.* path.format timestamp.extractor timestamp.field locale"
             " timezone topics.dir directory.delim file.delim file.name.* *.prefix",
-            "restart",
             "files from now on get other names; those written before stay where they are",
         ),
         Rule(
             "s3.bucket.name s3.region aws.s3.bucket.name aws.s3.region gcs.bucket.name store.url"
             " hdfs.url azblob.account.name azblob.container.name",
-            "restart",
             _DELIVERS_ELSEWHERE,
         ),
     ),
@@ -208,13 +193,11 @@ CONNECTOR_RULES: tuple[Rule, ...] = (
         _SEARCH,
         Rule(
             "key.ignore topic.key.ignore",
-            "restart",
             "documents from now on get other ids: one that is there already is added again, not "
             "replaced",
         ),
         Rule(
             "write.method",
-            "restart",
             {
                 "upsert": (
                     "a record from now on changes the fields that it holds, not the document"
@@ -229,7 +212,6 @@ CONNECTOR_RULES: tuple[Rule, ...] = (
         "*JdbcSink*",
         Rule(
             "insert.mode",
-            "restart",
             {
                 "insert": (
                     "records that are delivered again from now on are added or refused, not merged"
@@ -241,13 +223,11 @@ CONNECTOR_RULES: tuple[Rule, ...] = (
         ),
         Rule(
             "pk.mode pk.fields",
-            "restart",
             "records from now on have another key: rows written before are not found by it",
         ),
-        Rule("table.name.format collection.name.format", "restart", _DELIVERS_ELSEWHERE),
+        Rule("table.name.format collection.name.format", _DELIVERS_ELSEWHERE),
         Rule(
             "delete.enabled",
-            "restart",
             {
                 "true": "a record without a value deletes its row from now on",
                 "false": "a record without a value no longer deletes its row",
@@ -256,9 +236,8 @@ CONNECTOR_RULES: tuple[Rule, ...] = (
         ),
         Rule(
             "auto.create auto.evolve schema.evolution",
-            "restart",
             "whether it creates and changes tables by itself is decided anew",
         ),
     ),
-    Rule("connection.url connection.uri connection.hosts", "restart", _DELIVERS_ELSEWHERE, "sink"),
+    Rule("connection.url connection.uri connection.hosts", _DELIVERS_ELSEWHERE, kind="sink"),
 )

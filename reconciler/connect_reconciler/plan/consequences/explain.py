@@ -1,14 +1,19 @@
-"""Gives every changed key its consequence and its effects: a project's rules first, then ours."""
+"""Consequence and effects of every changed key: by rules, a project's first, and by changes that
+were made outside connect since the last apply. Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import chain
 
 from connect_reconciler.actions import FieldChange
-from connect_reconciler.model.config_values import Secret
+from connect_reconciler.model.config_values import Secret, without_reserved
+from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live
+from connect_reconciler.model.secrets import ConfigRedactor, is_mask, same_as_recorded
 from connect_reconciler.plan.consequences.connect_keys import CONNECT_RULES
 from connect_reconciler.plan.consequences.connector_keys import CONNECTOR_RULES
 from connect_reconciler.plan.consequences.rule import Rule, RuleContext
@@ -19,7 +24,7 @@ from connect_specs.states import TargetState
 RULES: tuple[Rule, ...] = (*CONNECT_RULES, *CONNECTOR_RULES)
 
 # Connect restarts tasks for any change of a config, also of unknown keys
-_ANY_KEY = Rule("*", "restart")
+_ANY_KEY = Rule("*")
 
 
 def explained(
@@ -37,8 +42,8 @@ def explained(
     if diff.rename is None:
         return replace(diff, config=config)
     of_rename = RuleContext.of(diff, live, worker, diff.rename.live)
-    moved = tuple(_explained(change, of_rename, rules, idle=idle) for change in diff.moved)
-    return replace(diff, config=config, moved=moved)
+    renamed = tuple(_explained(change, of_rename, rules, idle=idle) for change in diff.moved)
+    return replace(diff, config=config, moved=renamed)
 
 
 def summary(diff: ConnectorDiff) -> tuple[str, ...]:
@@ -64,7 +69,7 @@ def _explained(
 
 def _rule(rule: ConsequenceRule) -> Rule:
     effects = tuple(filter(None, rule.says.splitlines()))
-    return Rule(rule.key, rule.consequence, effects, rule.kind, rule.connector_class)
+    return Rule(rule.key, effects, rule.consequence, rule.kind, rule.connector_class)
 
 
 def _idle(diff: ConnectorDiff) -> bool:
@@ -81,3 +86,57 @@ def _tasks(diff: ConnectorDiff) -> tuple[str, ...]:
     if diff.goal is TargetState.PAUSED:
         return ("counts when it resumes: its tasks are paused",)
     return ("tasks restart",)
+
+
+# --- changes made outside connect: unmarked, a manual change that a plan reverts looks as if the
+# specs had changed ---
+
+
+def outside_marked(diff: ConnectorDiff, live: Live, project: str) -> ConnectorDiff:
+    """Returns the diff with an effect at each key that was changed outside since the last apply."""
+    owned, connector = diff.owned, diff.live
+    if owned is None or connector is None or owned.project != project:
+        return diff
+    config = without_reserved(connector.config)
+    changes = []
+    for change in diff.config:
+        key = change.key
+        if changed_outside(key, owned, config, diff.redactor):
+            desired = (diff.written or {}).get(key)
+            reverts = same_as_recorded(owned.config.get(key), desired, key, diff.redactor)
+            mark = _mark(live.keys_since.get((diff.name, key)), reverts=reverts)
+            change = replace(change, effects=(mark, *change.effects))
+        changes.append(change)
+    return replace(diff, config=tuple(changes))
+
+
+def outside_state(diff: ConnectorDiff, live: Live) -> tuple[str, ...]:
+    """Returns the same effect of a target state, for the action that sets another one."""
+    owned, connector = diff.owned, diff.live
+    if owned is None or connector is None or owned.state is None or owned.restore_to is not None:
+        return ()
+    if connector.target in (owned.state, diff.goal):
+        return ()
+    since = live.targets_since.get(diff.name)
+    return (_mark(since, reverts=owned.state is diff.goal),)
+
+
+def changed_outside(
+    key: str, owned: Owned, config: Mapping[str, str], redactor: ConfigRedactor
+) -> bool:
+    """Returns whether the key's value in the cluster is not the one that was applied last."""
+    value = config.get(key)
+    if not owned.config or (value is not None and is_mask(value)):
+        # The applied value, or the present one, is unknown
+        return False
+    return not same_as_recorded(owned.config.get(key), value, key, redactor)
+
+
+def _mark(since_ms: int | None, *, reverts: bool) -> str:
+    since = ""
+    if since_ms is not None:
+        at = datetime.fromtimestamp(since_ms / 1000, UTC)
+        since = f" since {at.strftime('%Y-%m-%dT%H:%M:%SZ')}"
+    if reverts:
+        return f"changed outside{since}, reverted by this plan"
+    return f"changed outside{since}, and in the specs: overwritten by this plan"

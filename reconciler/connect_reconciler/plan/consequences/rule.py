@@ -46,8 +46,8 @@ class RuleContext:
         it."""
         connector = renamed or diff.live
         previous = diff.redactor.shown(connector.config if connector else {})
-        written = diff.written or {}
-        config = diff.redactor.shown(written)
+        texts = diff.written or {}
+        config = diff.redactor.shown(texts)
         return cls(
             diff.name,
             connector.name if connector else diff.name,
@@ -55,7 +55,7 @@ class RuleContext:
             connector.kind if connector else "unknown",
             previous,
             config,
-            frozenset(key for key, text in written.items() if config[key] != text),
+            frozenset(key for key, text in texts.items() if config[key] != text),
             live,
             worker,
         )
@@ -85,8 +85,8 @@ class Rule:
     """
 
     keys: str
-    consequence: Consequence
     effect: str | tuple[str, ...] | Mapping[str, str] | Explain = ()
+    consequence: Consequence = "restart"
     kind: Kind | None = None
     classes: str = "*"
     default: str = ""

@@ -163,12 +163,12 @@ def whole(value: JsonScalar) -> int | None:
 
 
 def _measure(
-    read: Callable[[Offset], T | None], distance: Callable[[T, T], Distance | None]
+    position: Callable[[Offset], T | None], distance: Callable[[T, T], Distance | None]
 ) -> Measure:
     """Measures the distance of two values, each read from one offset."""
 
     def measure(start: Offset, end: Offset) -> Distance | None:
-        first, second = read(start), read(end)
+        first, second = position(start), position(end)
         return None if first is None or second is None else distance(first, second)
 
     return measure
@@ -243,8 +243,8 @@ def _moment(field: str, value: JsonScalar) -> tuple[str, int] | None:
     ticks = whole(value)
     if ticks is None or not words & _TIME_WORDS:
         return None
-    named = {_UNITS[word] for word in words if word in _UNITS}
-    for size in named if len(named) == 1 else set(_UNITS.values()):
+    units = {_UNITS[word] for word in words if word in _UNITS}
+    for size in units if len(units) == 1 else set(_UNITS.values()):
         if _FIRST_S <= ticks * size // 10**9 < _LAST_S:
             return str(size), ticks * size
     return None

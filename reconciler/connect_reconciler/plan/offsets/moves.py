@@ -82,7 +82,7 @@ class MoveContext:
 
     def skipped(self, count: int, duration: str) -> str:
         """Returns the effect that this many offsets are jumped over."""
-        bound = "exact" if self.bound == "bounds" and not count else self.bound
+        bound: Bound = "exact" if self.bound == "bounds" and not count else self.bound
         return f"{_jumps(count, bound)}{duration}"
 
     def counts(self, redelivered: int = 0, skipped: int = 0, gone: int = 0) -> Counts:
@@ -120,16 +120,16 @@ def _in_order(entry: OffsetEntry) -> tuple[TopicPartition, str]:
 
 def totals(moves: Iterable[OffsetMove], *, estimated: bool = False) -> tuple[str, ...]:
     """Returns the sum over several partitions of topics, as far as it can be counted."""
-    sinks = [each for each in moves if sink_partition(each.entry.partition) is not None]
-    counts = [each.counts for each in sinks if each.counts is not None]
-    bound: Bound = "exact" if all(each.exact for each in counts) else "bounds"
+    sinks = [move for move in moves if sink_partition(move.entry.partition) is not None]
+    counts = [move.counts for move in sinks if move.counts is not None]
+    bound: Bound = "exact" if all(count.exact for count in counts) else "bounds"
     bound = "about" if estimated else bound
     sums = []
-    if redelivered := sum(each.again for each in counts):
+    if redelivered := sum(count.again for count in counts):
         sums.append(_redelivers(redelivered, bound))
-    if skipped := sum(each.skipped for each in counts):
+    if skipped := sum(count.skipped for count in counts):
         sums.append(_jumps(skipped, bound))
-    if gone := sum(each.gone for each in counts):
+    if gone := sum(count.gone for count in counts):
         sums.append(_gone(gone))
     if len(sinks) < 2 or not sums:
         return ()

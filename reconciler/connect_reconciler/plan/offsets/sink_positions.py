@@ -21,27 +21,27 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 
 
 def sink_topics(config: Mapping[str, str], existing: Iterable[str]) -> tuple[str, ...]:
-    """The topics that a sink reads, sorted: those that it names, or those of `existing` that its
-    pattern matches. A pattern that only Java understands matches nothing."""
+    """Returns the topics that a sink reads, sorted: those that it names, or those of `existing`
+    that its pattern matches. A pattern that only Java understands matches nothing."""
     if not config.get("topics.regex", "").strip():
-        return tuple(sorted({each.strip() for each in config.get("topics", "").split(",")} - {""}))
+        return tuple(sorted({name.strip() for name in config.get("topics", "").split(",")} - {""}))
     pattern = _pattern(config)
     if pattern is None:
         return ()
-    found = (topic for topic in existing if topic not in _INTERNAL and pattern.fullmatch(topic))
-    return tuple(sorted(found))
+    matching = (topic for topic in existing if topic not in _INTERNAL and pattern.fullmatch(topic))
+    return tuple(sorted(matching))
 
 
 def may_read(config: Mapping[str, str], topic: str) -> bool:
-    """Whether a sink reads the topic; True if only a worker can tell."""
-    named = config.get("topics", ""), config.get("topics.regex", "")
-    if any("${" in text for text in named) or (named[1].strip() and _pattern(config) is None):
+    """Returns whether a sink reads the topic; True if only a worker knows it."""
+    names, pattern = config.get("topics", ""), config.get("topics.regex", "")
+    if "${" in names or "${" in pattern or (pattern.strip() and _pattern(config) is None):
         return True
     return topic in sink_topics(config, (topic,))
 
 
 def sink_partitions(config: Mapping[str, str], topics: Mapping[str, int]) -> set[TopicPartition]:
-    """The partitions that a sink reads; `topics` says how many each existing topic has."""
+    """Returns the partitions that a sink reads; `topics` has the number of each existing topic."""
     return {
         (topic, number)
         for topic in sink_topics(config, topics)
@@ -59,51 +59,51 @@ def sink_start(config: Mapping[str, str], worker: Mapping[str, str]) -> str:
 
 
 def entries_at(to: Position, config: Mapping[str, str], logs: TopicLogs) -> tuple[OffsetEntry, ...]:
-    """An entry for every partition whose offset at `to` is known."""
-    found = ((at, _offset(to, at, logs)) for at in sorted(sink_partitions(config, logs.topics)))
-    return tuple(sink_entry(at, offset) for at, offset in found if offset is not None)
+    """Returns an entry for every partition whose offset at `to` is known."""
+    partitions = sorted(sink_partitions(config, logs.topics))
+    offsets = ((at, _offset(to, at, logs)) for at in partitions)
+    return tuple(sink_entry(at, offset) for at, offset in offsets if offset is not None)
 
 
 def position_problem(
     to: Position, config: Mapping[str, str], live: Live, name: str
 ) -> Diagnostic | None:
-    """Why `to` cannot be resolved for this sink; the caller knows where it says so."""
+    """Returns the reason why `to` cannot be resolved for this sink, without a place."""
+    unknown = f"the offset of {position_text(to)} is unknown"
     if live.rest_alone:
-        what = f"the offset of {position_text(to)} is unknown: logs cannot be read over REST"
         hint = "write the offsets under 'set', or add cluster.kafka to connect.yaml"
-        return _problem("plan.log-unknown", what, hint)
+        return _problem("plan.log-unknown", f"{unknown}: logs cannot be read over REST", hint)
     if name in live.unread_offsets:
-        what = f"the offset of {position_text(to)} is unknown: {live.unread_offsets[name]}"
-        return _problem("plan.log-unknown", what, "write the offsets under 'set'")
+        problem = f"{unknown}: {live.unread_offsets[name]}"
+        return _problem("plan.log-unknown", problem, "write the offsets under 'set'")
     logs = live.logs_of(name)
     topics = sink_topics(config, logs.topics)
     pattern = config.get("topics.regex", "").strip()
     hint = "create the topics first, or give the offsets once they exist"
     if pattern and _pattern(config) is None:
         # Java's patterns allow more than Python's
-        what = f"topics.regex {pattern} is valid only in Java, so its topics are unknown"
-        return _problem("plan.no-topics", what, "write set: with an offset for each partition")
+        problem = f"topics.regex {pattern} is valid only in Java, so its topics are unknown"
+        return _problem("plan.no-topics", problem, "write set: with an offset for each partition")
     if not topics:
-        what = f"no topic matches topics.regex {pattern}" if pattern else "the sink names no topics"
-        return _problem(
-            "plan.no-topics", f"{what}, so there is nothing to move to {position_text(to)}", hint
+        match = (
+            f"no topic matches topics.regex {pattern}" if pattern else "the sink names no topics"
         )
+        problem = f"{match}, so there is nothing to move to {position_text(to)}"
+        return _problem("plan.no-topics", problem, hint)
     missing = [topic for topic in topics if topic not in logs.topics]
     if missing:
-        one = len(missing) == 1
-        names = f"topic {missing[0]} does" if one else f"topics {', '.join(missing)} do"
+        names = f"topics {', '.join(missing)} do" if missing[1:] else f"topic {missing[0]} does"
         return _problem("plan.no-topics", f"{names} not exist", hint)
     for topic, number in sorted(sink_partitions(config, logs.topics)):
         if _offset(to, (topic, number), logs) is None:
-            what = f"the offset of {topic}-{number} at {position_text(to)} could not be read"
-            return _problem(
-                "plan.no-position", what, "make the plan again once the partition has a leader"
-            )
+            problem = f"the offset of {topic}-{number} at {position_text(to)} could not be read"
+            hint = "make the plan again once the partition has a leader"
+            return _problem("plan.no-position", problem, hint)
     return None
 
 
 def position_text(to: Position) -> str:
-    """`earliest`, `latest`, or a time as ISO 8601 in UTC."""
+    """Returns `earliest`, `latest`, or a time as ISO 8601 in UTC."""
     if isinstance(to, str):
         return to
     try:
@@ -132,5 +132,5 @@ def _offset(to: Position, at: TopicPartition, logs: TopicLogs) -> int | None:
     return logs.first_since.get(TimeAt(*at, to))
 
 
-def _problem(code: str, what: str, hint: str) -> Diagnostic:
-    return Diagnostic(code, what, hint=hint, blocks="offsets")
+def _problem(code: str, problem: str, hint: str) -> Diagnostic:
+    return Diagnostic(code, problem, hint=hint, blocks="offsets")
