@@ -97,8 +97,8 @@ class Action(ABC):
         or is part of a rename."""
         return False
 
-    def counts_as(self, *, held: bool) -> ChangeKind | None:
-        """Returns its kind in a summary; None for one that only serves others. `held`: an action
+    def counts_as(self, *, holding: bool) -> ChangeKind | None:
+        """Returns its kind in a summary; None for one that only serves others. `holding`: an action
         before it `holds` the connector."""
         return self.kind
 

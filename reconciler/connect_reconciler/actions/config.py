@@ -82,7 +82,7 @@ class Create(ConfigAction):
     def holds(self) -> bool:
         return self.restore_to is not None
 
-    def counts_as(self, *, held: bool) -> ChangeKind | None:
+    def counts_as(self, *, holding: bool) -> ChangeKind | None:
         return "create" if self.renamed_from is None else "rename"
 
     def preconditions(self, states: States) -> Iterable[Precondition]:
@@ -122,16 +122,17 @@ class Create(ConfigAction):
     def _pins(self, recorded: Mapping[str, AppliedPin]) -> dict[str, AppliedPin]:
         """Returns the connector's pins, with those that count as applied. One that is created
         running moves its offsets, so pins do not hold them."""
-        held = self.initial_state is TargetState.STOPPED
+        stopped = self.initial_state is TargetState.STOPPED
         return {
-            pin: replace(applied, held=applied.held and held)
+            pin: replace(applied, held=applied.held and stopped)
             for pin, applied in {**(self.pins or {}), **recorded}.items()
         }
 
     def _renames(self, now_ms: int = 0) -> dict[str, Renaming]:
         """Returns the renames to the connector: its own, and no earlier one."""
-        old = self.renamed_from
-        return {} if old is None else {old: Renaming("begun", now_ms, held=True)}
+        if self.renamed_from is None:
+            return {}
+        return {self.renamed_from: Renaming("begun", now_ms, held=True)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +159,8 @@ class UpdateConfig(ConfigAction):
 
     def predict(self, states: States) -> States:
         state = states[self.connector]
-        moved = changes_place(state.kind, (change.key for change in self.changes))
-        offsets = Offsets() if moved else state.offsets
+        elsewhere = changes_place(state.kind, (change.key for change in self.changes))
+        offsets = Offsets() if elsewhere else state.offsets
         return changed(states, self.connector, config=self.config, offsets=offsets)
 
     def records_after(self, ledger: LedgerState, context: RecordContext) -> Iterable[NewRecord]:
@@ -204,7 +205,7 @@ class Delete(Action):
     def holds(self) -> bool:
         return self.renamed_to is not None
 
-    def counts_as(self, *, held: bool) -> ChangeKind | None:
+    def counts_as(self, *, holding: bool) -> ChangeKind | None:
         return "delete" if self.renamed_to is None else "rename"
 
     def preconditions(self, states: States) -> Iterable[Precondition]:
@@ -216,14 +217,13 @@ class Delete(Action):
         return (goes_on, *present(state), owner_is(state), NotProtected())
 
     def predict(self, states: States) -> States:
-        name, renamed_to, gone = self.connector, self.renamed_to, states[self.connector].forgotten()
-        states = {**states, name: replace(gone, offsets=Offsets()) if self.reset_offsets else gone}
+        name, renamed_to = self.connector, self.renamed_to
+        states = {**states, name: states[name].forgotten()}
+        if self.reset_offsets:
+            states = changed(states, name, offsets=Offsets())
         if renamed_to is None:
             return states
-        renames = states[renamed_to].renames.items()
-        return changed(
-            states, renamed_to, renames={old: rename for old, rename in renames if old != name}
-        )
+        return {**states, renamed_to: states[renamed_to].without_rename(name)}
 
     def records_before(self, ledger: LedgerState, context: RecordContext) -> Iterable[NewRecord]:
         # It is stopped first, and may get a spec again before it is deleted

@@ -71,6 +71,11 @@ class ConnectorState:
             self.name, self.project, offsets=self.offsets, logs=self.logs, key=self.key
         )
 
+    def without_rename(self, old_name: str) -> ConnectorState:
+        """Returns the state without the rename from this name."""
+        renames = {name: rename for name, rename in self.renames.items() if name != old_name}
+        return replace(self, renames=renames)
+
 
 # The connectors that a group of actions changes or reads, by name
 States: TypeAlias = Mapping[str, ConnectorState]

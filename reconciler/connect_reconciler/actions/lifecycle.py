@@ -56,7 +56,7 @@ class Stop(Action):
     def holds(self) -> bool:
         return self.restore_to is not None or self.renamed_to is not None
 
-    def counts_as(self, *, held: bool) -> ChangeKind | None:
+    def counts_as(self, *, holding: bool) -> ChangeKind | None:
         if self.renamed_to is not None:
             return "rename"
         return None if self.holds else "stop"
@@ -82,8 +82,8 @@ class Stop(Action):
         name, renamed_to = self.connector, self.renamed_to
         if renamed_to is not None and carried(ledger.renames_of(name), renamed_to):
             # The other one gets its offsets back from this one, which has them by now
-            begun = {name: Renaming("begun", context.now_ms, held=True)}
-            renames = {**ledger.renames_of(renamed_to), **begun}
+            rename = Renaming("begun", context.now_ms, held=True)
+            renames = {**ledger.renames_of(renamed_to), name: rename}
             yield from rename_records(ledger, context.topic, renamed_to, renames)
         owned = replace(context.owned(name, ledger), restore_to=self.restore_to)
         yield owned_record(context.topic, name, owned)
@@ -102,8 +102,8 @@ class Release(Action):
 
     settles = True
 
-    def counts_as(self, *, held: bool) -> ChangeKind | None:
-        return None if held else self.kind
+    def counts_as(self, *, holding: bool) -> ChangeKind | None:
+        return None if holding else self.kind
 
     def preconditions(self, states: States) -> Iterable[Precondition]:
         state = states[self.connector]

@@ -105,7 +105,7 @@ class AlterOffsets(PinAction):
         ),
     ] = None
 
-    def counts_as(self, *, held: bool) -> ChangeKind | None:
+    def counts_as(self, *, holding: bool) -> ChangeKind | None:
         """Returns the worst of its moves: redelivered before never delivered."""
         directions = {move.direction for move in self.moves}
         if "back" in directions:
@@ -185,10 +185,8 @@ class CopyOffsets(OffsetsAction):
 
     def predict(self, states: States) -> States:
         state, source = states[self.connector], states[self.source]
-        renames = {old: rename for old, rename in source.renames.items() if old != state.name}
-        states = changed(states, self.source, renames=renames)
         return changed(
-            states,
+            {**states, self.source: source.without_rename(self.connector)},
             self.connector,
             pins={**source.pins, **state.pins},
             renames={**state.renames, self.source: Renaming("carried")},

@@ -54,7 +54,7 @@ class Protect(Action):
     def imperative(self) -> str:
         return "protect" if self.prevent_delete else "unprotect"
 
-    def counts_as(self, *, held: bool) -> ChangeKind | None:
+    def counts_as(self, *, holding: bool) -> ChangeKind | None:
         return "protect" if self.prevent_delete else "unprotect"
 
     def preconditions(self, states: States) -> Iterable[Precondition]:

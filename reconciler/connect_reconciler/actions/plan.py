@@ -1,5 +1,5 @@
-"""The plan: ordered actions, what they rely on, the cluster that they are for; and what it amounts
-to: how many connectors it creates, changes, stops, ...
+"""The plan: ordered actions, their preconditions, and the cluster that they are for; and its
+summary: how many connectors it creates, changes, stops, ...
 
 A value; apply executes exactly this value.
 """
@@ -36,7 +36,7 @@ class Target:
 
 
 def target_of(project: Project) -> Target:
-    """The cluster that connect.yaml names."""
+    """Returns the cluster that connect.yaml names."""
     return Target(
         rest=None if project.target is None else _without_login(project.target.url),
         kafka=_kafka(project.kafka, alone=project.target is not None),
@@ -46,12 +46,12 @@ def target_of(project: Project) -> Target:
 def _kafka(properties: Mapping[str, str] | None, *, alone: bool) -> str | None:
     if properties is None:
         return None if alone else EMBEDDED
-    return ",".join(each.strip() for each in properties.get(_BOOTSTRAP, "").split(",")) or None
+    return ",".join(map(str.strip, properties.get(_BOOTSTRAP, "").split(","))) or None
 
 
 def _without_login(url: str) -> str:
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    split = urlsplit(url)
+    return urlunsplit(split._replace(netloc=split.netloc.rpartition("@")[2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,11 @@ class Plan:
 
     `actions` are grouped by connector, groups in safe order. `warnings` do not stop an apply;
     `errors` do: a plan with errors can be shown, never applied. `cluster_id` is the Kafka cluster
-    that was observed, and `observed_ms` when. `key_id` tells the key behind its fingerprints, and
+    that was observed, and `observed_ms` when. `key_id` identifies the key of its fingerprints, and
     is empty if there was none. `env` is the environment whose values the specs were read with.
     `rolls_back` is the apply that it reverses; None: it leads to the specs. `saved_as` is
     the hash of the file that was approved; empty for a plan that no file holds. `target` is the
-    cluster by its addresses; None where an old plan file does not say it. `places` say where the
+    cluster by its addresses; None while it is not known. `places` say where the
     specs of connectors are. `unchanged` are those of the warnings that concern what the plan
     leaves as it is.
     """
@@ -86,21 +86,21 @@ class Plan:
 
     @property
     def targeted(self) -> bool:
-        """Whether it leaves connectors out: a warning says so."""
-        return any(each.code == TARGETED for each in self.warnings)
+        """Returns True if it leaves connectors out: a warning says so."""
+        return any(problem.code == TARGETED for problem in self.warnings)
 
     def untargeted(self) -> Plan:
-        """The plan without the warning that connectors are left out."""
-        kept = tuple(each for each in self.warnings if each.code != TARGETED)
-        return replace(self, warnings=kept)
+        """Returns the plan without the warning that connectors are left out."""
+        warnings = tuple(problem for problem in self.warnings if problem.code != TARGETED)
+        return replace(self, warnings=warnings)
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to do."""
+        """Returns True if there is nothing to do."""
         return not self.actions and not self.errors
 
 
-# --- what it amounts to ---
+# --- the summary ---
 
 KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 RISKY: frozenset[ChangeKind] = frozenset({"rename", "rewind", "skip", "set-offsets", "reset"})
@@ -117,12 +117,12 @@ def kinds(actions: tuple[Action, ...]) -> tuple[ChangeKind, ...]:
     A stop that only serves other actions, and the resume after it, do not count: the user did not
     ask for them.
     """
-    held = any(action.holds for action in actions)
-    counted = {action.counts_as(held=held) for action in actions}
+    holding = any(action.holds for action in actions)
+    counted = {action.counts_as(holding=holding) for action in actions}
     return tuple(kind for kind in KINDS if kind in counted)
 
 
 def summarize(plan: Plan) -> Mapping[ChangeKind, int]:
-    """How many connectors each kind of change concerns; kinds without any are left out."""
+    """Returns the number of connectors for each kind of change; kinds without any are left out."""
     counts = Counter(kind for actions in grouped(plan) for kind in kinds(actions))
     return {kind: counts[kind] for kind in KINDS if counts[kind]}

@@ -91,10 +91,10 @@ class RecordContext:
 def forgotten(name: str, ledger: LedgerState, topic: str) -> Iterator[NewRecord]:
     """Forgets the connector, its pins, and renames from and to it."""
     yield from (pin_record(topic, of, pin, None) for of, pin in ledger.pins if of == name)
-    for target in dict.fromkeys(new for new, old in ledger.renames if name in (new, old)):
-        renames = ledger.renames_of(target)
-        remaining = {old: rename for old, rename in renames.items() if name not in (target, old)}
-        yield from rename_records(ledger, topic, target, remaining)
+    for target in dict.fromkeys(pair[0] for pair in ledger.renames if name in pair):
+        renames = {} if target == name else ledger.renames_of(target)
+        renames.pop(name, None)
+        yield from rename_records(ledger, topic, target, renames)
     yield owned_record(topic, name, None)
 
 
@@ -114,9 +114,9 @@ def rename_records(
     """Changes the renames to a connector to these, also where an earlier version recorded them as
     pins."""
     recorded_renames = ledger.renames_of(name)
-    for old in sorted(recorded_renames.keys() | renames.keys()):
-        if recorded_renames.get(old) == renames.get(old):
+    for old_name in sorted(recorded_renames.keys() | renames.keys()):
+        if recorded_renames.get(old_name) == renames.get(old_name):
             continue
-        if (name, pin_of_rename(old)) not in ledger.pins:
-            yield earlier_rename_removal(topic, name, old)
-        yield rename_record(topic, name, old, renames.get(old))
+        if (name, pin_of_rename(old_name)) not in ledger.pins:
+            yield earlier_rename_removal(topic, name, old_name)
+        yield rename_record(topic, name, old_name, renames.get(old_name))

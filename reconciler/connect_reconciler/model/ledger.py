@@ -103,7 +103,7 @@ def without_hold(records: Mapping[str, Record]) -> dict[str, Record]:
     return {key: replace(record, held=False) for key, record in records.items()}
 
 
-# --- a rename in the form of a pin: in ledgers of earlier versions, and in plan files ---
+# --- a rename in the form of a pin, in ledgers of earlier versions ---
 
 
 def pin_of_rename(old: str) -> str:

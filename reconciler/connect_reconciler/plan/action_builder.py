@@ -330,7 +330,7 @@ class ActionBuilder:
 
     def _move_context(self) -> MoveContext:
         diff, live = self.diff, self.context.live
-        written = diff.written or {}
+        config = diff.written or {}
         reader = diff.rename.live if diff.rename and diff.carries else diff.live
         if self._changes_place():
             reader = None  # it does not read in the place where its offsets are to be
@@ -338,8 +338,8 @@ class ActionBuilder:
             diff.kind,
             diff.offsets,
             live.logs_of(diff.name),
-            written,
-            sink_start(written, self.context.worker),
+            config,
+            sink_start(config, self.context.worker),
             reading(reader),
             live.unread_offsets.get(diff.name, ""),
         )

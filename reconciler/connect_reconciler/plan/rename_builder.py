@@ -90,9 +90,10 @@ class RenameBuilder(ActionBuilder):
         if not count:
             effects = (f"{old_name} has no offsets: {name} begins as a new connector does",)
         elif self._same_group():
-            there = "the consumer group is the same, so its offsets are there already"
-            effects = (f"{partitions}: {there}",)
-        elif not any(each.effects for each in self.diff.moved) and not any(
+            effects = (
+                f"{partitions}: the consumer group is the same, so its offsets are there already",
+            )
+        elif not any(change.effects for change in self.diff.moved) and not any(
             self._beyond(move.entry) for move in moves
         ):
             effects = (f"{partitions}: nothing is redelivered or jumped over",)

@@ -107,21 +107,21 @@ def _given_up(spec: DesiredConnector, desired: Desired, live: Live) -> Diagnosti
     return None
 
 
-def _old_spec(old: str, desired: Desired) -> Diagnostic | None:
+def _old_spec(old_name: str, desired: Desired) -> Diagnostic | None:
     """Returns a problem if the name that a rename is to remove has a spec."""
-    spec = desired.connectors.get(old)
+    spec = desired.connectors.get(old_name)
     if spec is None:
         return None
     return _problem(
         "plan.rename-keeps-old",
-        f"there is still a spec of {old}, which this one says was renamed",
+        f"there is still a spec of {old_name}, which this one says was renamed",
         "remove that spec, or remove renamed_from to have both",
         why=f"its spec is at {spec.where}; a rename deletes the old connector",
     )
 
 
 def _on_cluster(diff: ConnectorDiff, rename: Rename, project: str, live: Live) -> Diagnostic | None:
-    name, old, connector = diff.name, rename.old, rename.live
+    name, old_name, connector = diff.name, rename.old, rename.live
     if refused := _not_allowed(name, rename, project):
         return refused
     if connector is None:
@@ -129,111 +129,112 @@ def _on_cluster(diff: ConnectorDiff, rename: Rename, project: str, live: Live) -
             return None
         return _problem(
             "plan.rename-lost",
-            f"{old} was deleted while it was renamed to {name}, before its offsets were carried",
+            f"{old_name} was deleted while it was renamed to {name},"
+            " before its offsets were carried",
             f"set the offsets of {name} with a pin and take renamed_from out",
         )
-    if old in live.unread_offsets and rename.carries:
+    if old_name in live.unread_offsets and rename.carries:
         return _problem(
             "plan.rename-offsets-unknown",
-            f"{name} is to go on from the offsets of {old}, which could not be read:"
-            f" {live.unread_offsets[old]}",
+            f"{name} is to go on from the offsets of {old_name}, which could not be read:"
+            f" {live.unread_offsets[old_name]}",
             "make the plan again once they can be read",
         )
     if rename.stage == "carried":
-        return _running_again(name, old, connector.target)
+        return _running_again(name, old_name, connector.target)
     return (
-        _carried_elsewhere(name, old, live)
-        or _goes_on_elsewhere(diff, old, connector)
-        or _own_rename(name, old, live)
+        _carried_elsewhere(name, old_name, live)
+        or _goes_on_elsewhere(diff, old_name, connector)
+        or _own_rename(name, old_name, live)
     )
 
 
 def _not_allowed(name: str, rename: Rename, project: str) -> Diagnostic | None:
     """Returns a problem if the old connector must stay, or no apply began to rename it."""
-    old, owned = rename.old, rename.owned
+    old_name, owned = rename.old, rename.owned
     if owned is not None and owned.project != project:
         return _problem(
             "plan.owned-by-other",
-            f"{name} is renamed from {old}, which belongs to project {owned.project}",
-            f"remove {old} from project {owned.project} first",
+            f"{name} is renamed from {old_name}, which belongs to project {owned.project}",
+            f"remove {old_name} from project {owned.project} first",
         )
     if owned is not None and owned.prevent_delete:
         return _problem(
             "plan.protected",
-            f"{name} is renamed from {old}, which is protected against deletion",
-            f"apply prevent_delete: false for {old} first, under its old name",
+            f"{name} is renamed from {old_name}, which is protected against deletion",
+            f"apply prevent_delete: false for {old_name} first, under its old name",
         )
     if rename.stage == "unrelated":
         return _problem(
             "plan.rename-both-exist",
-            f"{name} is renamed from {old}, and both are there",
-            f"take renamed_from out to keep both, or delete one: `connect delete {old}` makes the"
-            " rename done",
+            f"{name} is renamed from {old_name}, and both are there",
+            f"take renamed_from out to keep both, or delete one: `connect delete {old_name}` makes"
+            " the rename done",
         )
     return None
 
 
-def _carried_elsewhere(name: str, old: str, live: Live) -> Diagnostic | None:
+def _carried_elsewhere(name: str, old_name: str, live: Live) -> Diagnostic | None:
     """Returns a problem if a third connector has gone on from the offsets of the old one."""
-    for successor in live.ledger.carried_to(old):
+    for successor in live.ledger.carried_to(old_name):
         if successor != name and successor in live.connectors:
             return _problem(
                 "plan.rename-carried-elsewhere",
-                f"{name} is renamed from {old}, whose offsets were carried to {successor}",
-                f"write renamed_from: {successor}, which goes on where {old} stopped",
+                f"{name} is renamed from {old_name}, whose offsets were carried to {successor}",
+                f"write renamed_from: {successor}, which goes on where {old_name} stopped",
             )
     return None
 
 
 def _goes_on_elsewhere(
-    diff: ConnectorDiff, old: str, connector: LiveConnector
+    diff: ConnectorDiff, old_name: str, connector: LiveConnector
 ) -> Diagnostic | None:
     """Returns a problem if the old connector's offsets mean something else with the new config."""
     name = diff.name
     if {diff.kind, connector.kind} == {"source", "sink"}:
         return _problem(
             "plan.rename-other-kind",
-            f"{old} is a {connector.kind}, and {name} is a {diff.kind}: offsets do not fit",
-            f"take renamed_from out: {name} is then created, and {old} deleted",
+            f"{old_name} is a {connector.kind}, and {name} is a {diff.kind}: offsets do not fit",
+            f"take renamed_from out: {name} is then created, and {old_name} deleted",
         )
     grave = [change.key for change in diff.moved if change.consequence in _ANEW]
     if grave and connector.offsets:
         return _problem(
             "plan.rename-begins-anew",
-            f"{name} is renamed from {old}, and with another {', '.join(grave)} it does not go on"
-            f" where {old} stops",
+            f"{name} is renamed from {old_name}, and with another {', '.join(grave)} it does not go"
+            f" on where {old_name} stops",
             f"rename it first, and change {', '.join(grave)} after that",
         )
     if connector.config.get(SINK_SERVERS) != (diff.written or {}).get(SINK_SERVERS):
         return _problem(
             "plan.rename-other-kafka",
-            f"{name} reads another Kafka cluster than {old}: its offsets mean nothing there",
+            f"{name} reads another Kafka cluster than {old_name}: its offsets mean nothing there",
             "rename it first, and change the cluster after that",
         )
     return None
 
 
-def _running_again(name: str, old: str, target: TargetState) -> Diagnostic | None:
+def _running_again(name: str, old_name: str, target: TargetState) -> Diagnostic | None:
     if target is TargetState.STOPPED:
         return None
     return _problem(
         "plan.rename-runs-again",
-        f"{old} is {target.value} again, after its offsets were carried to {name}: what it did"
+        f"{old_name} is {target.value} again, after its offsets were carried to {name}: what it did"
         f" since, {name} does too",
-        f"stop it with `connect stop {old}`; the next apply deletes it",
+        f"stop it with `connect stop {old_name}`; the next apply deletes it",
     )
 
 
-def _own_rename(name: str, old: str, live: Live) -> Diagnostic | None:
+def _own_rename(name: str, old_name: str, live: Live) -> Diagnostic | None:
     """Returns a problem if the old connector is itself being renamed, also from a name that has
     been deleted since."""
-    renames = live.ledger.renames_of(old)
+    renames = live.ledger.renames_of(old_name)
     for first_name in sorted(renames):
         if begun(renames, first_name) and (first_name in live.connectors or first_name == name):
             return _problem(
                 "plan.rename-unfinished",
-                f"{old} is still being renamed from {first_name}",
-                f"finish that first: put the spec of {old} back, renamed_from: {first_name}",
+                f"{old_name} is still being renamed from {first_name}",
+                f"finish that first: put the spec of {old_name} back, renamed_from: {first_name}",
             )
     return None
 
