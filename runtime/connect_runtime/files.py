@@ -1,12 +1,18 @@
-"""Folders that only this user may read, because configs hold secrets; files written as a whole."""
+"""Folders and files that only this user may read, because they hold secrets; files written as a
+whole."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 from pathlib import Path
+from typing import Final
 
-_OTHERS = 0o077
+PRIVATE: Final = 0o600
+
+_OTHERS: Final = 0o077
+_PASSWORD_BYTES: Final = 24
 
 
 def make_private_folder(folder: Path) -> None:
@@ -18,9 +24,9 @@ def make_private_folder(folder: Path) -> None:
 def tighten(folder: Path) -> None:
     """Removes others' permissions from the folder and all its contents, except symbolic links."""
     _tighten(folder)
-    for above, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
-            _tighten(Path(above, name))
+            _tighten(Path(parent, name))
 
 
 def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666) -> None:
@@ -45,6 +51,31 @@ def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666) -> None
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def read_password(file: Path) -> str | None:
+    """Returns the password in a file; None if there is none or it cannot be read."""
+    try:
+        return file.read_text().strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def ensure_password(file: Path) -> str:
+    """Returns the password in a private file; makes one if there is none. Raises OSError."""
+    password = read_password(file)
+    if password is None:
+        return replace_password(file)
+    file.chmod(PRIVATE)
+    return password
+
+
+def replace_password(file: Path) -> str:
+    """Returns a new password, which replaces that in the file at once. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    password = secrets.token_urlsafe(_PASSWORD_BYTES)
+    replace_file(file, f"{password}\n", mode=PRIVATE)
+    return password
 
 
 def _tighten(path: Path) -> None:

@@ -18,7 +18,7 @@ from connect_runtime.kafka.embedded import EmbeddedBroker
 from connect_runtime.spark import session
 from connect_runtime.spark.session import SparkSession
 from connect_specs.diagnostics import Unreachable
-from connect_specs.diagnostics_text import render_diagnostics
+from connect_specs.plain_text import render_diagnostics
 
 _TOPIC = "any"
 _WORK_S = 30.0

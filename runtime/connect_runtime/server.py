@@ -31,7 +31,7 @@ from connect_runtime.metrics.page import Observed, page
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.app import Served, create_app
 from connect_runtime.rest.http_server import BoundSocket, RestServer
-from connect_runtime.rest.password import ensure_password, read_password
+from connect_runtime.rest.password import make_password, read_password
 from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.rest.rest_settings import Listener
 from connect_runtime.rest.tls import (
@@ -113,7 +113,7 @@ class Runtime:
         config = self._config
         check_worker_converters(config)
         if config.rest.login:
-            ensure_password(config.data_folder)
+            make_password(config.data_folder)
         self._url = self._serve(closing)
         if config.offset_file is None:
             connect = self._on_kafka(closing)

@@ -13,7 +13,7 @@ from typing import Final
 
 from connect_runtime.api import ConnectorError
 from connect_specs.diagnostics import ConnectError
-from connect_specs.redaction import Redactor
+from connect_specs.secrets import Redactor
 
 _CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"

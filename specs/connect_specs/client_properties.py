@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from connect_specs.config_values import ConfigValues
 from connect_specs.diagnostics import Diagnostic, Location, warning
 from connect_specs.fields import did_you_mean, typo_of
 
@@ -85,7 +84,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sasl.mechanism": ("GSSAPI", "OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
     "security.protocol": ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL"),
 }
-_OF_WORKERS: Final = ("admin.", "consumer.", "producer.")
+_WORKER_PREFIXES: Final = ("admin.", "consumer.", "producer.")
 
 
 def near_client_property(key: str) -> str | None:
@@ -94,30 +93,33 @@ def near_client_property(key: str) -> str | None:
 
 
 def check_client_properties(
-    config: ConfigValues, problems: list[Diagnostic], warnings: list[Diagnostic]
+    values: Mapping[str, str],
+    places: Mapping[str, Location],
+    problems: list[Diagnostic],
+    warnings: list[Diagnostic],
 ) -> None:
     """Reports properties that no client knows: typos as problems, others as warnings."""
-    for key, where in config.places.items():
+    for key, location in places.items():
         if key not in CLIENT_PROPERTIES:
-            found = _unknown(key, where)
-            (problems if found.severity == "error" else warnings).append(found)
-        elif key in _WORDS and config.values.get(key, "").strip().upper() not in _WORDS[key]:
-            hint = did_you_mean(config.values.get(key, ""), _WORDS[key])
-            what = f"Kafka's clients do not know this value of {key!r}"
-            problems.append(Diagnostic("project.client-property", what, where, hint=hint))
+            problem = _unknown(key, location)
+            (problems if problem.severity == "error" else warnings).append(problem)
+        elif key in _WORDS and values.get(key, "").strip().upper() not in _WORDS[key]:
+            hint = did_you_mean(values.get(key, ""), _WORDS[key])
+            message = f"Kafka's clients do not know this value of {key!r}"
+            problems.append(Diagnostic("project.client-property", message, location, hint=hint))
 
 
-def _unknown(key: str, where: Location) -> Diagnostic:
-    code, what = "project.client-property", f"Kafka's clients have no property {key!r}"
+def _unknown(key: str, location: Location) -> Diagnostic:
+    code, message = "project.client-property", f"Kafka's clients have no property {key!r}"
     if key in _LIBRDKAFKA:
-        what = f"{key!r} is librdkafka's name of a property; connect.yaml takes Java's names"
-        return Diagnostic(code, what, where, hint=f"write {_LIBRDKAFKA[key]}")
-    prefix, _, rest = key.partition(".")
-    if f"{prefix}." in _OF_WORKERS and rest in CLIENT_PROPERTIES:
-        hint = f"write {rest}, or move it to 'worker'"
-        return Diagnostic(code, what, where, hint=hint)
+        message = f"{key!r} is librdkafka's name of a property; connect.yaml takes Java's names"
+        return Diagnostic(code, message, location, hint=f"write {_LIBRDKAFKA[key]}")
+    prefix, _, client_key = key.partition(".")
+    if f"{prefix}." in _WORKER_PREFIXES and client_key in CLIENT_PROPERTIES:
+        hint = f"write {client_key}, or move it to 'worker'"
+        return Diagnostic(code, message, location, hint=hint)
     near = near_client_property(key)
     if near is not None:
-        return Diagnostic(code, what, where, hint=f"did you mean {near!r}?")
-    what, hint = f"{what}; it has no effect", "remove it, or correct its name"
-    return warning(code, what, where, hint=hint)
+        return Diagnostic(code, message, location, hint=f"did you mean {near!r}?")
+    message, hint = f"{message}; it has no effect", "remove it, or correct its name"
+    return warning(code, message, location, hint=hint)

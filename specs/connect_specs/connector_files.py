@@ -2,7 +2,7 @@
 
 A file is a JSON object, flat or with `name`, `config` and `initial_state` as in `POST /connectors`,
 or Java properties. Its content decides, never its name. As in Connect, other fields are ignored, so
-that what `GET /connectors/NAME` answers is a file, too.
+that an answer to `GET /connectors/NAME` is a connector file, too.
 """
 
 from __future__ import annotations
@@ -12,20 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connect_specs.config_values import read_config
-from connect_specs.connector_parts import read_name, read_state
+from connect_specs.connector_spec import read_config, read_initial_state, read_name
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
-from connect_specs.fields import as_map
+from connect_specs.documents import Map, Node
 from connect_specs.json_documents import parse_json
-from connect_specs.nodes import Map, Node, is_null
 from connect_specs.properties_documents import parse_properties
-from connect_specs.spec_folders import relative_name
 from connect_specs.states import TargetState
-from connect_specs.text_files import decoded, read_bytes
-
-_NAME = "name"
-_CONFIG = "config"
-_STATE = "initial_state"
+from connect_specs.text_files import decoded, read_bytes, relative_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +35,7 @@ def read_connector_files(files: Iterable[Path], folder: Path) -> tuple[FirstConn
     """Returns the connectors in the order of the files; diagnostics name files relative to
     `folder`. Raises Invalid with every problem."""
     problems: list[Diagnostic] = []
-    found: dict[str, FirstConnector] = {}
+    connectors: dict[str, FirstConnector] = {}
     for path in files:
         try:
             connector = _read(path, relative_name(path, folder), problems)
@@ -51,18 +44,15 @@ def read_connector_files(files: Iterable[Path], folder: Path) -> tuple[FirstConn
             continue
         if connector is None:
             continue
-        other = found.setdefault(connector.name, connector)
-        if other is not connector:
-            what = f"the connector {connector.name!r} is already specified"
-            why, hint = (
-                f"its other file is {other.where.file}",
-                "name another file, or this one once",
-            )
-            where = connector.where
-            problems.append(Diagnostic("spec.duplicate-name", what, where, why, hint))
+        first = connectors.setdefault(connector.name, connector)
+        if first is not connector:
+            message = f"the connector {connector.name!r} is already specified"
+            why = f"its other file is {first.where.file}"
+            hint = "name another file, or this one once"
+            problems.append(Diagnostic("spec.duplicate-name", message, connector.where, why, hint))
     if problems:
         raise Invalid(*problems)
-    return tuple(found.values())
+    return tuple(connectors.values())
 
 
 def _read(path: Path, file: str, problems: list[Diagnostic]) -> FirstConnector | None:
@@ -76,54 +66,51 @@ def _read(path: Path, file: str, problems: list[Diagnostic]) -> FirstConnector |
         return None
     (node,) = parsed.documents
     if not isinstance(node, Map):
-        what, hint = (
-            "a connector file holds one JSON object",
-            "write each connector into its own file",
-        )
-        problems.append(Diagnostic("connector.not-one", what, node.where, hint=hint))
+        message = "a connector file holds one JSON object"
+        hint = "write each connector into its own file"
+        problems.append(Diagnostic("connector.not-one", message, node.location, hint=hint))
         return None
-    if isinstance(node.get(_CONFIG), Map):
-        return _from_request(node, file, problems)
-    return _connector(node.get(_NAME), node, None, file, problems)
-
-
-def _from_request(node: Map, file: str, problems: list[Diagnostic]) -> FirstConnector | None:
-    """Reads the form of `POST /connectors`."""
-    config_node, state_node, name = node.get(_CONFIG), node.get(_STATE), node.get(_NAME)
-    assert config_node is not None, "the caller saw it"
-    config = as_map(config_node, _CONFIG, "connector", problems)
-    state = None
-    if state_node is not None and not is_null(state_node):
-        state = read_state(state_node, problems, any_case=True)
-    return None if config is None else _connector(name, config, state, file, problems)
+    config = node.get("config")
+    if not isinstance(config, Map):
+        return _connector(node.get("name"), node, None, file, problems)
+    # the form of `POST /connectors`
+    state_node = node.get("initial_state")
+    state = None if state_node is None else read_initial_state(state_node, problems)
+    return _connector(node.get("name"), config, state, file, problems)
 
 
 def _connector(
-    name: Node | None,
+    name_node: Node | None,
     config: Map,
     state: TargetState | None,
     file: str,
     problems: list[Diagnostic],
 ) -> FirstConnector | None:
-    before = len(problems)
-    if name is None:
-        what = f"Connector configuration at '{file}' is missing the mandatory 'name' configuration"
+    valid = len(problems)
+    if name_node is None:
+        message = (
+            f"Connector configuration at '{file}' is missing the mandatory 'name' configuration"
+        )
         hint = "add the name of the connector"
-        problems.append(Diagnostic("connector.no-name", what, config.where, hint=hint))
+        problems.append(Diagnostic("connector.no-name", message, config.location, hint=hint))
         return None
-    read = read_name(name, problems)
+    name = read_name(name_node, problems)
     values = read_config(config, problems).values
-    if read is None or len(problems) > before:
+    if name is None or len(problems) > valid:
         return None
-    if "/" in read.text:
-        what = f"the name {read.text!r} holds a slash, which the paths of the REST API cannot carry"
-        problems.append(Diagnostic("connector.bad-name", what, read.where))
-        return None
-    if values.get(_NAME, read.text) != read.text:
-        what = (
+    code = message = ""
+    if "/" in name.text:
+        code = "connector.bad-name"
+        message = (
+            f"the name {name.text!r} holds a slash, which the paths of the REST API cannot carry"
+        )
+    elif values.get("name", name.text) != name.text:
+        code = "connector.name-differs"
+        message = (
             "Connector name configuration in 'config' doesn't match the one specified in 'name' "
             f"at '{file}'"
         )
-        problems.append(Diagnostic("connector.name-differs", what, read.where))
+    if code:
+        problems.append(Diagnostic(code, message, name.location))
         return None
-    return FirstConnector(read.text, {**values, _NAME: read.text}, state, read.where)
+    return FirstConnector(name.text, {**values, "name": name.text}, state, name.location)

@@ -1,4 +1,4 @@
-"""Desired: the specs after loading, as plain frozen values. What every later step reads.
+"""Desired: the specs after loading, as plain frozen values, which every later step reads.
 
 `Offset` and `Partition` are JSON objects of primitive values as KIP-875 writes them: for a sink
 `{"kafka_topic": str, "kafka_partition": int}` and `{"kafka_offset": int}`.
@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Final, Literal, NewType, TypeAlias
 
 from connect_specs.diagnostics import Diagnostic, Location, Severity
 from connect_specs.names import ClusterTopics
@@ -18,8 +20,15 @@ from connect_specs.states import TargetState
 JsonScalar: TypeAlias = str | int | float | bool | None
 Partition: TypeAlias = Mapping[str, JsonScalar]
 Offset: TypeAlias = Mapping[str, JsonScalar]
+# A partition as JSON with sorted keys; see `partition_key`
+PartitionKey = NewType("PartitionKey", str)
 # A place in every partition of a sink's topics; a number is a timestamp in ms since 1970
 Position: TypeAlias = Literal["earliest", "latest"] | int
+
+# Pin ids of renames and rollbacks in ledgers and plan files; specs cannot use them
+RENAME_PIN, ROLLBACK_PIN = "renamed_from:", "rollback"
+RESERVED_PINS: Final = (RENAME_PIN, ROLLBACK_PIN)
+SINK_PARTITION_KEYS: Final = frozenset({"kafka_topic", "kafka_partition"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ class DesiredConnector:
     allow_zero_tasks: bool = False
 
 
-# What changing a config key can do, from nothing to reading the whole source again
+# The effects of changing a config key, from nothing to reading the whole source again
 Consequence: TypeAlias = Literal[
     "none", "restart", "new-group", "new-offsets-topic", "redelivery", "reread"
 ]
@@ -80,7 +89,7 @@ ConnectorKind: TypeAlias = Literal["source", "sink"]
 
 @dataclass(frozen=True, slots=True)
 class ConsequenceRule:
-    """What changing the keys that match `key` does, for classes that match, in words."""
+    """The effect of changing the keys that match `key`, for classes that match, and its text."""
 
     key: str
     consequence: Consequence
@@ -94,8 +103,8 @@ class Desired:
     """All connectors of a project, by name, sorted by name.
 
     `consequences` are the project's own rules; the first that fits a changed key explains it.
-    `warnings` are what reading the files found; a plan passes them on. `environments` are those
-    that the files can be read with. `secrets` are the texts of the project's secret values.
+    `warnings` of the files are passed on by a plan. `environments` are those that the files can be
+    read with. `secrets` are the texts of the project's secret values.
     """
 
     project: str
@@ -130,9 +139,9 @@ class RestTarget:
 
 @dataclass(frozen=True, slots=True)
 class DeleteLimits:
-    """How much a plan may delete.
+    """Limits of a plan's deletes.
 
-    `most` is the highest number of deletes, None for any; `where` says where connect.yaml gives it.
+    `most` is the highest number of deletes, None for any; `where` its location in connect.yaml.
     Without `allow_empty`, the specs must name at least one connector that the project owns.
     """
 
@@ -143,7 +152,7 @@ class DeleteLimits:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the command line allows in spite of a check of plans.
+    """Checks of plans that the command line overrides.
 
     `take_over` names connectors whose owner cannot be seen, and which become this project's.
     `change_env`: the project may be applied with another environment than last time. `apply_pin`
@@ -157,7 +166,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """connect.yaml: which cluster, and where the specs are.
+    """connect.yaml: the cluster, and the places of the specs.
 
     `kafka` holds client properties in Java's names (`bootstrap.servers`, `security.protocol`, ...),
     or None for the embedded broker, which asks for a login with `embedded_authentication`.
@@ -195,20 +204,60 @@ class Project:
 
     @property
     def uses_runtime(self) -> bool:
-        """Whether our runtime runs the connectors, and not a Connect cluster of Apache's."""
+        """Returns True if our runtime runs the connectors, not a Connect cluster of Apache's."""
         return self.target is None
 
     @property
     def rest_only(self) -> bool:
-        """Whether only the REST API of the Connect cluster is known, and not its Kafka."""
+        """Returns True if only the REST API of the Connect cluster is known, not its Kafka."""
         return self.target is not None and not self.kafka
 
     @property
     def folder(self) -> Path:
-        """The folder that holds connect.yaml."""
+        """Returns the folder that holds connect.yaml."""
         return self.file.parent
 
     @property
     def data(self) -> Path:
-        """Where the embedded broker and the runtime of this project keep everything."""
+        """Returns the folder of the embedded broker's and the runtime's files."""
         return self.folder / ".connect"
+
+
+# --- partitions and pins, compared as JSON, whatever the order of their keys or entries ---
+
+
+def partition_key(partition: Partition) -> PartitionKey:
+    """Returns a key that equal partitions share: JSON with sorted keys.
+
+    `1`, `1.0`, `"1"` and true differ, as they do in Connect's offset keys.
+    """
+    return PartitionKey(_canonical(dict(partition)))
+
+
+def is_sink_partition(partition: Partition) -> bool:
+    """Returns True for a partition of a topic, as KIP-875 writes a sink's partitions."""
+    return partition.keys() >= SINK_PARTITION_KEYS
+
+
+def sink_entry(at: tuple[str, int], offset: int) -> OffsetEntry:
+    """Returns a sink's offset in a partition of a topic, as KIP-875 writes it."""
+    return OffsetEntry({"kafka_topic": at[0], "kafka_partition": at[1]}, {"kafka_offset": offset})
+
+
+def content_hash(pin: Pin) -> str:
+    """Returns SHA-256, in hex, over the offsets that the pin sets, without its id and place."""
+    if pin.reset:
+        return sha256(_canonical({"reset": True}).encode()).hexdigest()
+    if pin.to is not None:
+        return sha256(_canonical({"to": pin.to}).encode()).hexdigest()
+    entries = [
+        {"partition": dict(e.partition), "offset": None if e.offset is None else dict(e.offset)}
+        for e in sorted(pin.set, key=lambda entry: partition_key(entry.partition))
+    ]
+    return sha256(_canonical({"set": entries}).encode()).hexdigest()
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )

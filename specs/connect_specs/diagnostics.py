@@ -63,7 +63,7 @@ class Diagnostic:
 def warning(
     code: str, what: str, where: Location | str | None = None, why: str = "", hint: str = ""
 ) -> Diagnostic:
-    """A diagnostic that stops nothing."""
+    """Returns a diagnostic that stops nothing."""
     return Diagnostic(code, what, where, why, hint, severity="warning")
 
 
@@ -81,24 +81,24 @@ def by_severity(
     diagnostics: Iterable[Diagnostic],
 ) -> tuple[tuple[Diagnostic, ...], tuple[Diagnostic, ...]]:
     """Returns the errors, and the warnings, each in their order."""
-    found = tuple(diagnostics)
+    problems = tuple(diagnostics)
     return (
-        tuple(each for each in found if each.severity == "error"),
-        tuple(each for each in found if each.severity == "warning"),
+        tuple(problem for problem in problems if problem.severity == "error"),
+        tuple(problem for problem in problems if problem.severity == "warning"),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """A command that a user can copy, and what it is for."""
+    """A command that a user can copy, and its purpose."""
 
     command: str
     why: str
 
 
 class ConnectError(Exception):
-    """An error that the user is meant to read. Subclasses fix the exit code. `next_steps` is set by
-    whoever knows the command that failed.
+    """An error that the user is meant to read. Subclasses fix the exit code. The verb that failed
+    sets `next_steps`.
 
     Safe to pickle, so that Spark can carry it between processes.
     """
@@ -137,7 +137,7 @@ class Invalid(ConnectError):
 
 
 class Unreachable(ConnectError):
-    """The cluster cannot be reached, or does not allow what was asked."""
+    """The cluster cannot be reached, or does not allow the request."""
 
     exit_code = ExitCode.UNREACHABLE
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias, assert_never, get_args
 
-from connect_specs.connector_parts import VERSION_KEY
+from connect_specs.connector_spec import VERSION_KEY
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.plugin_definitions import CLASS_KEY
@@ -36,17 +36,17 @@ _PROPERTY_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 def export_text(
     connector: DesiredConnector,
-    written: ExportFormat,
+    export_format: ExportFormat,
     *,
     strimzi_cluster: str | None = None,
     strimzi_version: StrimziVersion = "v1",
 ) -> str:
-    """Returns the connector in that format. Raises Invalid for what the format cannot express.
+    """Returns the connector in that format. Raises Invalid for one that it cannot express.
 
     `strimzi_cluster` is the KafkaConnect resource that a KafkaConnector belongs to, and
     `strimzi_version` the version of Strimzi's API.
     """
-    match written:
+    match export_format:
         case "json":
             return _json_document(connector)
         case "properties":
@@ -54,14 +54,14 @@ def export_text(
         case "strimzi":
             return _strimzi_text(connector, strimzi_cluster, strimzi_version)
         case _:
-            assert_never(written)
+            assert_never(export_format)
 
 
-def lost_in(connector: DesiredConnector, written: ExportFormat) -> tuple[str, ...]:
+def lost_in(connector: DesiredConnector, export_format: ExportFormat) -> tuple[str, ...]:
     """Returns the spec's fields that the format has no equivalent for."""
     fields = {
         "renamed_from": connector.renamed_from is not None,
-        "state": connector.state is not None and written == "properties",
+        "state": connector.state is not None and export_format == "properties",
         "offsets": connector.pin is not None,
         "lifecycle": connector.prevent_delete or bool(connector.ignore),
         "health": connector.allow_zero_tasks,
@@ -71,7 +71,7 @@ def lost_in(connector: DesiredConnector, written: ExportFormat) -> tuple[str, ..
 
 
 def _json_document(connector: DesiredConnector) -> str:
-    """The body of `POST /connectors` (KIP-980)."""
+    """Returns the body of `POST /connectors` (KIP-980)."""
     config = {"name": connector.name} | in_reading_order(connector.config)
     document: dict[str, object] = {"name": connector.name, "config": config}
     if connector.state is not None:
@@ -86,21 +86,21 @@ def _properties_text(connector: DesiredConnector) -> str:
 
 
 def _property(text: str, is_key: bool) -> str:
-    """Returns the text as java.util.Properties stores it: ASCII, the rest as UTF-16 units that Java
-    reads.
+    """Returns the text as java.util.Properties stores it: ASCII, other characters as UTF-16 units
+    that Java reads.
     """
-    parts: list[str] = []
+    escaped: list[str] = []
     for at, character in enumerate(text):
         if character in _PROPERTY_ESCAPES:
-            parts.append(_PROPERTY_ESCAPES[character])
+            escaped.append(_PROPERTY_ESCAPES[character])
         elif character in "\\=:#!" or (character == " " and (is_key or at == 0)):
-            parts.append(f"\\{character}")
+            escaped.append(f"\\{character}")
         elif " " <= character <= "~" and text[at : at + 2] not in _TEMPLATES:
-            parts.append(character)
+            escaped.append(character)
         else:
             units = character.encode("utf-16-be").hex().upper()
-            parts += [f"\\u{units[unit : unit + 4]}" for unit in range(0, len(units), 4)]
-    return "".join(parts)
+            escaped += [f"\\u{units[unit : unit + 4]}" for unit in range(0, len(units), 4)]
+    return "".join(escaped)
 
 
 def _strimzi_text(connector: DesiredConnector, cluster: str | None, version: StrimziVersion) -> str:
@@ -113,12 +113,12 @@ def _strimzi_text(connector: DesiredConnector, cluster: str | None, version: Str
 def _not_for_strimzi(connector: DesiredConnector) -> Iterator[Diagnostic]:
     name, tasks = connector.name, connector.config.get(_TASKS_KEY)
     if not _RESOURCE_NAME.fullmatch(name) or len(name) > _RESOURCE_NAME_MAX:
-        what = "the connector's name is not a valid name of a Kubernetes resource"
+        message = "the connector's name is not a valid name of a Kubernetes resource"
         hint = "Kubernetes accepts lowercase letters, digits, '-' and '.'"
-        yield Diagnostic("export.strimzi-name", what, name, hint=hint)
+        yield Diagnostic("export.strimzi-name", message, name, hint=hint)
     if tasks is not None and not _WHOLE.fullmatch(tasks):
-        what = f"{_TASKS_KEY!r} is not a whole number, as tasksMax must be"
-        yield Diagnostic("export.strimzi-tasks", what, name, hint="write a whole number")
+        message = f"{_TASKS_KEY!r} is not a whole number, as tasksMax must be"
+        yield Diagnostic("export.strimzi-tasks", message, name, hint="write a whole number")
 
 
 def _strimzi_lines(

@@ -1,21 +1,25 @@
-"""Reads the fields of maps that have a fixed set of them: project and spec documents.
+"""Reads the fields of maps that have a fixed set of them: project, spec and test documents.
 
-Each function adds what is wrong to `problems` and returns None, so that one pass finds everything.
+Mistakes are added to a list of problems, so that one pass finds all of them; a value that cannot be
+read is None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
+from typing import Final, TypeVar
 
-from connect_specs.counting import listed
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.nodes import Map, Node, Scalar, Sequence, is_null, typed
+from connect_specs.documents import Map, Node, Scalar, Sequence, is_null, typed
+from connect_specs.plain_text import listed
+
+T = TypeVar("T")
+Word = TypeVar("Word", bound=str)
 
 # Minimum similarity of a typo to the word that was meant
-_TYPO = 0.8
-# How many known words a hint lists
-_NAMED = 20
+_TYPO: Final = 0.8
+_LISTED_WORDS: Final = 20
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -23,7 +27,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     words = sorted(known)
     lower = {known_word.lower(): known_word for known_word in words}
     close = get_close_matches(word.lower(), list(lower), n=1, cutoff=0.6)
-    return f"did you mean {lower[close[0]]!r}?" if close else f"known here: {listed(words, _NAMED)}"
+    if close:
+        return f"did you mean {lower[close[0]]!r}?"
+    return f"known here: {listed(words, _LISTED_WORDS)}"
 
 
 def typo_of(word: str, known: Iterable[str]) -> str | None:
@@ -31,13 +37,123 @@ def typo_of(word: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(word, list(known), 1, _TYPO)), None)
 
 
-def place_of(node: Map, key: str) -> Location:
-    """Returns where `key` is written, or where the map starts."""
-    return next((name.where for name, _ in node.entries if name.text == key), node.where)
+class Fields:
+    """The fields of one map, read by their types.
+
+    Fields other than `names` are mistakes, unless it is None. `code` begins the codes of
+    diagnostics. In their texts `noun` names such a map, and `owner` this one where a field is
+    missing. An omitted or invalid map has no fields, and none is missing.
+    """
+
+    def __init__(
+        self,
+        node: Map | None,
+        names: Collection[str] | None,
+        problems: list[Diagnostic],
+        *,
+        code: str,
+        noun: str,
+        owner: str = "",
+    ) -> None:
+        self.node = node
+        self.problems = problems
+        self._code = code
+        self._owner = owner or noun
+        for key, _ in node.entries if node else ():
+            if names is not None and key.text not in names:
+                hint = did_you_mean(key.text, names)
+                message = f"{noun} has no field {key.text!r}"
+                self.report("unknown-field", key.location, message, hint)
+
+    def get(self, field: str, *, required: bool = False) -> Node | None:
+        """Returns the value of a field as it is written."""
+        value = None if self.node is None else self.node.get(field)
+        if value is None and self.node is not None and required:
+            message = f"{self._owner} has no {field!r}"
+            self.report("missing-field", self.node.location, message, f"add '{field}:'")
+        return value
+
+    def location(self, field: str) -> Location:
+        """Returns the location of the field's key; of the map if it has none."""
+        assert self.node is not None, "a field is looked for only in a map"
+        keys = (key.location for key, _ in self.node.entries if key.text == field)
+        return next(keys, self.node.location)
+
+    def read(
+        self,
+        field: str,
+        read: Callable[[Node, list[Diagnostic]], T | None],
+        *,
+        required: bool = False,
+    ) -> T | None:
+        """Returns the value of a field as `read` returns it."""
+        node = self.get(field, required=required)
+        return None if node is None else read(node, self.problems)
+
+    def text(self, field: str, *, required: bool = False) -> str | None:
+        """Returns a non-empty string, as written."""
+        node = self.get(field, required=required)
+        return None if node is None else as_text(node, field, self._code, self.problems)
+
+    def word(self, field: str, words: Collection[Word], *, required: bool = False) -> Word | None:
+        """Returns one of these words."""
+        text, node = self.text(field, required=required), self.get(field)
+        word = next((word for word in words if word == text), None)
+        if word is None and text is not None and node is not None:
+            message, hint = f"{field!r} cannot be {text!r}", did_you_mean(text, words)
+            self.report("bad-value", node.location, message, hint)
+        return word
+
+    def flag(self, field: str) -> bool | None:
+        """Returns true or false, written without quotes."""
+        node = self.get(field)
+        if node is None:
+            return None
+        value = _typed(node)
+        if isinstance(value, bool):
+            return value
+        hint = "write true or false, without quotes"
+        self.report("bad-value", node.location, f"{field!r} must be true or false", hint)
+        return None
+
+    def count(self, field: str) -> int | None:
+        """Returns a whole number of at least 0, written without quotes."""
+        node = self.get(field)
+        if node is None:
+            return None
+        value = _typed(node)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+        message = f"{field!r} must be a whole number of at least 0"
+        self.report("bad-value", node.location, message, f"write {field}: 10, without quotes")
+        return None
+
+    def texts(self, field: str) -> tuple[Scalar, ...]:
+        """Returns the non-empty strings of a list."""
+        node = self.get(field)
+        return () if node is None else as_texts(node, field, self._code, self.problems)
+
+    def map(self, field: str, *, required: bool = False) -> Map | None:
+        """Returns a map."""
+        node = self.get(field, required=required)
+        return None if node is None else as_map(node, field, self._code, self.problems)
+
+    def inner(
+        self, field: str, names: Collection[str] | None, *, noun: str = "", required: bool = False
+    ) -> Fields:
+        """Returns the fields of the map in a field."""
+        node = self.map(field, required=required)
+        return Fields(node, names, self.problems, code=self._code, noun=noun or field)
+
+    def report(
+        self, code: str, location: Location, message: str, hint: str, *, why: str = ""
+    ) -> None:
+        """Adds a mistake."""
+        self.problems.append(Diagnostic(f"{self._code}.{code}", message, location, why, hint))
 
 
 def value_kind(node: Node) -> str:
-    """Returns what a node is, in a diagnostic's words."""
+    """Returns the kind of a node in a diagnostic's words."""
     if isinstance(node, Map):
         return "a map"
     if isinstance(node, Sequence):
@@ -45,86 +161,40 @@ def value_kind(node: Node) -> str:
     return "null" if is_null(node) else "a single value"
 
 
-def check_fields(
-    node: Map, known: Iterable[str], code: str, what: str, problems: list[Diagnostic]
-) -> None:
-    """Reports every key of `node` that is not `known`."""
-    fields = tuple(known)
-    for key, _ in node.entries:
-        if key.text not in fields:
-            text = f"{what} has no field {key.text!r}"
-            hint = did_you_mean(key.text, fields)
-            problems.append(Diagnostic(f"{code}.unknown-field", text, key.where, hint=hint))
-
-
-def required(node: Map, key: str, code: str, what: str, problems: list[Diagnostic]) -> Node | None:
-    """Returns the value of a field that must exist."""
-    value = node.get(key)
-    if value is None:
-        text = f"{what} has no {key!r}"
-        problems.append(Diagnostic(f"{code}.missing-field", text, node.where, hint=f"add '{key}:'"))
-    return value
-
-
 def as_text(node: Node, field: str, code: str, problems: list[Diagnostic]) -> str | None:
     """Returns a non-empty string, as written."""
     if isinstance(node, Scalar) and not is_null(node) and node.text:
         return node.text
     kind = "empty" if isinstance(node, Scalar) else value_kind(node)
-    what = f"{field!r} must be text, and is {kind}"
+    message = f"{field!r} must be text, and is {kind}"
     hint = "write one text, in quotes if it would be null or a map without them"
-    problems.append(Diagnostic(f"{code}.bad-value", what, node.where, hint=hint))
+    problems.append(Diagnostic(f"{code}.bad-value", message, node.location, hint=hint))
     return None
+
+
+def as_texts(node: Node, field: str, code: str, problems: list[Diagnostic]) -> tuple[Scalar, ...]:
+    """Returns the non-empty strings of a list."""
+    if isinstance(node, Sequence):
+        texts = ((item, as_text(item, f"{field}[]", code, problems)) for item in node.items)
+        return tuple(item for item, text in texts if text and isinstance(item, Scalar))
+    message = f"{field!r} must be a list, and is {value_kind(node)}"
+    hint = f"write {field}: [first, second]"
+    problems.append(Diagnostic(f"{code}.bad-value", message, node.location, hint=hint))
+    return ()
 
 
 def as_map(node: Node, field: str, code: str, problems: list[Diagnostic]) -> Map | None:
     """Returns the node if it is a map."""
     if isinstance(node, Map):
         return node
-    what = f"{field!r} must be a map, and is {value_kind(node)}"
+    message = f"{field!r} must be a map, and is {value_kind(node)}"
     hint = "write name: value, with each name on a line of its own or in braces"
-    problems.append(Diagnostic(f"{code}.bad-value", what, node.where, hint=hint))
+    problems.append(Diagnostic(f"{code}.bad-value", message, node.location, hint=hint))
     return None
 
 
-def as_bool(node: Node, field: str, code: str, problems: list[Diagnostic]) -> bool | None:
-    """Returns true or false, written without quotes."""
-    if isinstance(node, Scalar) and node.plain and isinstance(value := _typed(node), bool):
-        return value
-    hint = "write true or false, without quotes"
-    what = f"{field!r} must be true or false"
-    problems.append(Diagnostic(f"{code}.bad-value", what, node.where, hint=hint))
-    return None
-
-
-def as_count(node: Node, field: str, code: str, problems: list[Diagnostic]) -> int | None:
-    """Returns a whole number of at least 0, written without quotes."""
-    value = _typed(node) if isinstance(node, Scalar) else None
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    hint = f"write {field}: 10, without quotes"
-    what = f"{field!r} must be a whole number of at least 0"
-    problems.append(Diagnostic(f"{code}.bad-value", what, node.where, hint=hint))
-    return None
-
-
-def as_texts(node: Node, field: str, code: str, problems: list[Diagnostic]) -> tuple[Scalar, ...]:
-    """Returns the non-empty strings of a list."""
-    if not isinstance(node, Sequence):
-        hint = f"write {field}: [first, second]"
-        what = f"{field!r} must be a list, and is {value_kind(node)}"
-        problems.append(Diagnostic(f"{code}.bad-value", what, node.where, hint=hint))
-        return ()
-    found: list[Scalar] = []
-    for item in node.items:
-        text = as_text(item, f"{field}[]", code, problems)
-        if text is not None and isinstance(item, Scalar):
-            found.append(item)
-    return tuple(found)
-
-
-def _typed(scalar: Scalar) -> object:
+def _typed(node: Node) -> object:
     try:
-        return typed(scalar)
+        return typed(node) if isinstance(node, Scalar) else None
     except ValueError:
         return None

@@ -8,29 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
-from connect_specs.config_values import ConfigValues, read_config
-from connect_specs.connector_parts import (
+from connect_specs.connector_spec import (
     VERSION_KEY,
+    ConfigValues,
     make_connector,
     read_class,
+    read_config,
     read_name,
     read_state,
 )
-from connect_specs.counting import listed
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Location, warning
-from connect_specs.fields import as_bool, as_map, as_text, check_fields, place_of, required
-from connect_specs.nodes import Map, Node, Scalar
+from connect_specs.documents import Map, Node, Scalar
+from connect_specs.fields import Fields
+from connect_specs.plain_text import listed
 from connect_specs.plugin_definitions import CLASS_KEY
 from connect_specs.states import TargetState
 
-_STRIMZI = "kafka.strimzi.io/"
-_CODE = "strimzi"
-_OPERATOR = "strimzi.operator-"
+_STRIMZI: Final = "kafka.strimzi.io/"
+_CODE: Final = "strimzi"
+_OPERATOR: Final = "strimzi.operator-"
+_SPEC: Final = ("class", "tasksMax", "version", "config", "state", "pause")
 _OFFSETS = "`connect offsets NAME` lists and alters them; 'offsets' of a spec sets them once"
 _RESTART = "`connect restart NAME` restarts it"
-# Orders to Strimzi's operator, and what to do instead: fields of `spec`, and annotations
+# Orders to Strimzi's operator, fields of `spec` and annotations, each with its counterpart here
 _FIELDS: Mapping[str, str] = {
     "autoRestart": "`connect restart --failed --watch` restarts what failed",
     "listOffsets": _OFFSETS,
@@ -47,67 +50,67 @@ _ANNOTATIONS: Mapping[str, str] = {
 
 def read_flat(node: Map, problems: list[Diagnostic]) -> DesiredConnector | None:
     """Reads a flat config with its `name`: .properties, or the body of `PUT …/config`."""
-    name_node = required(node, "name", "spec", "the config", problems)
-    name = name_node and read_name(name_node, problems)
+    fields = Fields(node, None, problems, code="spec", noun="the config")
+    name = fields.read("name", read_name, required=True)
     entries = tuple(entry for entry in node.entries if entry[0].text != "name")
-    config = read_config(Map(entries, node.where), problems)
-    read_class(config, node.where, problems)
+    config = read_config(Map(entries, node.location), problems)
+    read_class(config, node.location, problems)
     return make_connector(name, config, problems) if name else None
 
 
 def read_strimzi(node: Map, problems: list[Diagnostic]) -> DesiredConnector | None:
     """Reads a KafkaConnector resource, without its status and its metadata except the name."""
-    version, kind = node.get("apiVersion"), node.get("kind")
-    if (
-        not isinstance(version, Scalar)
-        or not version.text.startswith(_STRIMZI)
-        or not isinstance(kind, Scalar)
-        or kind.text != "KafkaConnector"
-    ):
-        what = "the only Kubernetes resource that can be read is Strimzi's KafkaConnector"
+    names = ("apiVersion", "kind", "metadata", "spec", "status")
+    if not _is_kafka_connector(node):
+        resource = Fields(node, None, problems, code=_CODE, noun="a resource")
+        message = "the only Kubernetes resource that can be read is Strimzi's KafkaConnector"
         hint = "move other resources out of the folders that 'specs' names"
-        where = place_of(node, "kind")
-        problems.append(Diagnostic("strimzi.kind", what, where, hint=hint))
+        resource.report("kind", resource.location("kind"), message, hint)
         return None
-    known = ("apiVersion", "kind", "metadata", "spec", "status")
-    check_fields(node, known, _CODE, "a KafkaConnector", problems)
-    metadata_node = required(node, "metadata", _CODE, "the KafkaConnector", problems)
-    metadata = metadata_node and as_map(metadata_node, "metadata", _CODE, problems)
-    name_node = metadata and required(metadata, "name", _CODE, "the metadata", problems)
-    name = name_node and read_name(name_node, problems)
-    annotations = metadata and metadata.get("annotations")
+    noun, owner = "a KafkaConnector", "the KafkaConnector"
+    resource = Fields(node, names, problems, code=_CODE, noun=noun, owner=owner)
+    metadata = resource.inner("metadata", None, noun="the metadata", required=True)
+    name = metadata.read("name", read_name, required=True)
+    annotations = metadata.get("annotations")
     if isinstance(annotations, Map):
         _report_orders(annotations, _ANNOTATIONS, "the annotation", problems)
-    spec_node = required(node, "spec", _CODE, "the KafkaConnector", problems)
-    spec = spec_node and as_map(spec_node, "spec", _CODE, problems)
-    if not spec:
+    spec_map = resource.map("spec", required=True)
+    if spec_map is None:
         return None
-    config = _strimzi_config(spec, problems)
-    state = _strimzi_state(spec, problems)
+    _report_orders(spec_map, _FIELDS, "the field", problems)
+    entries = tuple(entry for entry in spec_map.entries if entry[0].text not in _FIELDS)
+    own, noun = Map(entries, spec_map.location), "the spec of a KafkaConnector"
+    spec = Fields(own, _SPEC, problems, code=_CODE, noun=noun)
+    config = _strimzi_config(spec)
+    state = _strimzi_state(spec)
     return make_connector(name, config, problems, state=state) if name else None
 
 
-def _strimzi_state(spec: Map, problems: list[Diagnostic]) -> TargetState | None:
-    """Returns its state, or what `pause` means, which older resources have instead."""
-    state_node, pause_node = spec.get("state"), spec.get("pause")
-    state = None if state_node is None else read_state(state_node, problems, any_case=False)
-    if pause_node is None:
+def _is_kafka_connector(node: Map) -> bool:
+    version, kind = node.get("apiVersion"), node.get("kind")
+    return (
+        isinstance(version, Scalar)
+        and version.text.startswith(_STRIMZI)
+        and isinstance(kind, Scalar)
+        and kind.text == "KafkaConnector"
+    )
+
+
+def _strimzi_state(spec: Fields) -> TargetState | None:
+    """Returns its state, or the meaning of `pause`, which older resources have instead."""
+    state = spec.read("state", read_state)
+    if spec.get("pause") is None:
         return state
-    pause = as_bool(pause_node, "pause", _CODE, problems)
-    if state_node is not None:
-        what, where = "'state' and 'pause' exclude each other", place_of(spec, "pause")
-        problems.append(Diagnostic("strimzi.state-twice", what, where, hint="remove 'pause'"))
+    pause = spec.flag("pause")
+    if spec.get("state") is not None:
+        message = "'state' and 'pause' exclude each other"
+        spec.report("state-twice", spec.location("pause"), message, "remove 'pause'")
     return TargetState.PAUSED if pause else TargetState.RUNNING
 
 
-def _strimzi_config(spec: Map, problems: list[Diagnostic]) -> ConfigValues:
-    known = ("class", "tasksMax", "version", "config", "state", "pause")
-    _report_orders(spec, _FIELDS, "the field", problems)
-    rest = tuple(entry for entry in spec.entries if entry[0].text not in _FIELDS)
-    check_fields(Map(rest, spec.where), known, _CODE, "the spec of a KafkaConnector", problems)
-    config_node = spec.get("config")
-    config_map = config_node and as_map(config_node, "config", _CODE, problems)
-    config = read_config(config_map, problems) if config_map else ConfigValues({}, {})
+def _strimzi_config(spec: Fields) -> ConfigValues:
+    config_map = spec.map("config")
+    config = read_config(config_map, spec.problems) if config_map else ConfigValues({}, {})
     values: dict[str, str] = {}
     places: dict[str, Location] = {}
     for field, key in (("class", CLASS_KEY), ("tasksMax", "tasks.max"), ("version", VERSION_KEY)):
@@ -115,19 +118,18 @@ def _strimzi_config(spec: Map, problems: list[Diagnostic]) -> ConfigValues:
         same = isinstance(value, Scalar) and value.text == config.values.get(key)
         # Like Strimzi, takes a version from the config if the field is missing
         if key in config.places and not same and not (value is None and key == VERSION_KEY):
-            what = f"a KafkaConnector's config may not hold {key!r}"
+            message = f"a KafkaConnector's config may not hold {key!r}"
             if value is not None:
-                what += f" with another value than its {field!r}"
+                message += f" with another value than its {field!r}"
             hint = f"write it as spec.{field}"
-            where = config.places[key]
-            problems.append(Diagnostic("strimzi.forbidden-key", what, where, hint=hint))
+            spec.report("forbidden-key", config.places[key], message, hint)
         if value is None:
             continue
-        places[key] = place_of(spec, field)
-        text = as_text(value, field, _CODE, problems)
+        places[key] = spec.location(field)
+        text = spec.text(field)
         if text is not None:
             values[key] = text
-    required(spec, "class", _CODE, "the spec of a KafkaConnector", problems)
+    spec.get("class", required=True)
     return ConfigValues(values | config.values, places | config.places)
 
 
@@ -137,9 +139,9 @@ def _report_orders(
     """Reports the orders to Strimzi's operator, which `connect` does not carry out."""
     for name, value in node.entries:
         if name.text in orders and not _orders_nothing(value):
-            what = f"{kind} {name.text!r} of a KafkaConnector has no effect here"
+            message = f"{kind} {name.text!r} of a KafkaConnector has no effect here"
             code = _OPERATOR + name.text.removeprefix("strimzi.io/")
-            problems.append(warning(code, what, name.where, hint=orders[name.text]))
+            problems.append(warning(code, message, name.location, hint=orders[name.text]))
 
 
 def _orders_nothing(value: Node) -> bool:
@@ -149,16 +151,16 @@ def _orders_nothing(value: Node) -> bool:
 
 def orders_reported_once(warnings: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Returns the warnings, with one for each kind of order, which names its other places."""
-    kept: list[Diagnostic] = []
+    reported: list[Diagnostic] = []
     places: dict[str, list[str]] = {}
-    for each in warnings:
-        others = places.get(each.code)
-        if others is None or not each.code.startswith(_OPERATOR):
-            kept.append(each)
-            places.setdefault(each.code, [])
+    for order in warnings:
+        further = places.get(order.code)
+        if further is None or not order.code.startswith(_OPERATOR):
+            reported.append(order)
+            places.setdefault(order.code, [])
         else:
-            others.append(str(each.where))
+            further.append(str(order.where))
     return [
-        replace(each, why=f"also at {listed(places[each.code])}") if places[each.code] else each
-        for each in kept
+        replace(order, why=f"also at {listed(places[order.code])}") if places[order.code] else order
+        for order in reported
     ]

@@ -1,187 +1,178 @@
-"""Parses JSON text to a node: strictly RFC 8259, with the position of every value.
+"""Parses JSON text to a node: strictly RFC 8259, with the location of every value.
 
-Hand-written because Python's own reader gives no positions and keeps the last of two equal keys,
-and because YAML is not JSON: tabs, surrogate pairs and escapes differ.
+Hand-written because Python's own reader gives no locations, keeps the last of two equal keys, and
+reports mistakes elsewhere in each version; and because YAML is not JSON: tabs, line separators and
+surrogate pairs differ.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import abc
+from collections.abc import Iterator
 
-from connect_specs.diagnostics import Diagnostic
-from connect_specs.nodes import Map, Node, Parsed, Scalar, Sequence, without_duplicates
-from connect_specs.text_files import Places
-
-DEPTH_MAX = 50
+from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.documents import (
+    DEPTH_MAX,
+    Map,
+    Node,
+    Parsed,
+    Scalar,
+    Sequence,
+    without_duplicates,
+)
+from connect_specs.text_files import LineIndex
 
 ONE_VALUE = 'a file holds one value, such as {"name": "a", "config": {}}'
-_CLOSE = "close brackets and braces where they end"
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_LITERAL = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-_CHARACTERS = re.compile(r'[^"\\\x00-\x1f]*')
-_HEX = re.compile(r"[0-9a-fA-F]{4}")
+# `01` and `truely` are not values: the character that follows must end the literal
+_LITERAL = re.compile(
+    r"(?:true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)(?![\w.+-])"
+)
+_CHARACTERS = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_ESCAPES = {
-    '"': '"',
-    "\\": "\\",
-    "/": "/",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-}
 
 
-class _Stop(Exception):
+class _NotJson(Exception):
     """The text is not JSON at `offset`."""
 
-    def __init__(self, what: str, offset: int, *, hint: str = "") -> None:
-        super().__init__(what)
-        self.what = what
+    def __init__(self, message: str, offset: int, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
         self.offset = offset
         self.hint = hint
 
 
 def parse_json(text: str, file: str, lines: abc.Sequence[int] = ()) -> Parsed:
     """Parses the one value of `text`."""
-    places = Places(text, file, lines)
-    reader = _Reader(text, places)
+    reader = _JsonReader(text, LineIndex(text, file, lines))
     try:
-        node, end = reader.value(reader.skip(0), 1)
-        end = reader.skip(end)
-        if end < len(text):
-            raise _Stop("there is more after the end of the JSON value", end, hint=ONE_VALUE)
-    except _Stop as stop:
-        where = places.at(stop.offset)
-        problem = Diagnostic("file.syntax", stop.what, where, hint=stop.hint)
+        return Parsed((reader.document(),), tuple(reader.problems))
+    except _NotJson as error:
+        location = reader.places.at(error.offset)
+        problem = Diagnostic("file.syntax", error.message, location, hint=error.hint)
         return Parsed((), (*reader.problems, problem))
-    return Parsed((node,), tuple(reader.problems))
 
 
-class _Reader:
-    """Recursive descent over one text; each step returns what it read and the offset after it."""
+class _JsonReader:
+    """Recursive descent over one text. `_at` is the offset of the next token."""
 
-    def __init__(self, text: str, places: Places) -> None:
+    def __init__(self, text: str, places: LineIndex) -> None:
         self.problems: list[Diagnostic] = []
+        self.places = places
         self._text = text
-        self._places = places
+        self._at = 0
 
-    def skip(self, offset: int) -> int:
-        match = _SPACE.match(self._text, offset)
-        return match.end() if match else offset
+    def document(self) -> Node:
+        self._skip_to(0)
+        node = self._value(1)
+        if self._at < len(self._text):
+            raise _NotJson("there is more after the end of the JSON value", self._at, ONE_VALUE)
+        return node
 
-    def value(self, offset: int, depth: int) -> tuple[Node, int]:
+    def _value(self, depth: int) -> Node:
+        location = self.places.at(self._at)
         if depth > DEPTH_MAX:
-            raise _Stop(f"nested deeper than {DEPTH_MAX}", offset, hint=_CLOSE)
-        start = self._text[offset : offset + 1]
-        if start == "{":
-            return self._map(offset, depth)
-        if start == "[":
-            return self._sequence(offset, depth)
-        if start == '"':
-            return self._string(offset)
-        match = _LITERAL.match(self._text, offset)
-        # `01` and `truely` are not values: what follows must end the literal
-        if match and not re.match(r"[\w.+-]", self._text[match.end() : match.end() + 1]):
-            return Scalar(match[0], self._places.at(offset), plain=True), match.end()
-        if not start:
-            raise _Stop("the text ends where a value should be", offset, hint=ONE_VALUE)
-        hint = self._no_json(offset, "]", ONE_VALUE)
-        if start == "'" or start.isalpha():
-            hint = "strings need double quotes"
-        raise _Stop("this is not a JSON value", offset, hint=hint)
+            hint = "close brackets and braces where they end"
+            raise _NotJson(f"nested deeper than {DEPTH_MAX}", self._at, hint)
+        if self._accepts("{"):
+            return self._map(location, depth)
+        if self._accepts("["):
+            items = tuple(self._value(depth + 1) for _ in self._elements("]"))
+            return Sequence(items, location)
+        if self._next() == '"':
+            return self._string()
+        literal = _LITERAL.match(self._text, self._at)
+        if literal is None:
+            raise self._no_value()
+        self._skip_to(literal.end())
+        return Scalar(literal[0], location, plain=True)
 
-    def _map(self, offset: int, depth: int) -> tuple[Node, int]:
-        where = self._places.at(offset)
+    def _map(self, location: Location, depth: int) -> Map:
         entries: list[tuple[Scalar, Node]] = []
-        at = self.skip(offset + 1)
-        if self._text[at : at + 1] == "}":
-            return Map((), where), at + 1
+        for _ in self._elements("}"):
+            if self._next() != '"':
+                hint = self._hint("}", 'write "name": value')
+                raise _NotJson("a key in double quotes is expected here", self._at, hint)
+            key = self._string()
+            self._expect(":")
+            entries.append((key, self._value(depth + 1)))
+        distinct, problems = without_duplicates(entries)
+        self.problems += problems
+        return Map(distinct, location)
+
+    def _elements(self, closing: str) -> Iterator[None]:
+        """Yields at the start of each element, and returns after the closing bracket."""
+        if self._accepts(closing):
+            return
         while True:
-            if self._text[at : at + 1] != '"':
-                hint = self._no_json(at, "}", 'write "name": value')
-                raise _Stop("a key in double quotes is expected here", at, hint=hint)
-            key, at = self._string(at)
-            at = self._expect(":", self.skip(at))
-            value, at = self.value(self.skip(at), depth + 1)
-            entries.append((key, value))
-            at = self.skip(at)
-            if self._text[at : at + 1] == "}":
-                kept, problems = without_duplicates(entries)
-                self.problems += problems
-                return Map(kept, where), at + 1
-            at = self.skip(self._expect(",", at, closing="}"))
+            yield
+            if self._accepts(closing):
+                return
+            self._expect(",", closing)
 
-    def _sequence(self, offset: int, depth: int) -> tuple[Node, int]:
-        where = self._places.at(offset)
-        items: list[Node] = []
-        at = self.skip(offset + 1)
-        if self._text[at : at + 1] == "]":
-            return Sequence((), where), at + 1
-        while True:
-            item, at = self.value(at, depth + 1)
-            items.append(item)
-            at = self.skip(at)
-            if self._text[at : at + 1] == "]":
-                return Sequence(tuple(items), where), at + 1
-            at = self.skip(self._expect(",", at, closing="]"))
-
-    def _no_json(self, at: int, closing: str, otherwise: str) -> str:
-        """Returns a hint for syntax that other languages allow here."""
-        if self._text[at : at + 1] == closing and self._text[:at].rstrip().endswith(","):
-            return "remove the comma before it"
-        is_comment = self._text.startswith(("//", "/*", "#"), at)
-        return "JSON has no comments: remove it" if is_comment else otherwise
-
-    def _expect(self, mark: str, at: int, *, closing: str = "") -> int:
-        if self._text[at : at + 1] == mark:
-            return at + 1
-        marks = f"'{mark}' or '{closing}'" if closing else f"'{mark}'"
-        hint = self._no_json(at, "", f"write {marks} before this")
-        raise _Stop(f"{marks} is expected here", at, hint=hint)
-
-    def _string(self, offset: int) -> tuple[Scalar, int]:
-        parts: list[str] = []
-        at = offset + 1
-        while True:
-            match = _CHARACTERS.match(self._text, at)
-            if match:
-                parts.append(match[0])
-                at = match.end()
-            mark = self._text[at : at + 1]
-            if mark == '"':
-                break
-            if not mark:
-                raise _Stop("the string has no end", offset, hint='end it with "')
-            if mark != "\\":
-                hint = "write \\n for a line break, \\t for a tab"
-                raise _Stop("a line break or control character inside a string", at, hint=hint)
-            escaped, at = self._escape(at)
-            parts.append(escaped)
-        text = _joined_surrogates("".join(parts))
+    def _string(self) -> Scalar:
+        start = self._at
+        characters = _CHARACTERS.match(self._text, start)
+        assert characters is not None, "the caller saw the quote"
+        end = characters.end()
+        if self._text[end : end + 1] != '"':
+            raise self._no_string(start, end)
+        text = json.loads(f'{characters[0]}"') if "\\" in characters[0] else characters[0][1:]
         if _SURROGATE.search(text):
             hint = "write both halves, such as \\ud83d\\ude00, or the character itself"
-            raise _Stop("half of a surrogate pair is not a character", offset, hint=hint)
-        return Scalar(text, self._places.at(offset)), at + 1
+            raise _NotJson("half of a surrogate pair is not a character", start, hint)
+        self._skip_to(end + 1)
+        return Scalar(text, self.places.at(start))
 
-    def _escape(self, at: int) -> tuple[str, int]:
-        letter = self._text[at + 1 : at + 2]
-        if letter == "u":
-            digits = _HEX.match(self._text, at + 2)
-            if not digits:
-                hint = "write \\\\ for a backslash"
-                raise _Stop("\\u needs four hexadecimal digits", at, hint=hint)
-            return chr(int(digits[0], 16)), at + 6
-        if letter not in _ESCAPES:
-            raise _Stop("there is no such escape in JSON", at, hint="write \\\\ for a backslash")
-        return _ESCAPES[letter], at + 2
+    def _no_string(self, start: int, end: int) -> _NotJson:
+        """Returns the mistake in the string at `start`, whose characters are valid up to `end`."""
+        escape = self._text[end : end + 2]
+        if not escape:
+            return _NotJson("the string has no end", start, 'end it with "')
+        if escape[0] != "\\":
+            hint = "write \\n for a line break, \\t for a tab"
+            return _NotJson("a line break or control character inside a string", end, hint)
+        unicode = escape == "\\u"
+        message = (
+            "\\u needs four hexadecimal digits" if unicode else "there is no such escape in JSON"
+        )
+        return _NotJson(message, end, "write \\\\ for a backslash")
 
+    def _no_value(self) -> _NotJson:
+        start = self._next()
+        if not start:
+            return _NotJson("the text ends where a value should be", self._at, ONE_VALUE)
+        is_text = start == "'" or start.isalpha()
+        hint = "strings need double quotes" if is_text else self._hint("]", ONE_VALUE)
+        return _NotJson("this is not a JSON value", self._at, hint)
 
-def _joined_surrogates(text: str) -> str:
-    """The text with each pair of surrogates as the one character that it stands for."""
-    if not _SURROGATE.search(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    def _expect(self, mark: str, closing: str = "") -> None:
+        if not self._accepts(mark):
+            marks = f"'{mark}' or '{closing}'" if closing else f"'{mark}'"
+            hint = self._hint("", f"write {marks} before this")
+            raise _NotJson(f"{marks} is expected here", self._at, hint)
+
+    def _hint(self, closing: str, otherwise: str) -> str:
+        """Returns a hint for syntax that other languages allow here."""
+        if self._next() == closing and self._text[: self._at].rstrip().endswith(","):
+            return "remove the comma before it"
+        is_comment = self._text.startswith(("//", "/*", "#"), self._at)
+        return "JSON has no comments: remove it" if is_comment else otherwise
+
+    def _next(self) -> str:
+        """Returns the first character of the next token; empty at the end of the text."""
+        return self._text[self._at : self._at + 1]
+
+    def _accepts(self, mark: str) -> bool:
+        """Returns True, and reads the token, if it is `mark`."""
+        if self._next() != mark:
+            return False
+        self._skip_to(self._at + 1)
+        return True
+
+    def _skip_to(self, offset: int) -> None:
+        space = _SPACE.match(self._text, offset)
+        self._at = space.end() if space else offset

@@ -16,7 +16,7 @@ _TOPIC = re.compile(r"(?!\.\.?\Z)[a-zA-Z0-9._-]{1,249}")
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether Kafka allows a topic of that name."""
+    """Returns True if Kafka allows a topic of that name."""
     return _TOPIC.fullmatch(name) is not None
 
 
@@ -31,8 +31,8 @@ class ClusterTopics:
     ledger: str
 
     @classmethod
-    def of(cls, group_id: str, given: Mapping[str, str] | None = None) -> ClusterTopics:
-        """Returns the topics of `group_id`; `given` overrides some of them, by field name."""
+    def of(cls, group_id: str, overrides: Mapping[str, str] | None = None) -> ClusterTopics:
+        """Returns the topics of `group_id`; `overrides` replaces some of them, by field name."""
         names = {
             "config": f"{group_id}-configs",
             "offsets": f"{group_id}-offsets",
@@ -40,7 +40,7 @@ class ClusterTopics:
             "assignments": f"{group_id}-assignments",
             "ledger": f"{group_id}-ledger",
         }
-        return cls(**(names | dict(given or {})))
+        return cls(**(names | dict(overrides or {})))
 
     @property
     def internal(self) -> tuple[str, ...]:
@@ -49,30 +49,30 @@ class ClusterTopics:
 
 
 def ledger_group(group_id: str) -> str:
-    """The consumer group whose ownership of the ledger's partition is the lease of an apply."""
+    """Returns the consumer group whose ownership of the ledger's partition is an apply's lease."""
     return f"{group_id}-ledger"
 
 
 def leader_transactional_id(group_id: str) -> str:
-    """The leader's transactional id (KIP-618): the newest leader fences the one before it."""
+    """Returns the leader's transactional id (KIP-618): each leader fences its predecessor."""
     return f"connect-cluster-{group_id}"
 
 
 def ledger_transactional_id(group_id: str) -> str:
-    """The ledger writer's transactional id: the newest apply fences the one before it."""
+    """Returns the ledger writer's transactional id: each apply fences its predecessor."""
     return f"connect-ledger-{group_id}"
 
 
 def task_transactional_id(group_id: str, connector: str, task: int) -> str:
-    """A source task's transactional id (KIP-618)."""
+    """Returns a source task's transactional id (KIP-618)."""
     return f"{group_id}-{connector}-{task}"
 
 
 def sink_group(
     connector: str, config: Mapping[str, str], worker: Mapping[str, str] | None = None
 ) -> str:
-    """The consumer group of a sink connector: the connector's override, else the worker's, else
-    `connect-<name>`."""
+    """Returns the consumer group of a sink connector: the connector's override, else the worker's,
+    else `connect-<name>`."""
     return (
         config.get(GROUP_KEY) or (worker or {}).get("consumer.group.id") or f"connect-{connector}"
     )

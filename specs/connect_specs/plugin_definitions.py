@@ -10,9 +10,26 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Final, Protocol, TypeAlias
 
+from connect_specs.client_properties import CLIENT_PROPERTIES
+
 CLASS_KEY: Final = "connector.class"
 SOURCE, SINK = "source", "sink"
 CONNECTORS: Final = (SINK, SOURCE)
+_CONNECT_KEYS: Final = frozenset(
+    """
+    name connector.class connector.plugin.version task.class tasks.max tasks.max.enforce
+    config.action.reload key.converter key.converter.plugin.version value.converter
+    value.converter.plugin.version header.converter header.converter.plugin.version transforms
+    predicates topics topics.regex exactly.once.support transaction.boundary
+    transaction.boundary.interval.ms offsets.storage.topic topic.creation.groups
+    errors.retry.timeout errors.retry.delay.max.ms errors.tolerance errors.log.enable
+    errors.log.include.messages errors.deadletterqueue.topic.name
+    errors.deadletterqueue.topic.replication.factor errors.deadletterqueue.context.headers.enable
+    """.split()
+)
+_PART_KEYS: Final = ("type", "predicate", "negate", "plugin.version")
+_TOPIC_CREATION: Final = "topic.creation."
+_CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.")
 # Required by Connect's own converters, and set by the worker, never by a config
 _SET_BY_WORKER: Final = "converter.type"
 
@@ -59,7 +76,8 @@ class PluginDefinition:
     keys: Mapping[str, KeyDefinition] = field(default_factory=dict)
 
     def has_name(self, name: str) -> bool:
-        """Whether a config may name it like this: by its class, or one of its two short names."""
+        """Returns True if a config may name it like this: by its class, or one of its two short
+        names."""
         if name.replace(":", ".") == self.class_name:
             return True
         simple = self.class_name.rpartition(".")[2]
@@ -78,11 +96,11 @@ class Definitions(Protocol):
         ...
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
-        """The classes of all plugins of these types."""
+        """Returns the classes of all plugins of these types."""
         ...
 
     def unanswered(self, name: str, types: tuple[str, ...]) -> str:
-        """The request that failed, where the plugin's keys could not be asked for.
+        """Returns the request that failed, if the plugin's keys could not be asked for.
 
         Empty if they are known, and if there is no such plugin.
         """
@@ -96,13 +114,13 @@ class PluginSet:
     plugins: tuple[PluginDefinition, ...] = ()
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        """A full name takes precedence over short ones."""
-        fitting = [each for each in self.plugins if each.type in types and each.has_name(name)]
-        exact = [each for each in fitting if each.class_name == name]
+        """Returns the plugin of this name; a full name takes precedence over short ones."""
+        fitting = [p for p in self.plugins if p.type in types and p.has_name(name)]
+        exact = [plugin for plugin in fitting if plugin.class_name == name]
         return next(iter(exact or fitting), None)
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
-        return frozenset(each.class_name for each in self.plugins if each.type in types)
+        return frozenset(plugin.class_name for plugin in self.plugins if plugin.type in types)
 
     def unanswered(self, name: str, types: tuple[str, ...]) -> str:
         return ""
@@ -144,13 +162,60 @@ def keys_of(config: Mapping[str, str], definitions: Definitions) -> Keys | None:
 
 def keys_of_parts(config: Mapping[str, str], definitions: Definitions) -> dict[str, KeyDefinition]:
     """Returns the keys of converters, transformations and predicates that the config names."""
-    found: dict[str, KeyDefinition] = {}
+    keys: dict[str, KeyDefinition] = {}
     for part in parts_of(config):
         plugin = definitions.find(part.name, part.types)
         for key in () if plugin is None else plugin.keys.values():
             name, required = f"{part.prefix}{key.name}", key.required and key.name != _SET_BY_WORKER
-            found[name] = replace(key, name=name, required=required)
-    return found
+            keys[name] = replace(key, name=name, required=required)
+    return keys
+
+
+def passwords_in(config: Mapping[str, str], definitions: Definitions) -> frozenset[str]:
+    """Returns the keys whose type is PASSWORD in the plugins that this config names."""
+    connector = definitions.find(config.get(CLASS_KEY, ""), CONNECTORS)
+    own = () if connector is None else connector.keys.values()
+    return passwords((*own, *keys_of_parts(config, definitions).values()))
+
+
+def passwords(keys: Iterable[KeyDefinition]) -> frozenset[str]:
+    """Returns the names of the keys whose type is PASSWORD."""
+    return frozenset(key.name for key in keys if key.type == "PASSWORD")
+
+
+def untyped_keys(
+    config: Mapping[str, str],
+    definitions: Definitions,
+    task_configs: Iterable[Mapping[str, str]] = (),
+) -> dict[str, str]:
+    """Returns the keys whose types could not be asked for, each with the request that failed: they
+    may hold secrets.
+
+    Connect's own keys have types that are known without any plugin. `task_configs` are further
+    configs of the same connector.
+    """
+    unanswered = definitions.unanswered(config.get(CLASS_KEY, ""), CONNECTORS)
+    # The longest prefix first: an alias may begin like another
+    parts = sorted(parts_of(config), key=lambda part: -len(part.prefix))
+    reasons = [(part.prefix, definitions.unanswered(part.name, part.types)) for part in parts]
+    if not unanswered and not any(reason for _, reason in reasons):
+        return {}
+    untyped: dict[str, str] = {}
+    for key in {key for keys in (config, *task_configs) for key in keys}:
+        prefix, reason = next((r for r in reasons if key.startswith(r[0])), ("", unanswered))
+        typed = key.removeprefix(prefix) in _PART_KEYS if prefix else is_of_connect(key)
+        if reason and not typed:
+            untyped[key] = reason
+    return dict(sorted(untyped.items()))
+
+
+def is_of_connect(key: str) -> bool:
+    """Returns True if Connect itself or a Kafka client defines the key, whatever the connector
+    is."""
+    if key in _CONNECT_KEYS or key.startswith(_TOPIC_CREATION):
+        return True
+    prefix = next((prefix for prefix in _CLIENTS if key.startswith(prefix)), None)
+    return prefix is not None and key.removeprefix(prefix) in CLIENT_PROPERTIES
 
 
 def nearest_class(name: str, class_names: Iterable[str], types: tuple[str, ...]) -> str | None:
@@ -158,31 +223,31 @@ def nearest_class(name: str, class_names: Iterable[str], types: tuple[str, ...])
     has a short name, else in full."""
     dotted = name.replace(":", ".")
     typed = dotted.rpartition(".")[2]
-    suffixes = {_SUFFIXES[each] for each in types}
+    suffixes = {_SUFFIXES[type_] for type_ in types}
     # `Connector` at the end of both would make any two names alike
     stem = _stem(typed, suffixes)
     near: list[tuple[float, float, str]] = []
-    for each in sorted(class_names):
-        simple = each.rpartition(".")[2]
+    for class_name in sorted(class_names):
+        simple = class_name.rpartition(".")[2]
         short = _stem(simple, suffixes)
         for form in (short, simple) if stem == typed else (short,):
-            likeness = _likeness(stem, form)
-            if likeness >= _CLOSE:
-                spoken = form if stem == typed else simple
-                full = _likeness(dotted, each)
-                near.append((likeness, full, each if "." in dotted or "$" in simple else spoken))
+            similarity = _similarity(stem, form)
+            if similarity >= _CLOSE:
+                nickname = form if stem == typed else simple
+                hint = class_name if "." in dotted or "$" in simple else nickname
+                near.append((similarity, _similarity(dotted, class_name), hint))
     return max(near)[2] if near else None
 
 
 def _stem(simple: str, suffixes: Iterable[str]) -> str:
-    fitting = (simple.removesuffix(each) for each in suffixes if simple.endswith(each))
-    return next(fitting, simple) or simple
+    stems = (simple.removesuffix(suffix) for suffix in suffixes if simple.endswith(suffix))
+    return next(stems, simple) or simple
 
 
-def _likeness(one: str, other: str) -> float:
-    return SequenceMatcher(None, one.lower(), other.lower()).ratio()
+def _similarity(name: str, class_name: str) -> float:
+    return SequenceMatcher(None, name.lower(), class_name.lower()).ratio()
 
 
 def elements(value: str) -> tuple[str, ...]:
     """Returns the elements of a config value of type LIST."""
-    return tuple(each.strip() for each in value.split(",") if each.strip())
+    return tuple(element.strip() for element in value.split(",") if element.strip())

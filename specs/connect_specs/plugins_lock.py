@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
+from connect_specs.documents import Map, Sequence
 from connect_specs.json_documents import parse_json
-from connect_specs.nodes import Map, Sequence
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 from connect_specs.text_files import read_text
 
@@ -23,7 +23,7 @@ _HINT = "create it again with `connect plugins lock`"
 
 
 def has_lock(folder: Path) -> bool:
-    """Whether the project in this folder has a lock file."""
+    """Returns True if the project in this folder has a lock file."""
     file = folder / PLUGINS_LOCK
     return file.exists() or file.is_symlink()
 
@@ -36,41 +36,41 @@ def load_lock(folder: Path) -> PluginSet | None:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        where = Location(PLUGINS_LOCK, error.lineno, error.colno)
-        raise _invalid("this is not JSON", where, error.msg) from error
+        location = Location(PLUGINS_LOCK, error.lineno, error.colno)
+        raise _invalid("this is not JSON", location, error.msg) from error
     except (RecursionError, ValueError) as error:
-        what = "this is not JSON that can be read"
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise _invalid(what, Location(PLUGINS_LOCK, 1, 1), why) from error
+        message = "this is not JSON that can be read"
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise _invalid(message, Location(PLUGINS_LOCK, 1, 1), reason) from error
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        what = f"this is not a lock file of format {_FORMAT}"
-        raise _invalid(what, Location(PLUGINS_LOCK, 1, 1))
+        message = f"this is not a lock file of format {_FORMAT}"
+        raise _invalid(message, Location(PLUGINS_LOCK, 1, 1))
     plugins = document.get("plugins")
     if not isinstance(plugins, list):
         raise _invalid("the lock file has no list 'plugins'", Location(PLUGINS_LOCK, 1, 1))
-    found: list[PluginDefinition] = []
+    definitions: list[PluginDefinition] = []
     for number, plugin in enumerate(plugins):
         try:
-            found.append(_plugin(plugin))
+            definitions.append(_plugin(plugin))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            what = "this entry of the lock file is malformed"
-            raise _invalid(what, _place(text, number)) from error
-    return PluginSet(tuple(found))
+            message = "this entry of the lock file is malformed"
+            raise _invalid(message, _location(text, number)) from error
+    return PluginSet(tuple(definitions))
 
 
-def _place(text: str, number: int) -> Location:
-    """Returns where a plugin of a lock file begins, as far as the file can be read."""
+def _location(text: str, number: int) -> Location:
+    """Returns the location of a plugin in a lock file, as far as the file can be read."""
     (document, *_) = parse_json(text, PLUGINS_LOCK).documents or (None,)
     plugins = document.get("plugins") if isinstance(document, Map) else None
     if isinstance(plugins, Sequence) and number < len(plugins.items):
-        return plugins.items[number].where
+        return plugins.items[number].location
     return Location(PLUGINS_LOCK, 1, 1)
 
 
 def lock_text(plugins: PluginSet) -> str:
     """Returns the file's text: the same plugins always give the same text."""
-    found = sorted(plugins.plugins, key=lambda each: (each.type, each.class_name))
-    blocks = ",\n".join(map(_plugin_text, found))
+    definitions = sorted(plugins.plugins, key=lambda plugin: (plugin.type, plugin.class_name))
+    blocks = ",\n".join(map(_plugin_text, definitions))
     return f'{{\n  "format": {_FORMAT},\n  "plugins": [\n{blocks}\n  ]\n}}\n'
 
 
@@ -99,25 +99,25 @@ def _key_text(key: KeyDefinition) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
-def _plugin(found: Any) -> PluginDefinition:
-    keys = map(_key, found["keys"])
+def _plugin(entry: Any) -> PluginDefinition:
+    keys = map(_key, entry["keys"])
     return PluginDefinition(
-        _text(found["class"]),
-        _text(found["type"]),
-        None if found.get("version") is None else _text(found["version"]),
+        _text(entry["class"]),
+        _text(entry["type"]),
+        None if entry.get("version") is None else _text(entry["version"]),
         {key.name: key for key in keys},
     )
 
 
-def _key(found: Any) -> KeyDefinition:
-    default = found.get("default")
+def _key(entry: Any) -> KeyDefinition:
+    default = entry.get("default")
     return KeyDefinition(
-        _text(found["name"]),
-        _text(found["type"]),
-        found.get("required") is True,
+        _text(entry["name"]),
+        _text(entry["type"]),
+        entry.get("required") is True,
         None if default is None else _text(default),
-        _text(found["importance"]),
-        tuple(map(_text, found.get("dependents", ()))),
+        _text(entry["importance"]),
+        tuple(map(_text, entry.get("dependents", ()))),
     )
 
 
@@ -127,5 +127,5 @@ def _text(value: Any) -> str:
     return value
 
 
-def _invalid(what: str, where: Location, why: str = "") -> Invalid:
-    return Invalid(Diagnostic("plugins-lock.unreadable", what, where, why, _HINT))
+def _invalid(message: str, location: Location, reason: str = "") -> Invalid:
+    return Invalid(Diagnostic("plugins-lock.unreadable", message, location, reason, _HINT))

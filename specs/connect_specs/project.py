@@ -1,51 +1,58 @@
-"""Finds and reads connect.yaml: which cluster a project is for, and where its specs are.
+"""Finds and reads connect.yaml: the cluster that a project is for, and the places of its specs.
 
-Every mistake is reported at once.
+Also consequences.yaml beside it: a list whose entries give config keys (`match`), the consequence
+of changing them (`consequence`) and the text that a plan shows (`says`). These rules come before
+the built-in ones. Every mistake is reported at once.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final, get_args
 
 from connect_specs.client_properties import check_client_properties
-from connect_specs.config_values import ConfigValues, read_config
-from connect_specs.desired import DeleteLimits, Project, RestTarget
-from connect_specs.diagnostics import Diagnostic, Invalid, Location, Severity, by_place
-from connect_specs.fields import (
-    as_count,
-    as_map,
-    as_text,
-    as_texts,
-    check_fields,
-    place_of,
-    required,
+from connect_specs.connector_spec import ConfigValues, read_config
+from connect_specs.desired import (
+    ConnectorKind,
+    Consequence,
+    ConsequenceRule,
+    DeleteLimits,
+    Project,
+    RestTarget,
 )
+from connect_specs.diagnostics import Diagnostic, Invalid, Location, Severity, by_place
+from connect_specs.documents import Map, Node, Scalar, Sequence, rendered_source
+from connect_specs.fields import Fields, as_map
 from connect_specs.names import ClusterTopics, is_topic_name
-from connect_specs.nodes import Map, Node, Scalar
 from connect_specs.rest_target import read_target
-from connect_specs.sources import rendered_source
-from connect_specs.spec_folders import real_path
-from connect_specs.text_files import read_text
+from connect_specs.text_files import read_text, real_path
 from connect_specs.value_secrets import redacted, secret_texts
 from connect_specs.values import load_values
-from connect_specs.variables import resolve_variables
 from connect_specs.yaml_documents import parse_yaml
 
-PROJECT_FILE = "connect.yaml"
-DEFAULT_SPECS = ("connectors/",)
+PROJECT_FILE: Final = "connect.yaml"
+CONSEQUENCES_FILE: Final = "consequences.yaml"
+DEFAULT_SPECS: Final = ("connectors/",)
 
-_CODE = "project"
-_TOPICS = ("config", "offsets", "status", "assignments", "ledger")
-_SET_ELSEWHERE = {
+_CODE: Final = "project"
+_FIELDS: Final = ("project", "cluster", "specs", "policies", "max_deletes", "validate")
+_CLUSTER: Final = ("group.id", "kafka", "target", "topics", "worker")
+_TOPICS: Final = ("config", "offsets", "status", "assignments", "ledger")
+_SET_ELSEWHERE: Final = {
     "group.id": "cluster.group.id",
     "bootstrap.servers": "cluster.kafka",
     "config.storage.topic": "cluster.topics.config",
     "offset.storage.topic": "cluster.topics.offsets",
     "status.storage.topic": "cluster.topics.status",
 }
+_CONSEQUENCES: Final[tuple[Consequence, ...]] = get_args(Consequence)
+_KINDS: Final[tuple[ConnectorKind, ...]] = get_args(ConnectorKind)
+_VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
+_WORKER_REFERENCE = re.compile(r"\$\{(?!env:)[A-Za-z]\w*:[^}]*\}")
 
 
 def find_project(start: Path) -> Path:
@@ -56,9 +63,9 @@ def find_project(start: Path) -> Path:
         # A broken link is reported when it is read
         if file.is_file() or file.is_symlink():
             return file
-    what = f"there is no {PROJECT_FILE} in this folder or above it"
+    message = f"there is no {PROJECT_FILE} in this folder or above it"
     hint = "run `connect init` to create one, or change to the project's folder"
-    raise Invalid(Diagnostic("project.not-found", what, Location(str(start)), hint=hint))
+    raise Invalid(Diagnostic("project.not-found", message, Location(str(start)), hint=hint))
 
 
 def load_project(
@@ -80,9 +87,10 @@ def load_project(
     if len(parsed.documents) == 1 and isinstance(parsed.documents[0], Map):
         project = _read_project(file, parsed.documents[0], variables, problems)
     elif not problems:
-        what = f"{file.name} must hold one map"
+        message = f"{file.name} must hold one map"
         hint = "begin with 'project:' and 'cluster:'; `connect init` writes an example"
-        problems.append(Diagnostic("project.not-a-map", what, Location(file.name, 1, 1), hint=hint))
+        location = Location(file.name, 1, 1)
+        problems.append(Diagnostic("project.not-a-map", message, location, hint=hint))
     if problems or project is None:
         raise Invalid(*by_place(redacted(problems, values) if values else problems))
     secrets = () if values is None else secret_texts(values)
@@ -92,35 +100,29 @@ def load_project(
 def _read_project(
     file: Path, node: Map, variables: Mapping[str, str], problems: list[Diagnostic]
 ) -> Project | None:
-    known = ("project", "cluster", "specs", "policies", "max_deletes", "validate")
-    check_fields(node, known, _CODE, PROJECT_FILE, problems)
-    name_node = required(node, "project", _CODE, PROJECT_FILE, problems)
-    name = name_node and as_text(name_node, "project", _CODE, problems)
-    specs, specs_places = _paths("specs", node.get("specs"), problems)
-    policies, policies_places = _paths("policies", node.get("policies"), problems)
-    deletes = _delete_limits(node.get("max_deletes"), problems)
-    unknown_keys = _unknown_keys(node.get("validate"), problems)
-    cluster_node = required(node, "cluster", _CODE, PROJECT_FILE, problems)
-    cluster = cluster_node and as_map(cluster_node, "cluster", _CODE, problems)
-    if not cluster:
+    fields = Fields(node, _FIELDS, problems, code=_CODE, noun=PROJECT_FILE)
+    name = fields.text("project", required=True)
+    specs, specs_locations = _paths(fields, "specs")
+    policies, policies_locations = _paths(fields, "policies")
+    most_deletes = fields.get("max_deletes")
+    deletes = DeleteLimits(
+        fields.count("max_deletes"), where=most_deletes.location if most_deletes else None
+    )
+    unknown_keys = _unknown_keys(fields)
+    cluster = fields.inner("cluster", _CLUSTER, required=True)
+    if cluster.node is None:
         return None
-    fields = ("group.id", "kafka", "target", "topics", "worker")
-    check_fields(cluster, fields, _CODE, "cluster", problems)
-    folder = file.resolve().parent
-    target = read_target(_resolved(cluster, "target", variables, problems), folder, problems)
+    target_node = _resolved(cluster.get("target"), variables, problems)
+    target = read_target(target_node, file.resolve().parent, problems)
     warnings: list[Diagnostic] = []
-    kafka_node = cluster.get("kafka")
-    authentication = _asks_for_login(kafka_node, problems)
-    kafka = None
+    authentication = _embedded_authentication(cluster.get("kafka"), target, problems)
+    kafka = ConfigValues({}, {})
     if authentication is None:
-        kafka_node = _resolved(cluster, "kafka", variables, problems)
+        kafka_node = _resolved(cluster.get("kafka"), variables, problems)
         kafka = _kafka(kafka_node, target, problems, warnings)
-    elif kafka_node is not None and target is not None:
-        problems.append(_embedded_rest(kafka_node))
-    group_node = required(cluster, "group.id", _CODE, "cluster", problems)
-    group = group_node and as_text(group_node, "group.id", _CODE, problems)
-    topics = _topics(cluster, group or "", problems)
-    worker = _worker(cluster, problems)
+    group = cluster.text("group.id", required=True)
+    topics = _topics(cluster, group or "")
+    worker = _worker(cluster)
     if not name or not group:
         return None
     return Project(
@@ -128,16 +130,16 @@ def _read_project(
         file=file.resolve(),
         group_id=group,
         topics=topics,
-        kafka=None if kafka is None else kafka.values,
+        kafka=kafka.values or None,
         target=target,
         worker=worker.values,
         specs=specs or DEFAULT_SPECS,
-        specs_locations=specs_places,
+        specs_locations=specs_locations,
         policies=policies,
-        policies_locations=policies_places,
-        kafka_locations={} if kafka is None else kafka.places,
+        policies_locations=policies_locations,
+        kafka_locations=kafka.places,
         worker_locations=worker.places,
-        cluster_locations={key.text: key.where for key, _ in cluster.entries},
+        cluster_locations={key.text: key.location for key, _ in cluster.node.entries},
         warnings=tuple(warnings),
         embedded_authentication=authentication or False,
         deletes=deletes,
@@ -145,76 +147,105 @@ def _read_project(
     )
 
 
-def _paths(
-    field: str, node: Node | None, problems: list[Diagnostic]
-) -> tuple[tuple[str, ...], dict[str, Location]]:
-    """Returns what a list of files, folders and globs names, and where each entry is."""
-    if node is None:
-        return (), {}
-    before = len(problems)
-    entries = as_texts(node, field, _CODE, problems)
-    if not entries and len(problems) == before:
-        what = f"{field!r} is empty"
+def _paths(fields: Fields, field: str) -> tuple[tuple[str, ...], dict[str, Location]]:
+    """Returns the files, folders and globs of a list, and the location of each."""
+    node, entries = fields.get(field), fields.texts(field)
+    if isinstance(node, Sequence) and not node.items:
         hint = f"name a folder, or leave {field!r} out"
-        problems.append(Diagnostic(f"project.empty-{field}", what, node.where, hint=hint))
-    return tuple(entry.text for entry in entries), {e.text: e.where for e in entries}
+        fields.report(f"empty-{field}", node.location, f"{field!r} is empty", hint)
+    return tuple(entry.text for entry in entries), {e.text: e.location for e in entries}
 
 
-def _delete_limits(node: Node | None, problems: list[Diagnostic]) -> DeleteLimits:
-    most = None if node is None else as_count(node, "max_deletes", _CODE, problems)
-    return DeleteLimits(most, where=None if node is None else node.where)
-
-
-def _unknown_keys(node: Node | None, problems: list[Diagnostic]) -> Severity:
-    """Returns how severe a config key is that no plugin defines: `validate: {unknown_keys: …}`."""
-    fields = None if node is None else as_map(node, "validate", _CODE, problems)
-    if fields is None:
-        return "warning"
-    check_fields(fields, ("unknown_keys",), _CODE, "validate", problems)
-    value = fields.get("unknown_keys")
-    text = value and as_text(value, "unknown_keys", _CODE, problems)
+def _unknown_keys(fields: Fields) -> Severity:
+    """Returns the severity of config keys that no plugin defines: `validate: {unknown_keys: …}`."""
+    validate = fields.inner("validate", ("unknown_keys",))
+    text = validate.text("unknown_keys")
     if text == "error":
         return "error"
+    value = validate.get("unknown_keys")
     if value is not None and text and text != "warning":
-        what = "'unknown_keys' must be 'error' or 'warning'"
+        message = "'unknown_keys' must be 'error' or 'warning'"
         hint = "write unknown_keys: error, or leave it out for warnings"
-        problems.append(Diagnostic("project.bad-value", what, value.where, hint=hint))
+        fields.report("bad-value", value.location, message, hint)
     return "warning"
 
 
+# --- ${env:NAME}: only where connect.yaml says how to reach a cluster. In a connector's config
+# `${...}` is a reference that Connect resolves ---
+
+
 def _resolved(
-    cluster: Map, field: str, variables: Mapping[str, str], problems: list[Diagnostic]
+    node: Node | None, variables: Mapping[str, str], problems: list[Diagnostic]
 ) -> Node | None:
-    """Returns a field of the cluster with `${env:NAME}` resolved; None if a variable is not set."""
-    before = len(problems)
-    node = cluster.get(field)
-    found = None if node is None else resolve_variables(node, variables, problems)
-    return found if len(problems) == before else None
+    """Returns the node with `${env:NAME}` resolved from the environment of the process; None if a
+    variable is not set, or if a reference is one that only a worker could resolve."""
+    valid = len(problems)
+    resolved = None if node is None else resolve_variables(node, variables, problems)
+    return resolved if len(problems) == valid else None
 
 
-def _asks_for_login(node: Node | None, problems: list[Diagnostic]) -> bool | None:
-    """Whether the embedded broker asks for a login; None if `kafka` has no `embedded` map."""
+def resolve_variables(node: Node, variables: Mapping[str, str], problems: list[Diagnostic]) -> Node:
+    """Returns the node with its values' variables filled in. Such a value is text: never null or a
+    number."""
+    if isinstance(node, Map):
+        entries = (
+            (key, resolve_variables(value, variables, problems)) for key, value in node.entries
+        )
+        return Map(tuple(entries), node.location)
+    if isinstance(node, Sequence):
+        items = (resolve_variables(item, variables, problems) for item in node.items)
+        return Sequence(tuple(items), node.location)
+    return _resolved_scalar(node, variables, problems)
+
+
+def _resolved_scalar(
+    scalar: Scalar, variables: Mapping[str, str], problems: list[Diagnostic]
+) -> Scalar:
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in variables:
+            return variables[name]
+        message = f"the environment variable {name!r} is not set"
+        hint = f"set it where connect runs, such as: export {name}=..."
+        problems.append(Diagnostic("project.missing-variable", message, scalar.location, hint=hint))
+        return match[0]
+
+    if foreign := _WORKER_REFERENCE.search(scalar.text):
+        message = f"{foreign[0]} has no effect here: no worker resolves connect.yaml"
+        hint = "only ${env:NAME} works, a variable of the environment in which connect runs"
+        problems.append(
+            Diagnostic("project.unknown-reference", message, scalar.location, hint=hint)
+        )
+    text = _VARIABLE.sub(value, scalar.text)
+    return scalar if text == scalar.text else Scalar(text, scalar.location)
+
+
+# --- the fields of `cluster` ---
+
+
+def _embedded_authentication(
+    node: Node | None, target: RestTarget | None, problems: list[Diagnostic]
+) -> bool | None:
+    """Returns True if the embedded broker asks for a login; None if `kafka` has no `embedded`
+    map."""
     if not isinstance(node, Map) or node.get("embedded") is None:
         return None
-    check_fields(node, ("embedded",), _CODE, "kafka", problems)
-    inner = required(node, "embedded", _CODE, "kafka", problems)
-    settings = inner and as_map(inner, "embedded", _CODE, problems)
-    if not settings:
-        return False
-    check_fields(settings, ("authentication",), _CODE, "embedded", problems)
-    given = settings.get("authentication")
-    text = given and as_text(given, "authentication", _CODE, problems)
-    if given is not None and text and text not in ("none", "sasl"):
-        what = "'authentication' of the embedded broker must be 'sasl' or 'none'"
+    fields = Fields(node, ("embedded",), problems, code=_CODE, noun="kafka")
+    embedded = fields.inner("embedded", ("authentication",))
+    value, text = embedded.get("authentication"), embedded.text("authentication")
+    if value is not None and text and text not in ("none", "sasl"):
+        message = "'authentication' of the embedded broker must be 'sasl' or 'none'"
         hint = "write authentication: sasl, or leave it out"
-        problems.append(Diagnostic("project.bad-kafka", what, given.where, hint=hint))
+        fields.report("bad-kafka", value.location, message, hint)
+    if target is not None:
+        problems.append(_embedded_rest(node))
     return text == "sasl"
 
 
 def _embedded_rest(node: Node) -> Diagnostic:
-    what = "the embedded broker is only for our own runtime"
+    message = "the embedded broker is only for our own runtime"
     hint = "name the bootstrap.servers of that cluster, or omit 'kafka' to use REST alone"
-    return Diagnostic("project.embedded-rest", what, node.where, hint=hint)
+    return Diagnostic("project.embedded-rest", message, node.location, hint=hint)
 
 
 def _kafka(
@@ -222,65 +253,100 @@ def _kafka(
     target: RestTarget | None,
     problems: list[Diagnostic],
     warnings: list[Diagnostic],
-) -> ConfigValues | None:
-    """Returns client properties; None for the embedded broker, or for REST without Kafka."""
+) -> ConfigValues:
+    """Returns client properties; none for the embedded broker, or for REST without Kafka."""
     if node is None:
-        return None
+        return ConfigValues({}, {})
     if isinstance(node, Scalar) and node.text == "embedded":
         if target is not None:
             problems.append(_embedded_rest(node))
-        return None
+        return ConfigValues({}, {})
     if not isinstance(node, Map):
-        what = "'kafka' must be 'embedded', or a map of client properties"
+        message = "'kafka' must be 'embedded', or a map of client properties"
         hint = 'write kafka: {bootstrap.servers: "localhost:9092"}'
-        problems.append(Diagnostic("project.bad-kafka", what, node.where, hint=hint))
-        return None
+        problems.append(Diagnostic("project.bad-kafka", message, node.location, hint=hint))
+        return ConfigValues({}, {})
     config = read_config(node, problems)
-    check_client_properties(config, problems, warnings)
-    if not config.values.get("bootstrap.servers", "").strip():
-        if "bootstrap.servers" not in config.places or "bootstrap.servers" in config.values:
-            what = "'kafka' has no bootstrap.servers"
-            hint = "add bootstrap.servers: host:port"
-            problems.append(Diagnostic("project.bad-kafka", what, node.where, hint=hint))
-        return None
+    check_client_properties(config.values, config.places, problems, warnings)
+    is_invalid = "bootstrap.servers" in config.places.keys() - config.values.keys()
+    if not config.values.get("bootstrap.servers", "").strip() and not is_invalid:
+        message, hint = "'kafka' has no bootstrap.servers", "add bootstrap.servers: host:port"
+        problems.append(Diagnostic("project.bad-kafka", message, node.location, hint=hint))
     return config
 
 
-def _topics(cluster: Map, group: str, problems: list[Diagnostic]) -> ClusterTopics:
-    node = cluster.get("topics")
-    fields = None if node is None else as_map(node, "topics", _CODE, problems)
-    given: dict[str, str] = {}
-    places = dict.fromkeys(_TOPICS, place_of(cluster, "group.id"))
-    if fields:
-        check_fields(fields, _TOPICS, _CODE, "topics", problems)
-        for key, value in fields.entries:
-            text = as_text(value, key.text, _CODE, problems) if key.text in _TOPICS else None
-            if text is not None:
-                given[key.text], places[key.text] = text, value.where
-    topics = ClusterTopics.of(group, given)
-    seen: dict[str, str] = {}
+def _topics(cluster: Fields, group: str) -> ClusterTopics:
+    fields = cluster.inner("topics", _TOPICS)
+    names = {kind: name for kind in _TOPICS if (name := fields.text(kind)) is not None}
+    locations = dict.fromkeys(_TOPICS, cluster.location("group.id"))
+    locations |= {kind: node.location for kind in names if (node := fields.get(kind))}
+    topics = ClusterTopics.of(group, names)
+    kinds: dict[str, str] = {}
     for kind in _TOPICS:
         name = getattr(topics, kind)
-        first = seen.setdefault(name, kind)
-        if (group or kind in given) and not is_topic_name(name):
-            what = f"the name of the {kind} topic, {name!r}, is not one that Kafka allows"
+        first = kinds.setdefault(name, kind)
+        if (group or kind in names) and not is_topic_name(name):
+            message = f"the name of the {kind} topic, {name!r}, is not one that Kafka allows"
             hint = "letters, digits, '.', '_' and '-', at most 249"
-            problems.append(Diagnostic("project.bad-topic", what, places[kind], hint=hint))
+            cluster.report("bad-topic", locations[kind], message, hint)
         elif first != kind:
-            what = f"the {first} topic and the {kind} topic have the same name"
+            message = f"the {first} topic and the {kind} topic have the same name"
             hint = f"give the {kind} topic a name of its own under 'topics'"
-            problems.append(Diagnostic("project.same-topic", what, places[kind], hint=hint))
+            cluster.report("same-topic", locations[kind], message, hint)
     return topics
 
 
-def _worker(cluster: Map, problems: list[Diagnostic]) -> ConfigValues:
-    node = cluster.get("worker")
-    fields = None if node is None else as_map(node, "worker", _CODE, problems)
-    if not fields:
+def _worker(cluster: Fields) -> ConfigValues:
+    node = cluster.map("worker")
+    if node is None:
         return ConfigValues({}, {})
-    config = read_config(fields, problems)
+    config = read_config(node, cluster.problems)
     for key in _SET_ELSEWHERE.keys() & config.places.keys():
-        what = f"{key!r} cannot be set under 'worker'"
-        hint = f"it is set as {_SET_ELSEWHERE[key]}"
-        problems.append(Diagnostic("project.worker-key", what, config.places[key], hint=hint))
+        message, hint = (
+            f"{key!r} cannot be set under 'worker'",
+            f"it is set as {_SET_ELSEWHERE[key]}",
+        )
+        cluster.report("worker-key", config.places[key], message, hint)
     return config
+
+
+# --- consequences.yaml ---
+
+
+def read_consequences(folder: Path, problems: list[Diagnostic]) -> tuple[ConsequenceRule, ...]:
+    """Returns the project's rules in order; none if the file does not exist."""
+    file = folder / CONSEQUENCES_FILE
+    if not file.exists() and not file.is_symlink():
+        return ()
+    try:
+        parsed = parse_yaml(read_text(file, file.name), file.name)
+    except Invalid as invalid:
+        problems.extend(invalid.diagnostics)
+        return ()
+    problems.extend(parsed.problems)
+    rules: list[ConsequenceRule | None] = []
+    for document in parsed.documents:
+        if isinstance(document, Sequence):
+            rules += [_consequence_rule(item, problems) for item in document.items]
+        else:
+            message = f"{CONSEQUENCES_FILE} must hold a list"
+            hint = "write - {match: {key: ...}, consequence: ..., says: ...}"
+            location = document.location
+            problems.append(Diagnostic("consequences.not-a-list", message, location, hint=hint))
+    return tuple(rule for rule in rules if rule is not None)
+
+
+def _consequence_rule(node: Node, problems: list[Diagnostic]) -> ConsequenceRule | None:
+    valid = len(problems)
+    rule_map = as_map(node, "a rule", "consequences", problems)
+    names = ("match", "consequence", "says")
+    rule = Fields(rule_map, names, problems, code="consequences", noun="a rule")
+    consequence = rule.word("consequence", _CONSEQUENCES, required=True)
+    says = rule.text("says", required=True)
+    match = rule.inner("match", ("key", "class", "kind"), required=True)
+    key = match.text("key", required=True)
+    connector_class = match.text("class") or "*"
+    kind = match.word("kind", _KINDS)
+    if not (key and says and consequence) or len(problems) > valid:
+        return None
+    return ConsequenceRule(key, consequence, says, connector_class, kind)

@@ -1,50 +1,76 @@
-"""Reads `*.test.yaml`: records for the connectors of the spec beside it, and what becomes of them.
+"""Reads `*.test.yaml`: records for the connectors of the spec beside it, and the expected outcomes.
 
 `connectors/orders.test.yaml` belongs to `connectors/orders.yaml` (or `.yml`, `.json`,
-`.properties`). Where that file holds several connectors, `connector` names one.
+`.properties`). Where that file holds several connectors, `connector` names one. The meaning of a
+record's values depends on the connector: for a sink they are Kafka's, for a source those that the
+connector returns. Here they stay as they were written, as JSON.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
-from connect_specs.fields import (
-    as_bool,
-    as_map,
-    as_text,
-    check_fields,
-    did_you_mean,
-    place_of,
-    required,
-    value_kind,
+from connect_specs.documents import (
+    Map,
+    Node,
+    Scalar,
+    Sequence,
+    is_null,
+    rendered_source,
+    typed,
 )
-from connect_specs.nodes import Map, Node, Scalar, Sequence
-from connect_specs.record_input import CODE, Json, RecordInput, read_input, read_parts
-from connect_specs.sources import rendered_source
+from connect_specs.fields import Fields, as_map, did_you_mean, value_kind
+from connect_specs.json_documents import ONE_VALUE, parse_json
 from connect_specs.spec_files import TEST_ENDINGS, find_spec_files, find_test_files
-from connect_specs.spec_folders import relative_name
-from connect_specs.text_files import read_text
+from connect_specs.text_files import read_text, relative_name
 from connect_specs.values import Values, load_values
 from connect_specs.yaml_documents import parse_yaml
 
+# None, bool, int, float, str, list or dict
+Json: TypeAlias = Any
+HeaderValues: TypeAlias = tuple[tuple[str, Json], ...]
+
 STAGES: Final = ("TRANSFORMATION", "KEY_CONVERTER", "VALUE_CONVERTER", "HEADER_CONVERTER")
+
+_CODE: Final = "test"
 _OUTCOMES: Final = ("expect", "dropped", "error")
-# What a test file never holds at its top, and where it could be
-_OF_A_SPEC: Final = ("name", "config", "connector.class", "apiVersion")
+_COUNTS: Final = ("partition", "offset", "timestamp")
+_JSON: Final = ("key", "key_schema", "value", "value_schema")
+_PARTS: Final = ("topic", *_COUNTS, *_JSON, "headers")
+_PARTITION_MAX: Final = 2**31 - 1
+_ONE_A_LINE: Final = 'each line is one record, such as {"key": "1", "value": {"id": 1}}'
+# Keys at the top of a spec, which a test file never has
+_SPEC_KEYS: Final = ("name", "config", "connector.class", "apiVersion")
 _KEY: Final = r"""["']?(?:name|config|connector\.class|apiVersion)["']?\s*:"""
 _AT_TOP: Final = re.compile(rf"^{_KEY}", re.MULTILINE)
 _ANYWHERE: Final = re.compile(rf"(?:^|[{{,])\s*{_KEY}", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
+class RecordInput:
+    """A record. `timestamp` is in epoch milliseconds; fields that are None were not given."""
+
+    where: Location
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+    key: Json = None
+    key_schema: Json = None
+    value: Json = None
+    value_schema: Json = None
+    headers: HeaderValues = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedRecord:
-    """What the record is afterwards: the parts that are listed, each as a whole."""
+    """The fields of the resulting record that are listed, each in full."""
 
     parts: Mapping[str, Json]
 
@@ -80,10 +106,10 @@ def load_tests(
     project: Project, connectors: Mapping[str, DesiredConnector]
 ) -> tuple[RecordTest, ...]:
     """Returns the tests of all test files, in their order. Raises Invalid with every problem."""
-    found, problems = read_tests(project, connectors)
+    tests, problems = read_tests(project, connectors)
     if problems:
         raise Invalid(*problems)
-    return found
+    return tests
 
 
 def read_tests(
@@ -96,14 +122,16 @@ def read_tests(
     """
     problems: list[Diagnostic] = []
     values = load_values(project.folder, project.env, project.given)
-    specs = {stem_of(relative_name(each, project.folder)) for each in find_spec_files(project, [])}
-    found: list[RecordTest] = []
+    specs = {stem_of(relative_name(path, project.folder)) for path in find_spec_files(project, [])}
+    tests: list[RecordTest] = []
     for path in find_test_files(project, problems):
         file = relative_name(path, project.folder)
-        beside = _beside(file, connectors)
-        if beside or stem_of(file) not in specs:
-            found += _read_file(path, file, beside, values, problems)
-    return tuple(found), tuple(by_place(problems))
+        names = [
+            name for name, spec in connectors.items() if stem_of(spec.where.file) == stem_of(file)
+        ]
+        if names or stem_of(file) not in specs:
+            tests += _read_file(path, file, names, values, problems)
+    return tuple(tests), tuple(by_place(problems))
 
 
 def specs_named_as_tests(project: Project) -> tuple[Diagnostic, ...]:
@@ -113,54 +141,48 @@ def specs_named_as_tests(project: Project) -> tuple[Diagnostic, ...]:
     for path in find_test_files(project, []):
         file = relative_name(path, project.folder)
         try:
-            text = read_text(path, file)
+            location = _spec_location(read_text(path, file), file)
         except Invalid:
-            # Told where tests are read
+            # Reported where tests are read
             continue
-        where = _place_of_a_spec(text, file)
-        if where is not None:
-            what = "files named *.test.yaml hold tests, and this one holds a spec"
+        if location is not None:
+            message = "files named *.test.yaml hold tests, and this one holds a spec"
             hint = f"rename it, such as {file.replace('.test.', '-test.')}"
-            problems.append(Diagnostic("spec.named-as-test", what, where, hint=hint))
+            problems.append(Diagnostic("spec.named-as-test", message, location, hint=hint))
     return tuple(problems)
 
 
-def _place_of_a_spec(text: str, file: str) -> Location | None:
-    """Returns where a key of a spec is at the top of the text, which may be a template."""
+def _spec_location(text: str, file: str) -> Location | None:
+    """Returns the location of a spec's key at the top of the text, which may be a template."""
     if not _ANYWHERE.search(text):
         return None
     parsed = parse_yaml(text, file)
     keys = (key for node in parsed.documents if isinstance(node, Map) for key, _ in node.entries)
-    found = next((key.where for key in keys if key.text in _OF_A_SPEC), None)
-    if found is None and parsed.problems and (at := _AT_TOP.search(text)):
-        return Location(file, text.count("\n", 0, at.start()) + 1, 1)
-    return found
+    location = next((key.location for key in keys if key.text in _SPEC_KEYS), None)
+    if location is None and parsed.problems and (match := _AT_TOP.search(text)):
+        return Location(file, text.count("\n", 0, match.start()) + 1, 1)
+    return location
 
 
 def stem_of(file: str) -> str:
-    """Returns a file's name without its ending: what a spec and its tests have in common."""
+    """Returns a file's name without its ending, which a spec and its tests share."""
     for ending in TEST_ENDINGS:
         if file.lower().endswith(ending):
             return file[: -len(ending)]
     return file.rpartition(".")[0]
 
 
-def _beside(file: str, connectors: Mapping[str, DesiredConnector]) -> list[str]:
-    stem = stem_of(file)
-    return [name for name, spec in connectors.items() if stem_of(spec.where.file) == stem]
-
-
 def _read_file(
     path: Path,
     file: str,
-    beside: list[str],
+    connectors: list[str],
     values: Values | None,
     problems: list[Diagnostic],
 ) -> Iterable[RecordTest]:
     try:
         text = read_text(path, file)
-        if _place_of_a_spec(text, file) is not None:
-            # Told where specs are read
+        if _spec_location(text, file) is not None:
+            # Reported where specs are read
             return []
         source = rendered_source(text, file, values)
     except Invalid as invalid:
@@ -168,119 +190,188 @@ def _read_file(
         return []
     parsed = source.parsed(parse_yaml)
     problems.extend(parsed.problems)
-    found: dict[tuple[str, str], RecordTest] = {}
+    tests: dict[tuple[str, str], RecordTest] = {}
     for node in parsed.documents:
-        for test in _read_document(node, file, beside, problems):
-            first = found.setdefault((test.connector, test.name), test)
+        for test in _read_document(node, file, connectors, problems):
+            first = tests.setdefault((test.connector, test.name), test)
             if first is not test:
-                what = f"the name {test.name!r} is given twice"
+                message = f"the name {test.name!r} is given twice"
                 why = f"the other record is at {first.where}"
                 hint = "name each record by what is special about it"
-                problem = Diagnostic(f"{CODE}.duplicate-name", what, test.where, why, hint)
-                problems.append(problem)
-    return found.values()
+                problems.append(Diagnostic("test.duplicate-name", message, test.where, why, hint))
+    return tests.values()
 
 
 def _read_document(
-    node: Node, file: str, beside: list[str], problems: list[Diagnostic]
+    node: Node, file: str, connectors: list[str], problems: list[Diagnostic]
 ) -> list[RecordTest]:
-    tests = as_map(node, "the file", CODE, problems)
-    if tests is None:
+    document = as_map(node, "the file", _CODE, problems)
+    if document is None:
         return []
-    check_fields(tests, ("connector", "records"), CODE, "a test file", problems)
-    connector = _connector(tests, file, beside, problems)
-    listed = required(tests, "records", CODE, "the test file", problems)
-    if listed is None or connector is None:
+    names, noun = ("connector", "records"), "test file"
+    fields = Fields(document, names, problems, code=_CODE, noun=f"a {noun}", owner=f"the {noun}")
+    connector = _connector(fields, file, connectors)
+    records = fields.get("records", required=True)
+    if records is None or connector is None:
         return []
-    if not isinstance(listed, Sequence):
-        what = f"'records' must be a list, and is {value_kind(listed)}"
+    if not isinstance(records, Sequence):
+        message = f"'records' must be a list, and is {value_kind(records)}"
         hint = "write records: and below it, for each record, - name: ..."
-        problems.append(Diagnostic(f"{CODE}.bad-value", what, listed.where, hint=hint))
+        fields.report("bad-value", records.location, message, hint)
         return []
-    found = (_read_test(item, connector, problems) for item in listed.items)
-    return [test for test in found if test is not None]
+    tests = (_read_test(item, connector, problems) for item in records.items)
+    return [test for test in tests if test is not None]
 
 
-def _connector(tests: Map, file: str, beside: list[str], problems: list[Diagnostic]) -> str | None:
-    named = tests.get("connector")
-    name = None if named is None else as_text(named, "connector", CODE, problems)
-    if named is not None and name is None:
+def _connector(fields: Fields, file: str, connectors: list[str]) -> str | None:
+    """Returns the connector that the tests of a file are for, of those of the spec beside it."""
+    name = fields.text("connector")
+    if name is None and fields.get("connector") is not None:
         return None
-    if not beside:
-        what = "there is no spec beside this test file"
+    if not connectors:
+        message = "there is no spec beside this test file"
         hint = f"a spec whose tests these are is {stem_of(file)}.yaml"
-        problems.append(Diagnostic(f"{CODE}.no-spec", what, Location(file, 1, 1), hint=hint))
+        fields.report("no-spec", Location(file, 1, 1), message, hint)
         return None
-    if name is None and len(beside) == 1:
-        return beside[0]
-    if name in beside:
+    if name is None and len(connectors) == 1:
+        return connectors[0]
+    if name in connectors:
         return name
     if name is None:
-        what = "the spec beside it holds several connectors"
-        hint = f"write connector: and one of {', '.join(beside)}"
+        message = "the spec beside it holds several connectors"
+        hint = f"write connector: and one of {', '.join(connectors)}"
     else:
-        what, hint = f"the spec beside it has no connector {name!r}", did_you_mean(name, beside)
-    where = place_of(tests, "connector")
-    problems.append(Diagnostic(f"{CODE}.which-connector", what, where, hint=hint))
+        message = f"the spec beside it has no connector {name!r}"
+        hint = did_you_mean(name, connectors)
+    fields.report("which-connector", fields.location("connector"), message, hint)
     return None
 
 
 def _read_test(node: Node, connector: str, problems: list[Diagnostic]) -> RecordTest | None:
-    test = as_map(node, "records[]", CODE, problems)
-    if test is None:
+    record = as_map(node, "records[]", _CODE, problems)
+    if record is None:
         return None
-    check_fields(test, ("name", "input", *_OUTCOMES), CODE, "a tested record", problems)
-    name_node = required(test, "name", CODE, "the record", problems)
-    name = name_node and as_text(name_node, "name", CODE, problems)
-    input_node = required(test, "input", CODE, "the record", problems)
-    given = None if input_node is None else read_input(input_node, problems)
-    expected = _expected(test, problems)
-    if not name or given is None or expected is None:
+    names = ("name", "input", *_OUTCOMES)
+    fields = Fields(record, names, problems, code=_CODE, noun="a tested record", owner="the record")
+    name = fields.text("name", required=True)
+    record_input = fields.read("input", read_input, required=True)
+    expected = _expected(fields, record.location)
+    if not name or record_input is None or expected is None:
         return None
-    return RecordTest(name, connector, test.where, given, expected)
+    return RecordTest(name, connector, record.location, record_input, expected)
 
 
-def _expected(test: Map, problems: list[Diagnostic]) -> Expected | None:
-    given = [name for name in _OUTCOMES if test.get(name) is not None]
-    if len(given) != 1:
-        what = (
-            f"a record needs one of {', '.join(_OUTCOMES)}, and has {' and '.join(given) or 'none'}"
-        )
+def _expected(fields: Fields, location: Location) -> Expected | None:
+    outcomes = [name for name in _OUTCOMES if fields.get(name) is not None]
+    if len(outcomes) != 1:
+        listed = " and ".join(outcomes) or "none"
+        message = f"a record needs one of {', '.join(_OUTCOMES)}, and has {listed}"
         hint = "write expect: {value: ...}, dropped: true, or error: {stage: ..., message: ...}"
-        where = place_of(test, given[-1]) if given else test.where
-        problems.append(Diagnostic(f"{CODE}.outcome", what, where, hint=hint))
+        place = fields.location(outcomes[-1]) if outcomes else location
+        fields.report("outcome", place, message, hint)
         return None
-    node = test.get(given[0])
-    assert node is not None, "it was just found"
-    match given[0]:
-        case "expect":
-            parts = read_parts(node, "expect", problems)
-            return None if parts is None else ExpectedRecord(parts)
-        case "dropped":
-            return _drop(node, problems)
-        case _:
-            return _error(node, problems)
+    if outcomes == ["dropped"]:
+        return _drop(fields)
+    if outcomes == ["error"]:
+        return _error(fields)
+    parts = fields.read("expect", lambda node, problems: read_parts(node, "expect", problems))
+    return None if parts is None else ExpectedRecord(parts)
 
 
-def _drop(node: Node, problems: list[Diagnostic]) -> ExpectedDrop | None:
-    dropped = as_bool(node, "dropped", CODE, problems)
-    if dropped is False:
-        what, hint = "'dropped' can only be true", "write expect: {} for a record that is kept"
-        problems.append(Diagnostic(f"{CODE}.bad-value", what, node.where, hint=hint))
+def _drop(fields: Fields) -> ExpectedDrop | None:
+    dropped, node = fields.flag("dropped"), fields.get("dropped")
+    if dropped is False and node is not None:
+        hint = "write expect: {} for a record that is kept"
+        fields.report("bad-value", node.location, "'dropped' can only be true", hint)
     return ExpectedDrop() if dropped else None
 
 
-def _error(node: Node, problems: list[Diagnostic]) -> ExpectedError | None:
-    error = as_map(node, "error", CODE, problems)
-    if error is None:
+def _error(fields: Fields) -> ExpectedError | None:
+    error = fields.inner("error", ("stage", "message"), noun="an error")
+    stage = error.get("stage")
+    if error.node is None:
         return None
-    check_fields(error, ("stage", "message"), CODE, "an error", problems)
-    stage, message = error.get("stage"), error.get("message")
     if isinstance(stage, Scalar) and stage.text not in STAGES:
-        what, hint = f"there is no stage {stage.text!r}", did_you_mean(stage.text, STAGES)
-        problems.append(Diagnostic(f"{CODE}.bad-value", what, stage.where, hint=hint))
+        message, hint = f"there is no stage {stage.text!r}", did_you_mean(stage.text, STAGES)
+        fields.report("bad-value", stage.location, message, hint)
         return None
-    return ExpectedError(
-        None if stage is None else as_text(stage, "stage", CODE, problems),
-        "" if message is None else as_text(message, "message", CODE, problems) or "",
-    )
+    return ExpectedError(error.text("stage"), error.text("message") or "")
+
+
+# --- records: those of tests, and those of a file with one record a line ---
+
+
+def read_lines(text: str, file: str, problems: list[Diagnostic]) -> tuple[RecordInput, ...]:
+    """Returns the records of a file with one JSON object a line; empty lines are skipped."""
+    records = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        parsed = parse_json(line, file, (number,))
+        problems += (
+            replace(problem, hint=_ONE_A_LINE) if problem.hint == ONE_VALUE else problem
+            for problem in parsed.problems
+        )
+        records += [read_input(node, problems, "the line") for node in parsed.documents]
+    return tuple(record for record in records if record is not None)
+
+
+def read_input(node: Node, problems: list[Diagnostic], field: str = "input") -> RecordInput | None:
+    """Returns the record of a map; None for anything else. `field` names it in problems."""
+    parts = read_parts(node, field, problems)
+    return None if parts is None else RecordInput(node.location, **parts)
+
+
+def read_parts(node: Node, field: str, problems: list[Diagnostic]) -> dict[str, Any] | None:
+    """Returns the fields of a record that a map lists, by their names."""
+    record = as_map(node, field, _CODE, problems)
+    if record is None:
+        return None
+    fields = Fields(record, _PARTS, problems, code=_CODE, noun="a record")
+    parts: dict[str, Any] = {}
+    for key, value in record.entries:
+        if key.text in _COUNTS:
+            parts[key.text] = None if is_null(value) else _count(fields, key.text)
+        elif key.text == "topic":
+            parts[key.text] = fields.text("topic")
+        elif key.text == "headers":
+            parts[key.text] = _headers(value, problems)
+        elif key.text in _JSON:
+            parts[key.text] = json_of(value, problems)
+    return parts
+
+
+def _count(fields: Fields, field: str) -> int | None:
+    count, node = fields.count(field), fields.get(field)
+    if field == "partition" and node is not None and (count or 0) > _PARTITION_MAX:
+        hint = f"the largest is {_PARTITION_MAX}"
+        fields.report("bad-value", node.location, "Kafka has no partition of this number", hint)
+        return None
+    return count
+
+
+def json_of(node: Node, problems: list[Diagnostic]) -> Json:
+    """Returns a node as JSON. Numbers that JSON does not know stay text."""
+    if isinstance(node, Map):
+        return {key.text: json_of(value, problems) for key, value in node.entries}
+    if isinstance(node, Sequence):
+        return [json_of(item, problems) for item in node.items]
+    try:
+        return typed(node)
+    except ValueError as error:
+        hint = "write the whole value as text, in quotes"
+        problems.append(Diagnostic("test.bad-value", str(error), node.location, hint=hint))
+        return None
+
+
+def _headers(node: Node, problems: list[Diagnostic]) -> HeaderValues:
+    """Returns headers in order: those of a map, or of a list of maps, where a name may repeat."""
+    headers: list[tuple[str, Json]] = []
+    for item in node.items if isinstance(node, Sequence) else (node,):
+        if isinstance(item, Map):
+            headers += [(key.text, json_of(value, problems)) for key, value in item.entries]
+        elif not is_null(item):
+            message = f"'headers' must be a map, or a list of maps, and is {value_kind(item)}"
+            hint = "write headers: {name: value}, or [{name: first}, {name: second}]"
+            problems.append(Diagnostic("test.bad-value", message, item.location, hint=hint))
+    return tuple(headers)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid
-from connect_specs.durations import EXAMPLES, duration_text, seconds_of
-from connect_specs.fields import as_map, as_text, check_fields, place_of
-from connect_specs.nodes import Map, Node, Scalar
+from connect_specs.documents import Map, Node, Scalar
+from connect_specs.fields import Fields, as_text
+from connect_specs.plain_text import EXAMPLES, duration_text, seconds_of
 from connect_specs.text_files import read_text
 
-SECONDS_MAX = 86_400
+SECONDS_MAX: Final = 86_400
 
-_CODE = "project"
-_FILES = ("ca_file", "cert_file", "key_file")
-_FIELDS = ("rest", "user", "password", "password_file", "headers", *_FILES, "timeouts")
+_FILES: Final = ("ca_file", "cert_file", "key_file")
+_FIELDS: Final = ("rest", "user", "password", "password_file", "headers", *_FILES, "timeouts")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# what a header may hold (RFC 9110), without what programs interpret differently
+# RFC 9110, without the characters that programs interpret differently
 _HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?")
 
 
@@ -32,170 +32,160 @@ def read_target(node: Node | None, folder: Path, problems: list[Diagnostic]) -> 
     if node is None or (isinstance(node, Scalar) and node.text == "runtime"):
         return None
     if isinstance(node, Map):
-        check_fields(node, _FIELDS, _CODE, "target", problems)
-        rest = node.get("rest")
-        url = isinstance(rest, Scalar) and _url(rest.text)
-        where = node.where if rest is None else rest.where
-    else:
-        text = node.text if isinstance(node, Scalar) else ""
-        url = text.startswith("rest:") and _url(text.removeprefix("rest:").strip())
-        where = node.where
-    if not url:
-        what = "the target must be 'runtime', or the address of a Connect cluster"
-        hint = "write target: {rest: https://connect.example.com:8083}"
-        problems.append(Diagnostic("project.bad-target", what, where, hint=hint))
-    if not isinstance(node, Map):
-        return RestTarget(url.geturl().rstrip("/")) if url else None
-    user, password = _login(node, url or None, folder, problems)
-    headers = _headers(node, problems)
+        fields = Fields(node, _FIELDS, problems, code="project", noun="target")
+        return _read_fields(fields, node, folder)
+    text = node.text if isinstance(node, Scalar) else ""
+    url = _url(text.removeprefix("rest:").strip()) if text.startswith("rest:") else None
+    if url is None:
+        problems.append(_bad_target(node))
+    return RestTarget(_address(url)) if url else None
+
+
+def _read_fields(fields: Fields, node: Map, folder: Path) -> RestTarget | None:
+    rest = fields.get("rest")
+    url = _url(rest.text) if isinstance(rest, Scalar) else None
+    if url is None:
+        fields.problems.append(_bad_target(rest or node))
+    user, password = _login(fields, node, url, folder)
+    headers = _headers(fields)
     if user is not None and any(name.lower() == "authorization" for name in headers):
-        what, hint = "'user' and the header Authorization exclude each other", "keep one of them"
-        where = place_of(node, "headers")
-        problems.append(Diagnostic("project.two-logins", what, where, hint=hint))
-    ca_file, cert_file, key_file = _files(node, url or None, folder, problems)
-    connect_s, answer_s = _timeouts(node, problems)
-    if not url:
+        message = "'user' and the header Authorization exclude each other"
+        fields.report("two-logins", fields.location("headers"), message, "keep one of them")
+    ca_file, cert_file, key_file = _files(fields, url, folder)
+    connect_s, answer_s = _timeouts(fields)
+    if url is None:
         return None
-    address = url.geturl().rstrip("/")
     return RestTarget(
-        address, user, password, headers, ca_file, cert_file, key_file, connect_s, answer_s
+        _address(url), user, password, headers, ca_file, cert_file, key_file, connect_s, answer_s
     )
+
+
+def _bad_target(node: Node) -> Diagnostic:
+    message = "the target must be 'runtime', or the address of a Connect cluster"
+    hint = "write target: {rest: https://connect.example.com:8083}"
+    return Diagnostic("project.bad-target", message, node.location, hint=hint)
 
 
 def _url(text: str) -> SplitResult | None:
     try:
-        parts = urlsplit(text)
-        port = parts.port
-        # Refuses what no resolver takes: a part of the name that is empty or longer than 63 letters
-        (parts.hostname or "").encode("idna")
+        url = urlsplit(text)
+        port = url.port
+        # Refuses names that no resolver takes: with a label that is empty or longer than 63 letters
+        (url.hostname or "").encode("idna")
     except ValueError:
         return None
-    plain = not parts.query and not parts.fragment and not re.search(r"[\s\x00-\x1f]", text)
-    good = parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0 and plain
-    return parts if good else None
+    plain = not url.query and not url.fragment and not re.search(r"[\s\x00-\x1f]", text)
+    valid = url.scheme in ("http", "https") and bool(url.hostname) and port != 0 and plain
+    return url if valid else None
+
+
+def _address(url: SplitResult) -> str:
+    return url.geturl().rstrip("/")
 
 
 def _login(
-    node: Map, url: SplitResult | None, folder: Path, problems: list[Diagnostic]
+    fields: Fields, node: Map, url: SplitResult | None, folder: Path
 ) -> tuple[str | None, str | None]:
     """Returns the user and the password, which need each other."""
-    user = _text(node, "user", problems)
-    password = _text(node, "password", problems)
-    if node.get("password_file") is not None:
-        found = _password_of_file(node, folder, problems)
-        if node.get("password") is not None:
-            what = "'password' and 'password_file' exclude each other"
-            where = place_of(node, "password_file")
-            problems.append(Diagnostic("project.two-passwords", what, where, hint="keep one"))
-        password = found
+    user = fields.text("user")
+    password = fields.text("password")
+    if fields.get("password_file") is not None:
+        if fields.get("password") is not None:
+            message = "'password' and 'password_file' exclude each other"
+            fields.report("two-passwords", fields.location("password_file"), message, "keep one")
+        password = _password_of_file(fields, folder)
+    has_user = "user" in node.names()
     has_password = not node.names().isdisjoint({"password", "password_file"})
-    if has_password is not ("user" in node.names()):
-        given, missing = ("a password", "'user'") if has_password else ("'user'", "a password")
-        what = f"the target has {given} but not {missing}"
+    if has_password is not has_user:
+        present, missing = ("a password", "'user'") if has_password else ("'user'", "a password")
+        message = f"the target has {present} but not {missing}"
         hint = "write user: and password:, or leave both out"
-        problems.append(Diagnostic("project.half-login", what, node.where, hint=hint))
+        fields.report("half-login", node.location, message, hint)
     elif has_password and url is not None and "@" in url.netloc:
-        what, hint = "the address contains a user, too", "remove it from the address"
-        problems.append(Diagnostic("project.two-logins", what, place_of(node, "rest"), hint=hint))
+        message, hint = "the address contains a user, too", "remove it from the address"
+        fields.report("two-logins", fields.location("rest"), message, hint)
     if user and ":" in user:
-        what = "'user' contains a colon, which basic authentication does not allow"
-        hint = "use a name without a colon"
-        problems.append(Diagnostic("project.bad-value", what, place_of(node, "user"), hint=hint))
+        message = "'user' contains a colon, which basic authentication does not allow"
+        fields.report("bad-value", fields.location("user"), message, "use a name without a colon")
     return user, password
 
 
-def _password_of_file(node: Map, folder: Path, problems: list[Diagnostic]) -> str | None:
+def _password_of_file(fields: Fields, folder: Path) -> str | None:
     """Returns the file's text without the line break that editors end it with."""
-    path = _file(node, "password_file", folder, problems)
+    path = _file(fields, "password_file", folder)
     if path is None:
         return None
+    location = fields.location("password_file")
     try:
         text = read_text(path, "password_file")
     except Invalid as invalid:
-        what = "'password_file' cannot be read"
-        why = "; ".join(each.why or each.what for each in invalid.diagnostics)
-        where = place_of(node, "password_file")
+        message = "'password_file' cannot be read"
+        why = "; ".join(problem.why or problem.what for problem in invalid.diagnostics)
         hint = "the path is relative to connect.yaml; name a file that can be read"
-        problems.append(Diagnostic("file.unreadable", what, where, why, hint))
+        fields.problems.append(Diagnostic("file.unreadable", message, location, why, hint))
         return None
     password = re.sub(r"(?:\r\n|\n)\Z", "", text)
     if not password:
-        what, where = "'password_file' is an empty file", place_of(node, "password_file")
-        hint = "write the password into it"
-        problems.append(Diagnostic("project.bad-value", what, where, hint=hint))
+        message, hint = "'password_file' is an empty file", "write the password into it"
+        fields.report("bad-value", location, message, hint)
     return password or None
 
 
-def _headers(node: Map, problems: list[Diagnostic]) -> dict[str, str]:
-    given = node.get("headers")
-    fields = None if given is None else as_map(given, "headers", _CODE, problems)
-    found: dict[str, str] = {}
-    for key, value in fields.entries if fields else ():
-        text = as_text(value, key.text, _CODE, problems)
+def _headers(fields: Fields) -> dict[str, str]:
+    node = fields.map("headers")
+    headers: dict[str, str] = {}
+    for key, value in node.entries if node else ():
+        text = as_text(value, key.text, "project", fields.problems)
         if not _HEADER.fullmatch(key.text):
-            what = f"{key.text!r} cannot be the name of a header"
-            hint = "use letters, digits and '-'"
-            problems.append(Diagnostic("project.bad-header", what, key.where, hint=hint))
+            message = f"{key.text!r} cannot be the name of a header"
+            fields.report("bad-header", key.location, message, "use letters, digits and '-'")
         elif text is not None and not _HEADER_VALUE.fullmatch(text):
-            what = f"the value of the header {key.text!r} is not one that HTTP allows"
+            message = f"the value of the header {key.text!r} is not one that HTTP allows"
             hint = "use printable ASCII characters, without a space at the ends"
-            problems.append(Diagnostic("project.bad-header", what, value.where, hint=hint))
+            fields.report("bad-header", value.location, message, hint)
         elif text is not None:
-            found[key.text] = text
-    return found
+            headers[key.text] = text
+    return headers
 
 
-def _files(
-    node: Map, url: SplitResult | None, folder: Path, problems: list[Diagnostic]
-) -> list[Path | None]:
+def _files(fields: Fields, url: SplitResult | None, folder: Path) -> list[Path | None]:
     """Returns the certificate files, in the order of `_FILES`."""
-    given = [field for field in _FILES if node.get(field) is not None]
-    if given and url is not None and url.scheme != "https":
-        what, hint = f"{given[0]!r} is only for https", "write https:// in the address"
-        problems.append(Diagnostic("project.no-tls", what, place_of(node, given[0]), hint=hint))
-    if "key_file" in given and "cert_file" not in given:
-        what, hint = "'key_file' needs 'cert_file'", "add the key's certificate"
-        where = place_of(node, "key_file")
-        problems.append(Diagnostic("project.missing-field", what, where, hint=hint))
-    return [_file(node, field, folder, problems) for field in _FILES]
+    names = [field for field in _FILES if fields.get(field) is not None]
+    if names and url is not None and url.scheme != "https":
+        message, hint = f"{names[0]!r} is only for https", "write https:// in the address"
+        fields.report("no-tls", fields.location(names[0]), message, hint)
+    if "key_file" in names and "cert_file" not in names:
+        message, hint = "'key_file' needs 'cert_file'", "add the key's certificate"
+        fields.report("missing-field", fields.location("key_file"), message, hint)
+    return [_file(fields, field, folder) for field in _FILES]
 
 
-def _file(node: Map, field: str, folder: Path, problems: list[Diagnostic]) -> Path | None:
-    value = node.get(field)
-    text = _text(node, field, problems)
-    if value is None or text is None:
+def _file(fields: Fields, field: str, folder: Path) -> Path | None:
+    node, text = fields.get(field), fields.text(field)
+    if node is None or text is None:
         return None
     path = folder / text
     try:
-        found = path.is_file()
+        is_file = path.is_file()
     except (OSError, ValueError):
-        found = False
-    if not found:
-        what, hint = f"{field!r} names no file", "paths are relative to connect.yaml"
-        problems.append(Diagnostic("project.missing-file", what, value.where, hint=hint))
-    return path if found else None
+        is_file = False
+    if not is_file:
+        message, hint = f"{field!r} names no file", "paths are relative to connect.yaml"
+        fields.report("missing-file", node.location, message, hint)
+    return path if is_file else None
 
 
-def _timeouts(node: Map, problems: list[Diagnostic]) -> tuple[float, float]:
-    given = node.get("timeouts")
-    fields = None if given is None else as_map(given, "timeouts", _CODE, problems)
+def _timeouts(fields: Fields) -> tuple[float, float]:
     seconds = {"connect": 5.0, "answer": 100.0}
-    if fields:
-        check_fields(fields, seconds, _CODE, "timeouts", problems)
-    for key, value in fields.entries if fields else ():
-        if key.text not in seconds:
+    timeouts = fields.inner("timeouts", tuple(seconds))
+    for field in seconds:
+        node = timeouts.get(field)
+        if node is None:
             continue
-        text = value.text if isinstance(value, Scalar) else ""
-        number = seconds_of(text) or 0.0
+        number = seconds_of(node.text if isinstance(node, Scalar) else "") or 0.0
         if 0 < number <= SECONDS_MAX:
-            seconds[key.text] = number
+            seconds[field] = number
             continue
-        what = f"{key.text!r} must be a duration above 0, at most {duration_text(SECONDS_MAX)}"
-        hint = f"write {EXAMPLES}"
-        problems.append(Diagnostic("project.bad-timeout", what, value.where, hint=hint))
+        message = f"{field!r} must be a duration above 0, at most {duration_text(SECONDS_MAX)}"
+        fields.report("bad-timeout", node.location, message, f"write {EXAMPLES}")
     return seconds["connect"], seconds["answer"]
-
-
-def _text(node: Map, field: str, problems: list[Diagnostic]) -> str | None:
-    value = node.get(field)
-    return None if value is None else as_text(value, field, _CODE, problems)

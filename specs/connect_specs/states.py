@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class TargetState(StrEnum):
-    """What a connector should do; what it does is its status."""
+    """The state that a connector should have, unlike its status."""
 
     RUNNING = "running"
     PAUSED = "paused"

@@ -99,13 +99,13 @@ class _LineMarks(Extension):
             if token.type != "data":
                 yield token
                 continue
-            first, *others = token.value.split("\n")
-            marked = (f"\ue000{token.lineno + at}\ue001{line}" for at, line in enumerate(others, 1))
+            first, *lines = token.value.split("\n")
+            marked = (f"\ue000{token.lineno + at}\ue001{line}" for at, line in enumerate(lines, 1))
             yield Token(token.lineno, token.type, "\n".join((first, *marked)))
 
 
 def _size(operator: str, left: Any, right: Any) -> int:
-    """Returns how many bits or characters the result has, if it may have many."""
+    """Returns the bits or characters of the result, if there may be many."""
     if isinstance(left, int) and isinstance(right, int):
         return left.bit_length() * right if operator == "**" else 0
     if isinstance(left, int):
@@ -136,11 +136,11 @@ def source_lines(text: str, rendered: str, values: Values) -> tuple[int, ...]:
         return ()
     if _LINE_MARK.sub("", marked) != rendered:
         return ()
-    found: list[int] = []
+    lines: list[int] = []
     for line in LINE_END.split(marked):
         mark = _LINE_MARK.match(line)
-        found.append(int(mark[1]) if mark else found[-1] if found else 1)
-    return tuple(found)
+        lines.append(int(mark[1]) if mark else lines[-1] if lines else 1)
+    return tuple(lines)
 
 
 @cache
@@ -170,58 +170,56 @@ def _written(value: object) -> object:
 
 
 def _rendered(text: str, values: Values, *, marking: bool = False) -> str:
-    parts: list[str] = []
+    pieces: list[str] = []
     length = 0
-    for part in _compiled(text, marking=marking).generate(values.names):
-        length += len(part)
+    for piece in _compiled(text, marking=marking).generate(values.names):
+        length += len(piece)
         if length > BYTES_MAX:
             raise _TooLong
-        parts.append(part)
-    return "".join(parts)
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def _problem(error: Exception, text: str, file: str, values: Values) -> Diagnostic:
     if isinstance(error, TemplateSyntaxError):
-        where = _place(text, file, error.lineno, None)
-        what, why = "this is not a Jinja2 template", (error.message or "").rstrip(".")
+        location = _place(text, file, error.lineno, None)
+        reason = (error.message or "").rstrip(".")
         hint = "write {% raw %}...{% endraw %} around braces that are not a template"
-        return Diagnostic("template.syntax", what, where, why=why, hint=hint)
+        return Diagnostic(
+            "template.syntax", "this is not a Jinja2 template", location, reason, hint
+        )
     line = _line(error.__traceback__)
     if isinstance(error, _Missing):
         return _undefined(error, text, file, line, values)
-    where = _place(text, file, line, None)
+    location = _place(text, file, line, None)
     if isinstance(error, _NotText):
-        what, hint = "a list or a map cannot be written here", "use | join(',') or | tojson"
-        return Diagnostic("template.not-text", what, where, hint=hint)
+        message, hint = "a list or a map cannot be written here", "use | join(',') or | tojson"
+        return Diagnostic("template.not-text", message, location, hint=hint)
     if isinstance(error, _TooLong):
-        what = f"the rendered text is larger than {BYTES_MAX // (1024 * 1024)} MiB"
+        message = f"the rendered text is larger than {BYTES_MAX // (1024 * 1024)} MiB"
         hint = "look for a loop that is too long, or split the file"
-        return Diagnostic("template.too-large", what, Location(file), hint=hint)
-    what, why = "the template cannot be rendered", type(error).__name__
+        return Diagnostic("template.too-large", message, Location(file), hint=hint)
+    reason = type(error).__name__
     hint = "check the types of the values that this line uses"
     if isinstance(error, SecurityError):
-        why, hint = (
-            "templates may only read values",
-            "remove the expression that changes or calls something",
-        )
-    return Diagnostic("template.failed", what, where, why, hint)
+        reason = "templates may only read values"
+        hint = "remove the expression that changes or calls something"
+    return Diagnostic("template.failed", "the template cannot be rendered", location, reason, hint)
 
 
 def _undefined(error: _Missing, text: str, file: str, line: int, values: Values) -> Diagnostic:
     # a computed name may be a secret: only names in the template's text are repeated
     name = error.name if isinstance(error.name, str) and error.name in text else None
-    what = "a name is not defined" if name is None else f"{name!r} is not defined"
+    message = "a name is not defined" if name is None else f"{name!r} is not defined"
     owner = values.names if error.owner is missing else error.owner
-    known = sorted(map(str, owner)) if isinstance(owner, Mapping) else []
-    hint = (
-        did_you_mean(name or "", known)
-        if known
-        else "use a name of values/default.yaml, or add this one"
-    )
+    names = sorted(map(str, owner)) if isinstance(owner, Mapping) else []
+    hint = "use a name of values/default.yaml, or add this one"
+    if names:
+        hint = did_you_mean(name or "", names)
     if values.env is None and values.environments:
         choose = f"choose an environment: --env {'|'.join(values.environments)}"
         hint = choose if name == ENV or not hint else f"{hint} or {choose}"
-    return Diagnostic("template.undefined", what, _place(text, file, line, name), hint=hint)
+    return Diagnostic("template.undefined", message, _place(text, file, line, name), hint=hint)
 
 
 def _line(traceback: TracebackType | None) -> int:
@@ -235,10 +233,10 @@ def _line(traceback: TracebackType | None) -> int:
 
 
 def _place(text: str, file: str, line: int, name: str | None) -> Location:
-    """Returns where `name` is in that line, else where its first template mark is."""
+    """Returns the location of `name` in that line, else of its first template mark."""
     lines = LINE_END.split(text)
     content = lines[line - 1] if line <= len(lines) else ""
     mark = _MARK.search(content)
     start = mark.start() if mark else 0
-    found = name and re.compile(rf"\b{re.escape(name)}\b").search(content, start)
-    return Location(file, line, (found.start() if found else start) + 1)
+    match = name and re.compile(rf"\b{re.escape(name)}\b").search(content, start)
+    return Location(file, line, (match.start() if match else start) + 1)

@@ -1,10 +1,11 @@
-"""Decodes files, and maps offsets in a text to lines and columns.
+"""Reads and decodes files, and maps offsets in a text to lines and columns.
 
 Columns count characters, not bytes, as editors show them.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ LINE_END = re.compile(r"\r\n|\r|\n")
 _CONFLICT = tuple(re.compile(mark, re.MULTILINE) for mark in (r"^<{7} ", r"^={7}\r?$", r"^>{7} "))
 
 
-class Places:
+class LineIndex:
     """Maps offsets in a text to places in its file.
 
     `lines` holds the line in the file of each line of the text; empty if they are the same.
@@ -42,6 +43,19 @@ def place_in(file: str, line: int, column: int, lines: Sequence[int]) -> Locatio
     return Location(file, lines[min(line, len(lines)) - 1] if lines else line, column)
 
 
+def real_path(path: Path) -> Path:
+    """Returns the path with symbolic links resolved; a link in a circle stays as it is."""
+    return Path(os.path.realpath(path))
+
+
+def relative_name(path: Path, folder: Path) -> str:
+    """Returns a file's name in diagnostics: its path from the project's folder, with slashes; bytes
+    that are not UTF-8 are escaped.
+    """
+    name = Path(os.path.relpath(path.absolute(), folder.absolute())).as_posix()
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def read_text(path: Path, file: str, *, latin1_fallback: bool = False) -> str:
     """Returns the text of a file, decoded as `decoded` does. Raises Invalid."""
     return decoded(read_bytes(path, file), file, latin1_fallback=latin1_fallback)
@@ -54,9 +68,9 @@ def read_bytes(path: Path, file: str) -> bytes:
         with path.open("rb") as stream:
             return stream.read(BYTES_MAX + 1)
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        what, hint = "the file cannot be read", _unread_hint(path, error)
-        raise Invalid(Diagnostic("file.unreadable", what, Location(file), why, hint)) from error
+        message, why = "the file cannot be read", error.strerror or type(error).__name__
+        hint = _unread_hint(path, error)
+        raise Invalid(Diagnostic("file.unreadable", message, Location(file), why, hint)) from error
 
 
 def decoded(data: bytes, file: str, *, latin1_fallback: bool = False) -> str:
@@ -66,35 +80,34 @@ def decoded(data: bytes, file: str, *, latin1_fallback: bool = False) -> str:
     Invalid.
     """
     if len(data) > BYTES_MAX:
-        what = f"the file is larger than {BYTES_MAX // (1024 * 1024)} MiB"
+        message = f"the file is larger than {BYTES_MAX // (1024 * 1024)} MiB"
         hint = "split it into several files"
-        raise Invalid(Diagnostic("file.too-large", what, Location(file), hint=hint))
+        raise Invalid(Diagnostic("file.too-large", message, Location(file), hint=hint))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if latin1_fallback:
             return data.decode("latin-1")
-        before = data[: error.start].decode("utf-8-sig", errors="replace")
-        where = Places(before, file).at(len(before))
+        valid = data[: error.start].decode("utf-8-sig", errors="replace")
+        message, location = "the file is not UTF-8", LineIndex(valid, file).at(len(valid))
         hint = "save the file as UTF-8"
-        problem = Diagnostic("file.encoding", "the file is not UTF-8", where, hint=hint)
-        raise Invalid(problem) from error
+        raise Invalid(Diagnostic("file.encoding", message, location, hint=hint)) from error
     conflict = _conflict(text)
     if conflict is not None:
-        where = Places(text, file).at(conflict)
-        what, hint = "a merge conflict was left in the file", "keep one of its two sides"
-        raise Invalid(Diagnostic("file.conflict", what, where, hint=hint))
+        location = LineIndex(text, file).at(conflict)
+        message, hint = "a merge conflict was left in the file", "keep one of its two sides"
+        raise Invalid(Diagnostic("file.conflict", message, location, hint=hint))
     return text
 
 
 def _conflict(text: str) -> int | None:
-    """Returns where the conflict markers of a merge begin, if all three exist in order."""
+    """Returns the offset of a merge's conflict markers, if all three exist in order."""
     offsets: list[int] = []
     for mark in _CONFLICT:
-        found = mark.search(text, offsets[-1] if offsets else 0)
-        if found is None:
+        match = mark.search(text, offsets[-1] if offsets else 0)
+        if match is None:
             return None
-        offsets.append(found.start())
+        offsets.append(match.start())
     return offsets[0]
 
 

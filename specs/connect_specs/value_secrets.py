@@ -1,58 +1,46 @@
 """Finds which values of `values/` are secret, and which config keys they reach through templates.
 
-A value is secret if its name, or that of a map around it, names a secret, or if a values file lists
-the name under `sensitive`. A reference `${provider:path:key}` is not secret.
-
-To find where a secret goes, each file is rendered again with stand-ins for the secrets: what
-differs contains a secret, whatever filters made of it and however short it is.
+To find where a secret goes, each file is rendered again with stand-ins for the secrets: a text that
+differs contains a secret, whatever filters made of it and however short it is. A reference
+`${provider:path:key}` is not secret.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, replace
+from typing import Final
 
 from connect_specs.desired import DesiredConnector
-from connect_specs.diagnostics import Diagnostic
-from connect_specs.given_values import OPTION
-from connect_specs.redaction import Redactor
-from connect_specs.secret_names import is_secret_name
-from connect_specs.secret_parts import secret_parts, without_references
-from connect_specs.value_nodes import Value, value_of
-from connect_specs.values import Values
+from connect_specs.diagnostics import Diagnostic, Location
+from connect_specs.secrets import (
+    Redactor,
+    holds_text,
+    is_secret_value,
+    is_sensitive,
+    secret_parts,
+    without_references,
+)
+from connect_specs.values import ENV, OPTION, Value, Values, flat, value_of
 from connect_specs.yaml_documents import parse_yaml
 
-HIDDEN = "(hidden)"
+HIDDEN: Final = "(hidden)"
 
 _PIECE = re.compile(r"[\w.-]{4,}")
 # Replaces letters by letters and digits by digits, so that YAML parses the text alike
-_OTHERS = str.maketrans(
+_STAND_INS = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
     "bcdefghijklmnopqrstuvwxyzaBCDEFGHIJKLMNOPQRSTUVWXYZA1234567892",
 )
 
 
-def is_secret_value(name: str, listed: Iterable[str]) -> bool:
-    """Whether the value of a dotted name is secret; `listed` is what files call sensitive."""
-    parts = name.split(".")
-    above = [".".join(parts[: end + 1]) for end in range(len(parts))]
-    return any(is_secret_name(part) for part in parts) or any(
-        fnmatchcase(each, glob) for each in above for glob in listed
-    )
-
-
-def holds_secret_value(value: Value, name: str, listed: Iterable[str]) -> bool:
-    """Whether the value of a dotted name is secret, or one inside it is."""
-    return any(True for _ in _texts(value, name, listed))
-
-
 def gives_secret(text: str, secrets: Collection[str]) -> bool:
-    """Whether a `--var` value, as text or as a list or map in YAML, contains one of `secrets`."""
+    """Returns True if a `--var` value, as text or as a list or map in YAML, contains one of
+    `secrets`."""
     values = (value_of(node, []) for node in parse_yaml(text, OPTION).documents)
     return holds_text(text, secrets) or any(
-        holds_text(each, secrets) for value in values for each in _leaves(value)
+        holds_text(leaf, secrets) for value in values for leaf in _leaves(value)
     )
 
 
@@ -62,21 +50,21 @@ def secret_texts(values: Values) -> tuple[str, ...]:
 
 
 def redacted(problems: Iterable[Diagnostic], values: Values) -> list[Diagnostic]:
-    """Redacts secret values in diagnostics, and the pieces that YAML may split them into.
+    """Returns the diagnostics without secret values, and the pieces that YAML may split them into.
 
-    Secrets of less than four characters are redacted where they are whole words.
+    Secrets of less than four characters are redacted as separate words.
     """
     secrets = secret_texts(values)
     pieces = (piece for secret in secrets for piece in _PIECE.findall(secret))
     redactor = Redactor((*secrets, *pieces), mask=HIDDEN, shortest=1)
     return [
         replace(
-            each,
-            what=redactor.redact(each.what),
-            why=redactor.redact(each.why),
-            hint=redactor.redact(each.hint),
+            problem,
+            what=redactor.redact(problem.what),
+            why=redactor.redact(problem.why),
+            hint=redactor.redact(problem.hint),
         )
-        for each in problems
+        for problem in problems
     ]
 
 
@@ -88,45 +76,42 @@ def with_stand_ins(values: Values) -> Values | None:
 
 def with_secrets_marked(
     connector: DesiredConnector,
-    other: DesiredConnector | None,
+    stand_in: DesiredConnector | None,
     texts: tuple[str, ...],
     problems: list[Diagnostic],
 ) -> DesiredConnector:
-    """Adds the config keys that hold secret values of `values/` to the connector's `sensitive`.
+    """Returns the connector with the config keys that hold secret values of `values/` among its
+    `sensitive`.
 
-    `other` is the same connector with stand-ins, None if the templates fail with them: then a key
-    counts as secret if its value contains one of `texts`. A secret outside the config is added to
-    `problems`, because plans show it.
+    `stand_in` is the same connector with stand-ins, None if the templates fail with them: then a
+    key counts as secret if its value contains one of `texts`. A secret outside the config is added
+    to `problems`, because plans show it.
     """
-    if other is None:
+    if stand_in is None:
         keys = [key for key, value in connector.config.items() if holds_text(value, texts)]
     else:
-        keys = [k for k in connector.config if connector.config[k] != other.config.get(k)]
-        problems.extend(_outside(connector, other))
+        keys = [k for k in connector.config if connector.config[k] != stand_in.config.get(k)]
+        problems.extend(_outside_config(connector, stand_in))
     named = (*connector.sensitive, *(key for key in keys if key not in connector.sensitive))
     return replace(connector, sensitive=named, secrets=texts) if keys else connector
 
 
-def holds_text(value: str, secrets: Iterable[str]) -> bool:
-    """Whether the value is one of the secrets, or contains one of four or more characters."""
-    return any(value == each or (len(each) >= 4 and each in value) for each in secrets)
-
-
-def _outside(connector: DesiredConnector, other: DesiredConnector) -> Iterator[Diagnostic]:
-    names = connector.config.keys() ^ other.config.keys()
-    found = {
-        "the name": connector.name != other.name,
-        "a config key": bool(names),
-        "'renamed_from'": connector.renamed_from != other.renamed_from,
-        "'offsets'": _pin(connector) != _pin(other),
+def _outside_config(
+    connector: DesiredConnector, stand_in: DesiredConnector
+) -> Iterator[Diagnostic]:
+    differences = {
+        "the name": connector.name != stand_in.name,
+        "a config key": connector.config.keys() != stand_in.config.keys(),
+        "'renamed_from'": connector.renamed_from != stand_in.renamed_from,
+        "'offsets'": _pin(connector) != _pin(stand_in),
         "'lifecycle' or 'sensitive'": (connector.ignore, connector.sensitive)
-        != (other.ignore, other.sensitive),
+        != (stand_in.ignore, stand_in.sensitive),
     }
-    for place, differs in found.items():
+    for field, differs in differences.items():
         if differs:
-            what = f"{place} contains a secret value of values/, which plans would show"
+            message = f"{field} contains a secret value of values/, which plans would show"
             hint = "secrets can only be values in 'config'; rename a value that is not a secret"
-            yield Diagnostic("values.secret-shown", what, connector.where, hint=hint)
+            yield Diagnostic("values.secret-shown", message, connector.where, hint=hint)
 
 
 def _pin(connector: DesiredConnector) -> object:
@@ -169,13 +154,50 @@ def _stand_in(value: Value, name: str, listed: Iterable[str]) -> Value:
     if not _is_secret(value, name, listed):
         return value
     if isinstance(value, int):
-        return int(str(value).translate(_OTHERS))
-    other = value.translate(_OTHERS)
-    return other if other != value else f"{value}x"
+        return int(str(value).translate(_STAND_INS))
+    stand_in = value.translate(_STAND_INS)
+    return stand_in if stand_in != value else f"{value}x"
 
 
 def _is_secret(value: str | int | bool, name: str, listed: Iterable[str]) -> bool:
-    """Whether the value is secret; references are not, and neither are true and false."""
+    """Returns True if the value is secret; references are not, and neither are true and false."""
     if isinstance(value, bool) or not without_references(str(value)).strip():
         return False
     return is_secret_value(name, listed)
+
+
+# --- the origins of values: the file that sets each, and others that it overrides ---
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One value by its dotted name: `text` None if it is secret; `overrides`, the newest first."""
+
+    name: str
+    text: str | None
+    where: Location
+    overrides: tuple[Location, ...] = ()
+
+
+def origins(values: Values) -> Iterator[Origin]:
+    """Yields every value that templates may use, by name, except the name of the environment."""
+    for name, value in sorted(flat(values.names)):
+        if name == ENV and values.env is not None:
+            continue
+        locations = [at for layer in reversed(values.layers) for at in _locations(layer, name)]
+        yield Origin(
+            name, _shown(name, value, values.sensitive), locations[0], tuple(locations[1:])
+        )
+
+
+def _locations(layer: Mapping[str, Location], name: str) -> list[Location]:
+    """Returns the places of the name in a file; a map that another value replaces has several."""
+    keys = name.split(".")
+    prefixes = {".".join(keys[: end + 1]) for end in range(len(keys))}
+    return [at for key, at in layer.items() if key in prefixes or key.startswith(f"{name}.")]
+
+
+def _shown(name: str, value: Value, listed: tuple[str, ...]) -> str | None:
+    text = "true" if value is True else "false" if value is False else str(value)
+    is_secret = any(True for _ in _texts(value, name, listed))
+    return None if is_secret or is_sensitive("", text) else text

@@ -1,47 +1,52 @@
 """Loads an environment's values: `values/default.yaml`, then `values/<env>.yaml`, then `--var`.
 
-Later ones override earlier ones. Diagnostics quote names in values files, never other text.
+Later ones override earlier ones. Whole numbers, true and false have types, so that templates can
+count and decide; every other scalar is text as written. Diagnostics quote names in values files,
+never other text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Final, TypeAlias
 
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place, warning
-from connect_specs.fields import as_texts
-from connect_specs.given_values import read_given
-from connect_specs.nodes import Map
+from connect_specs.documents import Map, Node, Scalar, Sequence, is_null, typed
+from connect_specs.fields import as_texts, did_you_mean
 from connect_specs.text_files import read_text
-from connect_specs.value_nodes import Value, map_values, merged, places_of
 from connect_specs.yaml_documents import parse_yaml
 
-VALUES_FOLDER = "values"
-ENV = "env"
-SENSITIVE = "sensitive"
+VALUES_FOLDER: Final = "values"
+ENV: Final = "env"
+SENSITIVE: Final = "sensitive"
+OPTION: Final = "--var"
 
-_DEFAULT = "default"
-_ENDING = ".yaml"
+Value: TypeAlias = "str | int | bool | list[Value] | dict[str, Value]"
+
+_DEFAULT: Final = "default"
+_ENDING: Final = ".yaml"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NULLS: Final = frozenset({"~", "null", "Null", "NULL"})
 # texts for YAML's diagnostics that would quote a value
-_WITHOUT_QUOTE = {
+_WITHOUT_QUOTE: Final = {
     "file.tag": "YAML tags are not supported; quote a value that begins with '!'",
     "file.alias": "this alias has no anchor; quote a value that begins with '*'",
     "file.duplicate-key": "this key is given twice",
 }
 # Minimum similarity of a typo to the name that was meant
-_CLOSE = 0.75
+_CLOSE: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What templates may name, `env` among it, and which environments there are.
+    """The names that templates may use, `env` among them, and the environments that exist.
 
     `sensitive` holds the names and globs that the files list under that name; `db.x` is the name of
-    a value in a map. `layers` says where each file, and then `--var`, gives which name.
+    a value in a map. `layers` holds the locations of names for each file, and then for `--var`.
     """
 
     names: Mapping[str, Value] = field(repr=False)
@@ -52,28 +57,22 @@ class Values:
     layers: tuple[Mapping[str, Location], ...] = ()
 
 
-def load_values(folder: Path, env: str | None, given: Sequence[str] = ()) -> Values | None:
-    """The values for the files in `folder`; None if it has no values/: then nothing is a template.
+def load_values(folder: Path, env: str | None, given: Iterable[str] = ()) -> Values | None:
+    """Returns the values for the files in `folder`; None if it has no values/: then nothing is a
+    template.
 
-    `given` are `NAME=VALUE` of the command line, which count more than all files. Raises Invalid
-    with every problem of the values files, if there are no values of `env`, or for a name in
-    `given` that no file has.
+    `given` are `NAME=VALUE` of the command line, which override all files. Raises Invalid with
+    every problem of the values files, if there are no values of `env`, or for a name in `given`
+    that no file has.
     """
     values = folder / VALUES_FOLDER
-    if values.is_symlink() and not values.is_dir():
-        what = "the symbolic link does not point to a readable folder"
-        hint = "correct the link, or remove it if nothing is a template"
-        raise Invalid(Diagnostic("file.bad-link", what, Location(f"{VALUES_FOLDER}"), hint=hint))
     if not values.is_dir():
-        if env is not None:
-            raise Invalid(_unknown(env, ()))
-        if given:
-            raise Invalid(_nothing_to_give())
+        _check_unused(values, env, tuple(given))
         return None
     stems = sorted(path.stem for path in values.glob(f"*{_ENDING}") if _is_given(path))
     environments = tuple(stem for stem in stems if stem != _DEFAULT and not stem.startswith("."))
     if env is not None and env not in environments:
-        raise Invalid(_unknown(env, environments))
+        raise Invalid(_unknown_env(env, environments))
     problems: list[Diagnostic] = []
     names: dict[str, Value] = {}
     warnings: tuple[Diagnostic, ...] = ()
@@ -83,59 +82,60 @@ def load_values(folder: Path, env: str | None, given: Sequence[str] = ()) -> Val
         root = _read(values, stem, problems) if stem is not None and stem in stems else None
         if root is None:
             continue
-        sensitive += _sensitive(root, problems)
-        root = Map(tuple(e for e in root.entries if e[0].text != SENSITIVE), root.where)
+        listed = root.get(SENSITIVE)
+        if listed is not None:
+            sensitive += (name.text for name in as_texts(listed, SENSITIVE, "values", problems))
+        root = Map(tuple(e for e in root.entries if e[0].text != SENSITIVE), root.location)
         if stem != _DEFAULT:
             warnings = tuple(_typos(root, names))
-        names = merged(names, map_values(root, problems))
-        layers.append(dict(places_of(root)))
+        names = _merged(names, _map_values(root, problems))
+        layers.append(dict(_locations(root)))
     if not problems:
-        names, places = read_given(given, names, problems)
-        layers.append(places)
+        names, locations = _with_options(names, given, problems)
+        layers.append(locations)
     if problems:
         raise Invalid(*by_place(problems))
     names = names if env is None else names | {ENV: env}
     return Values(names, env, environments, warnings, tuple(sensitive), tuple(layers))
 
 
+def _check_unused(values: Path, env: str | None, given: tuple[str, ...]) -> None:
+    """Raises Invalid if the project has no folder of values, but something needs one."""
+    if values.is_symlink():
+        message = "the symbolic link does not point to a readable folder"
+        hint = "correct the link, or remove it if nothing is a template"
+        raise Invalid(Diagnostic("file.bad-link", message, Location(VALUES_FOLDER), hint=hint))
+    if env is not None:
+        raise Invalid(_unknown_env(env, ()))
+    if given:
+        message = f"{OPTION} sets a value, and this project has no values"
+        hint = f"name it in {VALUES_FOLDER}/{_DEFAULT}{_ENDING} beside connect.yaml"
+        raise Invalid(Diagnostic("values.unknown-name", message, OPTION, hint=hint))
+
+
 def _is_given(path: Path) -> bool:
-    """Whether the file exists; a broken link counts, and is reported when it is read."""
+    """Returns True if the file exists; a broken link counts, and is reported when it is read."""
     return path.is_file() or path.is_symlink()
-
-
-def _sensitive(root: Map, problems: list[Diagnostic]) -> list[str]:
-    """Returns the names under `sensitive`, as a spec lists config keys."""
-    node = root.get(SENSITIVE)
-    if node is None:
-        return []
-    return [scalar.text for scalar in as_texts(node, SENSITIVE, "values", problems)]
-
-
-def _nothing_to_give() -> Diagnostic:
-    what = "--var sets a value, and this project has no values"
-    hint = f"name it in {VALUES_FOLDER}/{_DEFAULT}{_ENDING} beside connect.yaml"
-    return Diagnostic("values.unknown-name", what, "--var", hint=hint)
 
 
 def _typos(root: Map, names: Mapping[str, Value]) -> Iterator[Diagnostic]:
     """Warns of names that default.yaml lacks and that are probably typos of its names."""
-    given = root.names()
     for key, _ in root.entries:
-        free = [name for name in names if name not in given]
+        free = [name for name in names if name not in root.names()]
         near = get_close_matches(key.text, free, 1, _CLOSE) if key.text not in names else []
         if near:
-            what = f"{VALUES_FOLDER}/{_DEFAULT}{_ENDING} has no name {key.text!r}"
+            message = f"{VALUES_FOLDER}/{_DEFAULT}{_ENDING} has no name {key.text!r}"
             hint = f"did you mean {near[0]!r}?"
-            yield warning("values.unknown-name", what, key.where, hint=hint)
+            yield warning("values.unknown-name", message, key.location, hint=hint)
 
 
-def _unknown(env: str, environments: tuple[str, ...]) -> Diagnostic:
-    what = f"there is no environment {env!r}"
+def _unknown_env(env: str, environments: tuple[str, ...]) -> Diagnostic:
     if environments:
         hint = f"known here: {', '.join(environments)}"
     else:
         hint = "an environment is a file <name>.yaml in the folder values/ beside connect.yaml"
-    return Diagnostic("values.unknown-env", what, Location(f"{VALUES_FOLDER}/"), hint=hint)
+    message, location = f"there is no environment {env!r}", Location(f"{VALUES_FOLDER}/")
+    return Diagnostic("values.unknown-env", message, location, hint=hint)
 
 
 def _read(folder: Path, stem: str, problems: list[Diagnostic]) -> Map | None:
@@ -146,22 +146,158 @@ def _read(folder: Path, stem: str, problems: list[Diagnostic]) -> Map | None:
         problems.extend(invalid.diagnostics)
         return None
     problems.extend(
-        replace(each, what=_WITHOUT_QUOTE.get(each.code, each.what)) for each in parsed.problems
+        replace(problem, what=_WITHOUT_QUOTE.get(problem.code, problem.what))
+        for problem in parsed.problems
     )
     if not parsed.documents:
         return None
     root = parsed.documents[0]
     if not isinstance(root, Map) or len(parsed.documents) > 1:
-        what = "a values file must hold one map"
-        problems.append(Diagnostic("values.not-a-map", what, root.where, hint="write name: value"))
+        message, hint = "a values file must hold one map", "write name: value"
+        problems.append(Diagnostic("values.not-a-map", message, root.location, hint=hint))
         return None
     for key, _ in root.entries:
         if not _NAME.fullmatch(key.text):
-            what = "this name cannot be used in a template"
+            message = "this name cannot be used in a template"
             hint = "use letters, digits and '_', and begin with a letter"
-            problems.append(Diagnostic("values.bad-name", what, key.where, hint=hint))
         elif key.text == ENV:
-            what = f"{ENV!r} is the name of the environment itself"
+            message = f"{ENV!r} is the name of the environment itself"
             hint = "choose another name"
-            problems.append(Diagnostic("values.bad-name", what, key.where, hint=hint))
+        else:
+            continue
+        problems.append(Diagnostic("values.bad-name", message, key.location, hint=hint))
     return root
+
+
+# --- nodes as values ---
+
+
+def value_of(node: Node, problems: list[Diagnostic]) -> Value:
+    """Returns the value of a node; null is added to `problems`."""
+    if isinstance(node, Map):
+        return _map_values(node, problems)
+    if isinstance(node, Sequence):
+        return [value_of(item, problems) for item in node.items]
+    if is_null(node):
+        message, hint = "a value is null", 'write "" for an empty text, or remove the name'
+        problems.append(Diagnostic("values.null", message, node.location, hint=hint))
+    return _scalar_value(node)
+
+
+def _map_values(node: Map, problems: list[Diagnostic]) -> dict[str, Value]:
+    return {key.text: value_of(value, problems) for key, value in node.entries}
+
+
+def _scalar_value(node: Scalar) -> str | int | bool:
+    try:
+        value = typed(node)
+    except ValueError:
+        return node.text
+    return value if isinstance(value, int) else node.text
+
+
+def _merged(lower: Mapping[str, Value], upper: Mapping[str, Value]) -> dict[str, Value]:
+    """Returns both; maps in both are merged, else `upper` wins."""
+    names = dict(lower)
+    for name, value in upper.items():
+        inner = names.get(name)
+        if isinstance(inner, dict) and isinstance(value, dict):
+            value = _merged(inner, value)
+        names[name] = value
+    return names
+
+
+def _locations(node: Map, prefix: str = "") -> Iterator[tuple[str, Location]]:
+    """Yields the location of each value of the map, by dotted name; a list is one value."""
+    for key, value in node.entries:
+        name = f"{prefix}{key.text}"
+        if isinstance(value, Map) and value.entries:
+            yield from _locations(value, f"{name}.")
+        else:
+            yield name, key.location
+
+
+def flat(values: Mapping[str, Value], prefix: str = "") -> Iterator[tuple[str, Value]]:
+    """Yields each value by dotted name; a list, or an empty map, is one value."""
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+# --- values of the command line, `--var NAME=VALUE`, typed like those of values files ---
+
+
+def _with_options(
+    names: Mapping[str, Value], options: Iterable[str], problems: list[Diagnostic]
+) -> tuple[dict[str, Value], dict[str, Location]]:
+    """Returns `names` with the values of the command line, and their locations; the last of a name
+    wins.
+
+    A dotted name reaches into a map: `db.host=localhost`. Where the files have a list or a map, the
+    value is YAML and replaces it: `regions=[eu, us]`. Mistakes are added to `problems`, which never
+    hold a value.
+    """
+    values, locations = dict(names), dict[str, Location]()
+    for option in options:
+        name, sign, text = option.partition("=")
+        location = Location(f"{OPTION} {name}" if sign else OPTION)
+        if not sign or not name:
+            message, hint = "this is not NAME=VALUE", f"write {OPTION} NAME=VALUE"
+            problems.append(Diagnostic("values.bad-var", message, location, hint=hint))
+            continue
+        keys = name.split(".")
+        default = _value_at(values, keys)
+        if default is None:
+            message = f"no values file has the name {name!r}"
+            known = {key for key, _ in flat(values)} | values.keys()
+            hint = did_you_mean(name, known) if known else "add it to values/default.yaml"
+            problems.append(Diagnostic("values.unknown-name", message, location, hint=hint))
+            continue
+        value = _option_value(text, default, location, problems)
+        if value is not None:
+            values = _replaced(values, keys, value)
+            locations[name] = location
+    return values, locations
+
+
+def _value_at(names: Mapping[str, Value], keys: list[str]) -> Value | None:
+    value: Value | None = dict(names)
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _option_value(
+    text: str, default: Value, location: Location, problems: list[Diagnostic]
+) -> Value | None:
+    if not isinstance(default, (list, dict)):
+        if text in _NULLS:
+            message, hint = "the value is null", f"write {location.file}= for an empty text"
+            problems.append(Diagnostic("values.null", message, location, hint=hint))
+            return None
+        return _scalar_value(Scalar(text, location, plain=True)) if text else text
+    kind, shape = (
+        ("map", "{name: value}") if isinstance(default, dict) else ("list", "[first, second]")
+    )
+    parsed = parse_yaml(text, location.file)
+    node = parsed.documents[0] if len(parsed.documents) == 1 and not parsed.problems else None
+    if isinstance(node, Map if kind == "map" else Sequence):
+        nulls: list[Diagnostic] = []
+        value = value_of(node, nulls)
+        problems.extend(replace(problem, where=location) for problem in nulls)
+        return value
+    message = f"the values files have a {kind} of this name, and this value is not a {kind}"
+    hint = f"write it in YAML: {location.file}='{shape}'"
+    problems.append(Diagnostic("values.bad-var", message, location, hint=hint))
+    return None
+
+
+def _replaced(names: Mapping[str, Value], keys: list[str], value: Value) -> dict[str, Value]:
+    first, *inner_keys = keys
+    if not inner_keys:
+        return {**names, first: value}
+    inner = names[first]
+    assert isinstance(inner, dict), "the name was found there"
+    return {**names, first: _replaced(inner, inner_keys, value)}

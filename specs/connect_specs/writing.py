@@ -1,8 +1,8 @@
 """Writes a connector as the YAML text of its spec. Reading that text gives the same connector.
 
 Pure. Values that YAML 1.1 takes for something else than text are quoted, although our own reader
-takes scalars as written: a spec is read by editors and people too. What a spec cannot hold, such as
-a name with a control character, the reader says.
+takes scalars as written: a spec is read by editors and people too. The reader reports texts that a
+spec cannot hold, such as a name with a control character.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AS_WRITTEN = re.compile(r"0|-?[1-9][0-9]{0,17}|true|false")
 _UNSEEN = re.compile("[^\x20-\x7e\xa1-\u1fff\u2010-\u2027\u2030-\u205e\u2070-\ud7ff]")
 # A spec can be a template, and a value must not begin one
 _TEMPLATE = re.compile("{(?=[{%#])")
-# Besides what json.dumps escapes: characters that YAML forbids, and that other readers misread
+# Characters that YAML forbids, or that other readers misread, and json.dumps does not escape
 _ESCAPED = re.compile(
     "{(?=[{%#])|[\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff\ufffe\uffff]"
 )
@@ -47,8 +47,8 @@ def spec_text(connector: DesiredConnector, notes: Iterable[str] = ()) -> str:
 def in_reading_order(config: Mapping[str, str]) -> dict[str, str]:
     """Returns a config without its name: class, tasks and topics first, the rest alphabetically."""
     first = [key for key in _FIRST_KEYS if key in config]
-    rest = sorted(config.keys() - {*first, "name"})
-    return {key: config[key] for key in (*first, *rest)}
+    alphabetical = sorted(config.keys() - {*first, "name"})
+    return {key: config[key] for key in (*first, *alphabetical)}
 
 
 def map_lines(values: Mapping[str, str], indent: str) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _pin_lines(pin: Pin) -> Iterator[str]:
     if pin.reset:
         yield "  reset: true"
     elif pin.to is not None:
-        yield f"  to: {pin.to if isinstance(pin.to, str) else _moment(pin.to)}"
+        yield f"  to: {pin.to if isinstance(pin.to, str) else _time_text(pin.to)}"
     else:
         yield "  set:"
         for entry in pin.set:
@@ -117,18 +117,18 @@ def _typed_lines(head: str, values: Mapping[str, JsonScalar] | None) -> Iterator
         if isinstance(value, str) and not _AS_WRITTEN.fullmatch(value):
             yield from _entry(key, value, "        ")
         else:
-            *begun, name = _key(key, "        ")
-            yield from begun
-            yield f"{name} {json_text(value)}"
+            *key_lines, head = _key(key, "        ")
+            yield from key_lines
+            yield f"{head} {json_text(value)}"
 
 
-def _moment(ms: int) -> str:
-    at = datetime.fromtimestamp(ms / 1000, UTC)
-    return at.strftime("%Y-%m-%dT%H:%M:%S") + (f".{ms % 1000:03d}Z" if ms % 1000 else "Z")
+def _time_text(ms: int) -> str:
+    time = datetime.fromtimestamp(ms / 1000, UTC)
+    return time.strftime("%Y-%m-%dT%H:%M:%S") + (f".{ms % 1000:03d}Z" if ms % 1000 else "Z")
 
 
 def _key(key: str, indent: str) -> Iterator[str]:
-    """The lines up to the colon: YAML gives a key before its colon 1024 characters."""
+    """Yields the lines up to the colon: YAML gives a key before its colon 1024 characters."""
     name = scalar(key)
     if len(name) > 1000:
         yield f"{indent}? {name}"
@@ -138,8 +138,8 @@ def _key(key: str, indent: str) -> Iterator[str]:
 
 
 def _entry(key: str, text: str, indent: str) -> Iterator[str]:
-    *begun, head = _key(key, indent)
-    yield from begun
+    *key_lines, head = _key(key, indent)
+    yield from key_lines
     if _reads_well_as_lines(text):
         yield f"{head} |{'' if text.endswith(_BREAK) else '-'}"
         for line in text.removesuffix(_BREAK).split(_BREAK):
@@ -149,11 +149,12 @@ def _entry(key: str, text: str, indent: str) -> Iterator[str]:
 
 
 def _reads_well_as_lines(text: str) -> bool:
-    """Whether a YAML block can hold all of it, without characters that editors do not show."""
+    """Returns True if a YAML block can hold all of it, without characters that editors do not
+    show."""
     lines = text.removesuffix(_BREAK).split(_BREAK)
-    seen = all(line == line.rstrip() and not _UNSEEN.search(line) for line in lines)
-    begun = lines[0] == lines[0].lstrip() != ""
-    return len(lines) > 1 and seen and begun and bool(lines[-1]) and not _TEMPLATE.search(text)
+    visible = all(line == line.rstrip() and not _UNSEEN.search(line) for line in lines)
+    bounded = lines[0] == lines[0].lstrip() != "" and bool(lines[-1])
+    return len(lines) > 1 and visible and bounded and not _TEMPLATE.search(text)
 
 
 def _is_plain(text: str) -> bool:

@@ -15,10 +15,18 @@ from dataclasses import dataclass
 import yaml
 
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.nodes import Map, Node, Parsed, Scalar, Sequence, is_null, without_duplicates
-from connect_specs.text_files import Places, place_in
+from connect_specs.documents import (
+    DEPTH_MAX,
+    Map,
+    Node,
+    Parsed,
+    Scalar,
+    Sequence,
+    is_null,
+    without_duplicates,
+)
+from connect_specs.text_files import LineIndex, place_in
 
-DEPTH_MAX = 50
 NODES_MAX = 100_000
 
 _TAGS = frozenset({"!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))})
@@ -37,7 +45,7 @@ class _Built:
     depth: int
 
 
-class _Stop(Exception):
+class _InvalidYaml(Exception):
     """The rest of the file cannot be read."""
 
     def __init__(self, problem: Diagnostic) -> None:
@@ -46,21 +54,21 @@ class _Stop(Exception):
 
 
 def parse_yaml(text: str, file: str, lines: abc.Sequence[int] = ()) -> Parsed:
-    """Parses all documents of `text`, except empty ones. `lines` as `Places` takes them."""
+    """Parses all documents of `text`, except empty ones. `lines` as `LineIndex` takes them."""
     forbidden = _NOT_YAML.search(text)
     if forbidden:
-        what = f"the character U+{ord(forbidden[0]):04X} is not allowed in YAML"
-        where = Places(text, file, lines).at(forbidden.start())
+        message = f"the character U+{ord(forbidden[0]):04X} is not allowed in YAML"
+        location = LineIndex(text, file, lines).at(forbidden.start())
         hint = 'write it as an escape between double quotes: "\\x07"'
-        return Parsed((), (Diagnostic("file.syntax", what, where, hint=hint),))
+        return Parsed((), (Diagnostic("file.syntax", message, location, hint=hint),))
     documents: list[Node] = []
-    reader = _Reader(yaml.parse(text, Loader=_LOADER), file, lines)
+    reader = _YamlReader(yaml.parse(text, Loader=_LOADER), file, lines)
     try:
         for document in reader.documents():
             if not is_null(document):
                 documents.append(document)
-    except _Stop as stop:
-        reader.problems.append(stop.problem)
+    except _InvalidYaml as error:
+        reader.problems.append(error.problem)
     except yaml.YAMLError as error:
         reader.problems.append(_syntax_problem(error, text, file, lines))
     return Parsed(tuple(documents), tuple(reader.problems))
@@ -73,10 +81,10 @@ def _syntax_problem(
     problem = getattr(error, "problem", None) or "the text is not YAML"
     context = getattr(error, "context", None)
     if mark is None:
-        what, hint = "this is not YAML", "save the file as YAML in UTF-8"
-        return Diagnostic("file.syntax", what, Location(file), problem, hint)
-    written = text.splitlines()
-    line = written[mark.line] if mark.line < len(written) else ""
+        message, hint = "this is not YAML", "save the file as YAML in UTF-8"
+        return Diagnostic("file.syntax", message, Location(file), problem, hint)
+    text_lines = text.splitlines()
+    line = text_lines[mark.line] if mark.line < len(text_lines) else ""
     hint = "check the indentation, and that each quote, bracket and brace is closed"
     if line[mark.column : mark.column + 1] == "\t":
         hint = "indent with spaces: YAML allows no tabs there"
@@ -91,12 +99,12 @@ def _syntax_problem(
     )
 
 
-def _too_deep(where: Location) -> Diagnostic:
+def _too_deep(location: Location) -> Diagnostic:
     hint = "close brackets and braces where they end"
-    return Diagnostic("file.too-deep", f"nested deeper than {DEPTH_MAX}", where, hint=hint)
+    return Diagnostic("file.too-deep", f"nested deeper than {DEPTH_MAX}", location, hint=hint)
 
 
-class _Reader:
+class _YamlReader:
     """Builds nodes from one file's events."""
 
     def __init__(self, events: Iterator[yaml.Event], file: str, lines: abc.Sequence[int]) -> None:
@@ -115,44 +123,44 @@ class _Reader:
                 yield self._build(next(self._events), 1).node
 
     def _build(self, event: yaml.Event, depth: int) -> _Built:
-        where = self._where(event)
+        location = self._location(event)
         if depth > DEPTH_MAX:
-            raise _Stop(_too_deep(where))
+            raise _InvalidYaml(_too_deep(location))
         if isinstance(event, yaml.AliasEvent):
-            built = self._alias(event, where)
+            built = self._alias(event, location)
             if depth + built.depth - 1 > DEPTH_MAX:
-                raise _Stop(_too_deep(where))
-            self._count(built.nodes, where)
+                raise _InvalidYaml(_too_deep(location))
+            self._count(built.nodes, location)
             return built
-        self._count(1, where)
+        self._count(1, location)
         anchor = getattr(event, "anchor", None)
         if anchor:
             self._anchors[anchor] = None
-        self._check_tag(event, where)
-        before, inner = self._nodes, 0
+        self._check_tag(event, location)
+        nodes, inner = self._nodes, 0
         node: Node
         if isinstance(event, yaml.ScalarEvent):
             plain = not event.style and event.tag is None
-            node = Scalar(event.value, where, plain)
+            node = Scalar(event.value, location, plain)
         elif isinstance(event, yaml.SequenceStartEvent):
-            node, inner = self._sequence(where, depth)
+            node, inner = self._sequence(location, depth)
         else:
-            node, inner = self._map(where, depth)
-        built = _Built(node, 1 + self._nodes - before, 1 + inner)
+            node, inner = self._map(location, depth)
+        built = _Built(node, 1 + self._nodes - nodes, 1 + inner)
         if anchor:
             self._anchors[anchor] = built
         return built
 
-    def _sequence(self, where: Location, depth: int) -> tuple[Node, int]:
+    def _sequence(self, location: Location, depth: int) -> tuple[Node, int]:
         items: list[Node] = []
         inner = 0
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             built = self._build(event, depth + 1)
             items.append(built.node)
             inner = max(inner, built.depth)
-        return Sequence(tuple(items), where), inner
+        return Sequence(tuple(items), location), inner
 
-    def _map(self, where: Location, depth: int) -> tuple[Node, int]:
+    def _map(self, location: Location, depth: int) -> tuple[Node, int]:
         own: list[tuple[Scalar, Node]] = []
         inner = 0
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
@@ -164,55 +172,55 @@ class _Reader:
             else:
                 hint = "a value that begins with { or [ must be quoted; "
                 hint += "templates are read where the project has a folder values/"
-                what = "a key must be text, not a list or a map"
-                self.problems.append(Diagnostic("file.key", what, key.where, hint=hint))
+                message = "a key must be text, not a list or a map"
+                self.problems.append(Diagnostic("file.key", message, key.location, hint=hint))
         entries, problems = without_duplicates(own)
         self.problems += problems
-        return Map(self._merged(entries), where), inner
+        return Map(self._merged(entries), location), inner
 
     def _merged(self, entries: tuple[tuple[Scalar, Node], ...]) -> tuple[tuple[Scalar, Node], ...]:
         """Replaces `<<` in the entries. A map's own key wins, then the map merged first."""
         merge = next((value for key, value in entries if key.plain and key.text == "<<"), None)
         if merge is None:
             return entries
-        found = {key.text: (key, value) for key, value in entries if key.text != "<<"}
+        merged = {key.text: (key, value) for key, value in entries if key.text != "<<"}
         for source in merge.items if isinstance(merge, Sequence) else (merge,):
             if isinstance(source, Map):
                 for key, value in source.entries:
-                    found.setdefault(key.text, (key, value))
+                    merged.setdefault(key.text, (key, value))
             else:
-                what = "<< can merge only a map, or a list of maps"
+                message = "<< can merge only a map, or a list of maps"
                 hint = "write <<: *name, where &name is a map"
-                self.problems.append(Diagnostic("file.merge", what, source.where, hint=hint))
-        return tuple(found.values())
+                self.problems.append(Diagnostic("file.merge", message, source.location, hint=hint))
+        return tuple(merged.values())
 
-    def _alias(self, event: yaml.AliasEvent, where: Location) -> _Built:
+    def _alias(self, event: yaml.AliasEvent, location: Location) -> _Built:
         if event.anchor not in self._anchors:
-            what = f"no anchor &{event.anchor} comes before this alias"
+            message = f"no anchor &{event.anchor} comes before this alias"
             hint = "quote a value that begins with '*'"
-            raise _Stop(Diagnostic("file.alias", what, where, hint=hint))
+            raise _InvalidYaml(Diagnostic("file.alias", message, location, hint=hint))
         built = self._anchors[event.anchor]
         if built is None:
-            what = f"the alias *{event.anchor} is inside its own anchor"
+            message = f"the alias *{event.anchor} is inside its own anchor"
             hint = "write its value out instead"
-            raise _Stop(Diagnostic("file.alias", what, where, hint=hint))
+            raise _InvalidYaml(Diagnostic("file.alias", message, location, hint=hint))
         return built
 
-    def _count(self, nodes: int, where: Location) -> None:
+    def _count(self, nodes: int, location: Location) -> None:
         self._nodes += nodes
         if self._nodes > NODES_MAX:
-            what = f"the document has more than {NODES_MAX} values when its aliases are expanded"
+            message = f"the document has more than {NODES_MAX} values when its aliases are expanded"
             hint = "use fewer aliases, or split the file"
-            raise _Stop(Diagnostic("file.too-large", what, where, hint=hint))
+            raise _InvalidYaml(Diagnostic("file.too-large", message, location, hint=hint))
 
-    def _check_tag(self, event: yaml.Event, where: Location) -> None:
+    def _check_tag(self, event: yaml.Event, location: Location) -> None:
         tag = getattr(event, "tag", None)
         if tag is not None and tag not in _TAGS:
             name = tag.replace("tag:yaml.org,2002:", "!!")
-            what = f"the tag {name} is not supported"
-            self.problems.append(Diagnostic("file.tag", what, where, hint="remove the tag"))
+            message = f"the tag {name} is not supported"
+            self.problems.append(Diagnostic("file.tag", message, location, hint="remove the tag"))
 
-    def _where(self, event: yaml.Event) -> Location:
+    def _location(self, event: yaml.Event) -> Location:
         mark = event.start_mark
         assert mark is not None, "events that come from text have their place"
         return place_in(self._file, mark.line + 1, mark.column + 1, self._lines)

@@ -27,8 +27,8 @@ from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus, Runtim
 from connect_runtime.logs.log_output import VARIABLE
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.traces import trace_text
-from connect_specs.printable import width_of
-from connect_specs.redaction import Redactor
+from connect_specs.plain_text import width_of
+from connect_specs.secrets import Redactor
 from support.connectors import SOURCE
 from support.memory_cluster import MemoryCluster
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from connect_reconciler.backend import open_backend
-from connect_reconciler.backend.observe.plugin_facts import passwords_in
 from connect_reconciler.backend.plugins import InstalledPlugins, RestPlugins, locked
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.model.live import Live
@@ -17,7 +16,7 @@ from connect_reconciler.validation.configs import checked
 from connect_specs.desired import Desired, DesiredConnector, Project, RestTarget
 from connect_specs.diagnostics import Location
 from connect_specs.names import ClusterTopics
-from connect_specs.plugin_definitions import PluginSet
+from connect_specs.plugin_definitions import PluginSet, passwords_in
 from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock, lock_text
 from support.oracle import Oracle
 from support.spec_files import load_connectors

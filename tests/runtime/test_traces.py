@@ -11,7 +11,7 @@ import pytest
 from connect_runtime.api import ConfigError, DataError
 from connect_runtime.traces import trace_text
 from connect_specs.diagnostics import Diagnostic, Unreachable
-from connect_specs.redaction import Redactor
+from connect_specs.secrets import Redactor
 
 
 def fails(number: int) -> None:

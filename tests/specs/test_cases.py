@@ -14,9 +14,9 @@ import pytest
 
 from connect_specs.desired import DesiredConnector, Pin, Project
 from connect_specs.diagnostics import Invalid
-from connect_specs.diagnostics_text import render_diagnostics
 from connect_specs.loader import load_specs
 from connect_specs.names import ClusterTopics
+from connect_specs.plain_text import render_diagnostics
 from connect_specs.project import load_project
 
 CASES = sorted(path for path in (Path(__file__).parent / "cases").iterdir() if path.is_dir())

@@ -8,7 +8,7 @@ import pytest
 
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Invalid
-from connect_specs.diagnostics_text import render_diagnostics
+from connect_specs.plain_text import render_diagnostics
 from connect_specs.project import load_project
 
 

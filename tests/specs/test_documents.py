@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_specs import yaml_documents
+from connect_specs.documents import Map, Node, Parsed, Scalar, Sequence, is_null, typed
 from connect_specs.json_documents import parse_json
-from connect_specs.nodes import Map, Node, Parsed, Scalar, Sequence, is_null, typed
 from connect_specs.properties_documents import parse_properties
 from connect_specs.yaml_documents import NODES_MAX, parse_yaml
 
@@ -38,7 +38,7 @@ def texts(node: Node) -> Any:
 def places(node: Node) -> list[str]:
     """Every key and scalar with its place, in file order."""
     if isinstance(node, Scalar):
-        return [f"{node.where.line}:{node.where.column} {node.text}"]
+        return [f"{node.location.line}:{node.location.column} {node.text}"]
     if isinstance(node, Sequence):
         return [place for item in node.items for place in places(item)]
     return [place for key, value in node.entries for place in (*places(key), *places(value))]

@@ -20,6 +20,7 @@ from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.local_processes import find_java
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Location
+from connect_specs.documents import Map, Scalar
 from connect_specs.exporting import export_text
 from connect_specs.java_map import (
     in_hash_map_order,
@@ -27,7 +28,6 @@ from connect_specs.java_map import (
     offset_key_bytes,
     offset_value_bytes,
 )
-from connect_specs.nodes import Map, Scalar
 from connect_specs.properties_documents import parse_properties
 
 ORDERS = [

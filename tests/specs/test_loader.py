@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, Location
-from connect_specs.diagnostics_text import render_diagnostics
 from connect_specs.loader import load_specs
 from connect_specs.names import ClusterTopics
+from connect_specs.plain_text import render_diagnostics
 from connect_specs.spec_files import find_policy_files
 from support.spec_files import load_connectors
 

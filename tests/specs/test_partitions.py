@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_specs.desired import OffsetEntry, Pin
+from connect_specs.desired import OffsetEntry, Pin, content_hash, is_sink_partition, partition_key
 from connect_specs.diagnostics import Invalid, Location
 from connect_specs.java_map import in_hash_map_order, offset_key_bytes
-from connect_specs.partitions import content_hash, is_sink_partition, partition_key
-from connect_specs.spec_offsets import read_offsets_json
+from connect_specs.pins import read_offsets_json
 
 SCALARS = (
     st.none()

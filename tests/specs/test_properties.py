@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Invalid
-from connect_specs.diagnostics_text import render_diagnostics
+from connect_specs.documents import escape_templates, rendered_source
 from connect_specs.loader import load_specs
+from connect_specs.plain_text import render_diagnostics
 from connect_specs.project import load_project
-from connect_specs.sources import escape_templates, rendered_source
 from connect_specs.values import Values
 
 FULL = {

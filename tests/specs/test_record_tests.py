@@ -10,13 +10,14 @@ from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.loader import load_specs
 from connect_specs.names import ClusterTopics
-from connect_specs.record_input import RecordInput, read_lines
 from connect_specs.record_tests import (
     ExpectedDrop,
     ExpectedError,
     ExpectedRecord,
+    RecordInput,
     RecordTest,
     load_tests,
+    read_lines,
 )
 
 SPEC = "name: {}\nconfig: {{connector.class: X}}\n"

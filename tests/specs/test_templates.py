@@ -11,8 +11,8 @@ import pytest
 
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Invalid
-from connect_specs.diagnostics_text import render_diagnostics
 from connect_specs.loader import load_specs
+from connect_specs.plain_text import render_diagnostics
 from connect_specs.project import load_project
 
 Write = Callable[[str, str], None]

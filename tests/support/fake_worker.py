@@ -19,7 +19,7 @@ import orjson
 
 from connect_reconciler.model.live import Feature, knows
 from connect_runtime.kafka_version import KAFKA_VERSION
-from connect_specs.partitions import partition_key
+from connect_specs.desired import partition_key
 from connect_specs.states import TargetState
 from support.dooming import Doom
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Invalid, by_place
-from connect_specs.loader import FoundSpecs
-from connect_specs.spec_folders import relative_name
+from connect_specs.loader import SpecReader
+from connect_specs.text_files import relative_name
 
 
 def load_connectors(files: Iterable[Path], folder: Path) -> dict[str, DesiredConnector]:
     """The connectors of some files, without templates. Raises Invalid as `load_specs` does."""
-    found = FoundSpecs(None, [])
+    reader = SpecReader(None, [])
     for path in files:
-        found.read(path, relative_name(path, folder))
-    if found.problems:
-        raise Invalid(*by_place(found.problems))
-    return dict(sorted(found.connectors.items()))
+        reader.read(path, relative_name(path, folder))
+    if reader.problems:
+        raise Invalid(*by_place(reader.problems))
+    return dict(sorted(reader.connectors.items()))

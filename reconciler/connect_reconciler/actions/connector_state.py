@@ -14,7 +14,7 @@ from connect_reconciler.model.config_values import Value, without_reserved
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Renaming
 from connect_reconciler.model.live import Kind, Live, LogRange
 from connect_reconciler.model.offsets import Offsets, TopicPartition
-from connect_reconciler.model.secrets import ConfigRedactor, live_redactor, redacted
+from connect_reconciler.model.secrets import ConfigRedactor, live_redactor
 from connect_specs.names import GROUP_KEY
 from connect_specs.states import TargetState
 
@@ -114,7 +114,7 @@ def state_now(
     return replace(
         state,
         applied=None if owned is None else owned.config,
-        config=None if config is None else redacted(without_reserved(config), redactor),
+        config=None if config is None else redactor.values(without_reserved(config)),
         target=target,
         owner=ledger.owner(name),
         prevent_delete=ledger.protects(name),

@@ -49,8 +49,6 @@ from connect_reconciler.model.secrets import (
     ConfigRedactor,
     applying_redactor,
     live_redactor,
-    redact,
-    redacted,
 )
 from connect_reconciler.plan.diff import managed_state
 from connect_reconciler.plan.staleness import states_before, unmet
@@ -204,9 +202,8 @@ class Executor:
         renamed = (
             self._live.connectors[other] for other in others if other in self._live.connectors
         )
-        return redact(
+        return self._redactor(name).redact(
             text,
-            self._redactor(name),
             {} if spec is None else spec.config,
             {} if live is None else live.config,
             *(connector.config for connector in renamed),
@@ -386,7 +383,7 @@ class Executor:
             topic=self._edges.ledger.topic,
             project=self._plan.project,
             now_ms=self._now_ms(),
-            config=redacted(config, redactor),
+            config=redactor.values(config),
             live_state=None if found is None else found.target,
             state=None if spec is None else managed_state(spec),
             prevent_delete=spec is not None and spec.prevent_delete,

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from connect_reconciler.apply.edges import Edges
 from connect_reconciler.model.group_members import GroupMember, strangers
 from connect_reconciler.model.live import Live
-from connect_specs.counting import listed
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 from connect_specs.names import sink_group
+from connect_specs.plain_text import listed
 
 
 def ensure_movable(

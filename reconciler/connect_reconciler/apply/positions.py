@@ -16,8 +16,8 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.offsets.moves import MoveContext, moves_to, totals
 from connect_reconciler.plan.offsets.sink_positions import entries_at, position_problem, sink_start
-from connect_specs.counting import counted
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
+from connect_specs.plain_text import counted
 
 
 def at_final_offsets(action: AlterOffsets, config: Mapping[str, str], edges: Edges) -> AlterOffsets:

@@ -21,10 +21,9 @@ from connect_reconciler.apply.report import (
     Health,
     Outcome,
 )
-from connect_specs.counting import listed
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, NextStep, Stale
-from connect_specs.printable import lines_of, padded, width_of
-from connect_specs.secret_values import is_sensitive
+from connect_specs.plain_text import lines_of, listed, padded, width_of
+from connect_specs.secrets import is_sensitive
 from connect_specs.value_secrets import gives_secret
 
 if TYPE_CHECKING:

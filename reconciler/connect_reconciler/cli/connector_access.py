@@ -17,7 +17,6 @@ from connect_reconciler.cli.signals import may_change
 from connect_reconciler.ledger.config_entry import load_ledger, with_configs
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.ledger import LedgerState, Owned
-from connect_reconciler.model.secrets import redact
 from connect_runtime.herder.verbs import RequestError
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Invalid
@@ -100,7 +99,7 @@ def redacted(text: str, backend: Backend, cluster: Cluster, name: str) -> str:
     secrets = secrets_of_specs(backend.project).with_ledger(owned)
     with backend.plugins() as plugins:
         redactor = redactor_of(name, [config], plugins, secrets)
-    return redact(text, redactor, config)
+    return redactor.redact(text, config)
 
 
 @dataclass(frozen=True, slots=True)

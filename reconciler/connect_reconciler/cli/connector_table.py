@@ -10,8 +10,7 @@ from connect_reconciler.backend.observe.plugin_facts import error_line
 from connect_reconciler.cli.output import table
 from connect_runtime.herder.verbs import ConnectorStatus
 from connect_runtime.storage.snapshots import State, TaskId
-from connect_specs.counting import listed
-from connect_specs.printable import one_line, width_of
+from connect_specs.plain_text import listed, one_line, width_of
 
 _UNKNOWN = "-"
 _REASON = "REASON"

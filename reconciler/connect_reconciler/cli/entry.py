@@ -90,7 +90,7 @@ def _report(
 ) -> int:
     from connect_reconciler.cli.apply_report import steps_text
     from connect_reconciler.cli.output import result_json
-    from connect_specs.diagnostics_text import render_diagnostics
+    from connect_specs.plain_text import render_diagnostics
 
     try:
         sys.stderr.write(render_diagnostics(diagnostics))

@@ -13,7 +13,7 @@ from connect_reconciler.cli.session import connector_names
 from connect_reconciler.workflow.user import Choices
 from connect_specs.desired import Overrides
 from connect_specs.diagnostics import Diagnostic, Invalid
-from connect_specs.durations import EXAMPLES, duration_text, seconds_of
+from connect_specs.plain_text import EXAMPLES, duration_text, seconds_of
 
 if TYPE_CHECKING:
     from connect_reconciler.plan.scope import Scope

@@ -18,8 +18,7 @@ from typing import NoReturn, TextIO, TypeVar
 import typer
 
 from connect_specs.diagnostics import ConnectError
-from connect_specs.durations import duration_text
-from connect_specs.printable import lines_of, one_line, padded, width_of
+from connect_specs.plain_text import duration_text, lines_of, one_line, padded, width_of
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from connect_reconciler.testing.outcomes import FailedRecord
 from connect_reconciler.workflow.record_runs import Compared, Comparisons, Shown
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ExitCode
-from connect_specs.printable import one_line
+from connect_specs.plain_text import one_line
 
 # The number of differing records that are shown
 _DIFFERENT_MAX = 3

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Self
 import typer
 
 from connect_specs.diagnostics import ConnectError
-from connect_specs.printable import one_line
+from connect_specs.plain_text import one_line
 
 if TYPE_CHECKING:
     from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
     from connect_specs.desired import Project
-    from connect_specs.value_origins import Origin
+    from connect_specs.value_secrets import Origin
 
 
 _SENSITIVE = "(sensitive)"
@@ -68,7 +68,7 @@ def invocation(context: typer.Context) -> Invocation:
 
 def origins_of(project: Project) -> tuple[Origin, ...]:
     """All values of the project; none if it has no values/. Raises Invalid."""
-    from connect_specs.value_origins import origins
+    from connect_specs.value_secrets import origins
     from connect_specs.values import load_values
 
     values = load_values(project.folder, project.env, project.given)

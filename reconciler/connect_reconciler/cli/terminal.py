@@ -47,10 +47,8 @@ from connect_reconciler.cli.plan_output import show_plan
 from connect_reconciler.cli.signals import at_once, may_change, stop_requested
 from connect_reconciler.render.plan_file import render_plan_json
 from connect_reconciler.render.words import question
-from connect_specs.counting import listed
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, NextStep
-from connect_specs.diagnostics_text import render_diagnostics
-from connect_specs.printable import one_line
+from connect_specs.plain_text import listed, one_line, render_diagnostics
 
 if TYPE_CHECKING:
     from connect_reconciler.actions.plan import Plan

@@ -21,10 +21,9 @@ from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, StatusSnapshot, TaskId
-from connect_specs.counting import listed
-from connect_specs.desired import Project
+from connect_specs.desired import PartitionKey, Project, partition_key
 from connect_specs.diagnostics import Diagnostic, warning
-from connect_specs.partitions import PartitionKey, partition_key
+from connect_specs.plain_text import listed
 
 _RESTART = "restart the worker that answered, or ask another one"
 _ONE_PARTITION = ("config", "assignments", "ledger")

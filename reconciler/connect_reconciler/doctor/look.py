@@ -52,10 +52,10 @@ from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.errors import as_failure, error_of
 from connect_runtime.settings.connector_clients import Kind
 from connect_runtime.storage.snapshots import OffsetSnapshot, State
-from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, warning
 from connect_specs.names import ClusterTopics
+from connect_specs.plain_text import counted
 from connect_specs.plugin_definitions import SINK
 
 _AT_ONCE = 8

@@ -11,7 +11,7 @@ from connect_reconciler.drift.topic_history import Mark
 from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.model.secrets import is_fingerprint, is_mask, same_as_recorded
+from connect_reconciler.model.secrets import is_fingerprint, is_mask
 from connect_reconciler.plan.checks.hidden_values import requests
 from connect_reconciler.plan.checks.ownership import no_owned_is_named
 from connect_reconciler.plan.diff import (
@@ -22,11 +22,10 @@ from connect_reconciler.plan.diff import (
     without_spec,
 )
 from connect_reconciler.plan.offsets.moves import label_of, place_of
-from connect_specs.counting import counted
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, partition_key
 from connect_specs.diagnostics import Location
-from connect_specs.partitions import partition_key
-from connect_specs.secret_values import is_sensitive
+from connect_specs.plain_text import counted
+from connect_specs.secrets import is_sensitive
 from connect_specs.states import TargetState
 
 _EXISTS = Plain("there")
@@ -216,8 +215,8 @@ def _key_changed_in(
         # Not a secret that was recorded without a fingerprint
         in_cluster = value != ""
     else:
-        in_cluster = not same_as_recorded(applied, value, key, connector.redactor)
-    in_specs = not same_as_recorded(applied, desired, key, connector.redactor)
+        in_cluster = not connector.redactor.is_recorded(key, value, applied)
+    in_specs = not connector.redactor.is_recorded(key, desired, applied)
     return _changed_in(
         in_cluster=in_cluster and not masked, in_specs=in_specs and connector.spec is not None
     )

@@ -14,7 +14,7 @@ from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot
-from connect_specs.partitions import PartitionKey, partition_key
+from connect_specs.desired import PartitionKey, partition_key
 
 # Config records have the time of the cluster's leader, journal entries that of the apply
 _CLOCKS_DIFFER_MS = 2_000

@@ -22,9 +22,8 @@ from connect_reconciler.model.ledger_records import (
     rename_to_json,
     text,
 )
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, partition_key
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.partitions import partition_key
 
 _MARK_CHARS = 16
 _WITH_RENAMES = 2

@@ -10,7 +10,7 @@ from dataclasses import replace
 from connect_reconciler.model.ledger import ConnectorSnapshot, LedgerState, Owned
 from connect_reconciler.model.ledger_records import owned_record, pin_record, rename_record
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.secrets import ConfigRedactor, fingerprint, redacted
+from connect_reconciler.model.secrets import ConfigRedactor, fingerprint
 from connect_runtime.storage.log import NewRecord
 from connect_specs.states import TargetState
 
@@ -37,7 +37,7 @@ def snapshot_of(
     if target is TargetState.STOPPED and not _was_carried(ledger, name):
         target = ledger.restore_to(name) or target
     return ConnectorSnapshot(
-        config=None if config is None else redacted(config, redactor),
+        config=None if config is None else redactor.values(config),
         target=target,
         owner=ledger.owner(name),
         prevent_delete=ledger.protects(name),

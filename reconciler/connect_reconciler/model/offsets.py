@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
-from connect_specs.desired import JsonScalar, Offset, OffsetEntry, Partition
-from connect_specs.partitions import PartitionKey, is_sink_partition, partition_key
+from connect_specs.desired import (
+    JsonScalar,
+    Offset,
+    OffsetEntry,
+    Partition,
+    PartitionKey,
+    is_sink_partition,
+    partition_key,
+)
 
 TopicPartition: TypeAlias = tuple[str, int]
 

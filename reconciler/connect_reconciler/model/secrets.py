@@ -1,8 +1,8 @@
-"""Secret config values: redacted in configs, in the ledger and in texts that quote them; and seen
-through the masks that a cluster shows in their place. Pure.
+"""Secret config values: redacted in configs, in the ledger and in texts that quote them; and the
+values behind the masks that a cluster shows in their place. Pure.
 
-`connect_specs.secret_values` decides which values are secret. In their place this module gives
-fingerprints, keyed per project, and bound to connector and config key.
+`connect_specs.secrets` decides which values are secret. Plans and the ledger hold fingerprints in
+their place, keyed per project, and bound to connector and config key.
 """
 
 from __future__ import annotations
@@ -19,27 +19,26 @@ from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Stale, warning
-from connect_specs.redaction import Redactor, secrets_in
-from connect_specs.secret_parts import secret_parts
-from connect_specs.secret_values import is_sensitive
+from connect_specs.secrets import Redactor, is_sensitive, secret_parts
 
 SENSITIVE = "(sensitive)"
 HIDDEN = "(hidden)"
 
-# What others show in a secret's place: Connect itself, hosted clusters, and we
+# Texts in a secret's place: of Connect itself, of hosted clusters, and ours
 _MASK = re.compile(r"\*{3,}|•{3,}|[\[(<](hidden|redacted|masked|sensitive)[\])>]", re.IGNORECASE)
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
 def is_mask(value: str) -> bool:
-    """Whether this stands in a secret's place, as all or as its secret part, and is none itself."""
+    """Returns True for a text in a secret's place, as all or as its secret part."""
     return all(map(_MASK.fullmatch, secret_parts(value) or (value.strip(),)))
 
 
 def fingerprint(key: bytes | None, connector: str, config_key: str, value: str) -> str:
-    """HMAC-SHA256 in hex, or nothing without a key: a bare hash of a short secret can be guessed.
+    """Returns HMAC-SHA256 in hex, or nothing without a key: a bare hash of a short secret can be
+    guessed.
 
-    Bound to connector and config key, so that equal secrets cannot be told from each other's.
+    Bound to connector and config key, so that fingerprints do not reveal that secrets are equal.
     """
     if key is None:
         return ""
@@ -47,12 +46,12 @@ def fingerprint(key: bytes | None, connector: str, config_key: str, value: str) 
 
 
 def is_fingerprint(text: str) -> bool:
-    """Whether it looks like one."""
+    """Returns True for a text of the form of a fingerprint."""
     return _FINGERPRINT.fullmatch(text) is not None
 
 
 def recorded_secrets(owned: Owned) -> frozenset[str]:
-    """The keys of secrets, of which the ledger holds fingerprints in place of values."""
+    """Returns the keys of secrets, of which the ledger holds fingerprints in place of values."""
     return frozenset(
         key
         for key, text in owned.config.items()
@@ -61,13 +60,13 @@ def recorded_secrets(owned: Owned) -> frozenset[str]:
 
 
 def recorded_empty(owned: Owned) -> frozenset[str]:
-    """The keys without a value in the ledger, among them secrets of which there was no key to make
-    fingerprints with."""
+    """Returns the keys without a value in the ledger, among them secrets that were recorded without
+    a key for fingerprints."""
     return frozenset(key for key, text in owned.config.items() if not text)
 
 
 def key_id(key: bytes | None) -> str:
-    """Tells whether two plans were made with the same key; empty without one."""
+    """Returns an identifier of the fingerprint key; empty if there is none."""
     return "" if key is None else _hmac(key, ["key"])[:16]
 
 
@@ -75,7 +74,7 @@ def key_id(key: bytes | None) -> str:
 class ConfigRedactor:
     """Redacts one connector's secrets: with the project's key, the config keys known to be
     sensitive, and texts that are secret wherever they are quoted. `untyped` are those of `named`
-    that are hidden only because nothing could tell their types."""
+    that are hidden only because their types could not be asked for."""
 
     connector: str
     key: bytes | None = field(repr=False)
@@ -83,41 +82,71 @@ class ConfigRedactor:
     texts: tuple[str, ...] = field(default=(), repr=False)
     untyped: frozenset[str] = frozenset()
 
+    def is_secret(self, config_key: str, text: str) -> bool:
+        """Returns True if the value must never be shown."""
+        return is_sensitive(config_key, text, self.named)
+
     def value(self, config_key: str, text: str) -> Value:
-        """The value as a plan may hold it."""
+        """Returns the value as a plan may hold it."""
         if is_sensitive(config_key, text, self.named):
             return Secret(fingerprint(self.key, self.connector, config_key, text))
         return Plain(text)
 
+    def values(self, config: Mapping[str, str]) -> dict[str, Value]:
+        """Returns the config as a plan may hold it."""
+        return {key: self.value(key, text) for key, text in config.items()}
+
     def hidden(self, config: Mapping[str, str]) -> frozenset[str]:
-        """The keys whose values are hidden only because nothing could tell their types."""
-        known = self.named - self.untyped
+        """Returns the keys whose values are hidden only because their types could not be asked
+        for."""
+        typed = self.named - self.untyped
         return frozenset(
             key
             for key, text in config.items()
             if key in self.untyped
-            and is_sensitive(key, text, self.named)
-            and not is_sensitive(key, text, known)
+            and self.is_secret(key, text)
+            and not is_sensitive(key, text, typed)
         )
 
     def shown(self, config: Mapping[str, str]) -> dict[str, str]:
-        """The config as text, with a placeholder for each secret."""
+        """Returns the config as text, with a placeholder for each secret."""
         return {
-            key: SENSITIVE if is_sensitive(key, text, self.named) else text
-            for key, text in config.items()
+            key: SENSITIVE if self.is_secret(key, text) else text for key, text in config.items()
         }
+
+    def is_recorded(self, config_key: str, text: str | None, recorded: str | None) -> bool:
+        """Returns True if the ledger's record of a key, a text or a fingerprint, is this value."""
+        if recorded is None or text is None:
+            return recorded is text
+        if recorded in (text, fingerprint(self.key, self.connector, config_key, text)):
+            return True
+        if not self.is_secret(config_key, text):
+            return False
+        # without the key for fingerprints no value can be compared
+        return not recorded or (self.key is None and is_fingerprint(recorded))
+
+    def for_texts(self, *configs: Mapping[str, str]) -> Redactor:
+        """Returns a redactor of the secrets of these configs in any number of texts."""
+        return Redactor.of_configs(
+            *configs, named=self.named, texts=self.texts, mask=HIDDEN, shortest=1
+        )
+
+    def redact(self, text: str, *configs: Mapping[str, str]) -> str:
+        """Returns a text, such as an error or a trace, without the secrets of these configs."""
+        return self.for_texts(*configs).redact(text)
 
 
 def live_redactor(name: str, live: Live, spec: DesiredConnector | None = None) -> ConfigRedactor:
-    """Redacts what the connector's plugins and its spec say is secret, with the project's key."""
+    """Returns a redactor of the connector's secrets by its plugins and its spec, with the project's
+    key."""
     named = live.password_keys.get(name, frozenset()).union(() if spec is None else spec.sensitive)
     untyped = frozenset(live.untyped_keys.get(name, ()))
     return ConfigRedactor(name, live.ledger.fingerprint_key, named, untyped=untyped)
 
 
 def applying_redactor(name: str, live: Live, desired: Desired, key: bytes | None) -> ConfigRedactor:
-    """Redacts the connector's secrets in the ledger and in every text of an apply. Keys that the
-    spec which renames it calls sensitive are redacted under its old name, too."""
+    """Returns a redactor for the ledger and for every text of an apply. Keys that the spec which
+    renames the connector calls sensitive are redacted under its old name, too."""
     named = live.password_keys.get(name, frozenset())
     untyped = frozenset(live.untyped_keys.get(name, ()))
     texts: tuple[str, ...] = ()
@@ -129,36 +158,6 @@ def applying_redactor(name: str, live: Live, desired: Desired, key: bytes | None
     return ConfigRedactor(name, key, named, texts, untyped)
 
 
-def same_as_recorded(
-    applied: str | None, text: str | None, key: str, redactor: ConfigRedactor
-) -> bool:
-    """Whether what the ledger holds of a key, as text or as a fingerprint, is this value."""
-    if applied is None or text is None:
-        return applied is text
-    if applied == text or applied == fingerprint(redactor.key, redactor.connector, key, text):
-        return True
-    if not is_sensitive(key, text, redactor.named):
-        return False
-    # Without the key nothing can be told apart
-    return not applied or (redactor.key is None and is_fingerprint(applied))
-
-
-def redacted(config: Mapping[str, str], redactor: ConfigRedactor) -> dict[str, Value]:
-    """The config as a plan may hold it."""
-    return {key: redactor.value(key, text) for key, text in config.items()}
-
-
-def redact(text: str, redactor: ConfigRedactor, *configs: Mapping[str, str]) -> str:
-    """`text`, such as an error or a trace, without the secrets of these configs."""
-    return redactor_of_texts(redactor, *configs).redact(text)
-
-
-def redactor_of_texts(redactor: ConfigRedactor, *configs: Mapping[str, str]) -> Redactor:
-    """Redacts the secrets of these configs in any number of texts."""
-    secrets = (secret for config in configs for secret in secrets_in(config, redactor.named))
-    return Redactor((*redactor.texts, *secrets), mask=HIDDEN, shortest=1)
-
-
 def config_fingerprint(
     config: Mapping[str, Value],
     *,
@@ -166,7 +165,7 @@ def config_fingerprint(
     key: bytes | None,
     leaving_out: Collection[str] = (),
 ) -> str:
-    """One fingerprint over a whole config, the same whichever of its values count as secret."""
+    """Returns one fingerprint over a whole config, the same whichever values count as secret."""
     marks = {
         name: _mark(key, connector, name, value)
         for name, value in config.items()
@@ -178,27 +177,29 @@ def config_fingerprint(
 def reveal(
     config: Mapping[str, Value], texts: Mapping[str, str], *, connector: str, key: bytes | None
 ) -> dict[str, str]:
-    """The config with its secrets filled in from `texts`, as `diff.written_config` gives them.
+    """Returns the config with its secrets filled in from `texts`, as `diff.written_config` gives
+    them.
 
     Raises Stale if one of them is missing, or is not the value that the plan was made with. A
     secret without a fingerprint is taken as it is: only a plan that never left the process has one.
     """
-    found: dict[str, str] = {}
+    revealed: dict[str, str] = {}
     problems: list[Diagnostic] = []
     for name, value in config.items():
         if isinstance(value, Plain):
-            found[name] = value.text
+            revealed[name] = value.text
             continue
         text = texts.get(name)
-        known = None if text is None else fingerprint(key, connector, name, text)
-        if text is None or (value.fingerprint and known != value.fingerprint):
-            what = f"the value of {name} is not the one that the plan was made with"
-            problems.append(Diagnostic("stale.secret", what, connector, hint="make the plan again"))
+        actual = None if text is None else fingerprint(key, connector, name, text)
+        if text is None or (value.fingerprint and actual != value.fingerprint):
+            message = f"the value of {name} is not the one that the plan was made with"
+            hint = "make the plan again"
+            problems.append(Diagnostic("stale.secret", message, connector, hint=hint))
         else:
-            found[name] = text
+            revealed[name] = text
     if problems:
         raise Stale(*problems)
-    return found
+    return revealed
 
 
 def _mark(key: bytes | None, connector: str, config_key: str, value: Value) -> str:
@@ -217,46 +218,46 @@ def _hmac(key: bytes, content: object) -> str:
 
 
 def masked_keys(config: Mapping[str, str]) -> frozenset[str]:
-    """The keys whose values only stand for others."""
+    """Returns the keys whose values are masks."""
     return frozenset(key for key, text in config.items() if text and is_mask(text))
 
 
 def unmasked(
     name: str,
     config: Mapping[str, str],
-    wanted: Mapping[str, str],
+    desired: Mapping[str, str],
     recorded: Mapping[str, str],
     key: bytes | None,
 ) -> dict[str, str]:
-    """`config` with the spec's values in place of masks, where they are those written last.
+    """Returns `config` with the spec's values in place of masks, where they are those written last.
 
-    `recorded` is what the ledger says of that, with fingerprints by `key`.
+    `recorded` is the ledger's record of that, with fingerprints by `key`.
     """
-    found = dict(config)
-    for masked in masked_keys(config) & wanted.keys():
-        text = wanted[masked]
-        written = recorded.get(masked, "")
-        if written in ("", text, fingerprint(key, name, masked, text)):
-            found[masked] = text
-    return found
+    values = dict(config)
+    for masked in masked_keys(config) & desired.keys():
+        text = desired[masked]
+        last = recorded.get(masked, "")
+        if last in ("", text, fingerprint(key, name, masked, text)):
+            values[masked] = text
+    return values
 
 
-def same_config(found: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Whether both say the same, as far as masks let it be seen."""
-    hidden = masked_keys(found)
-    return found.keys() == wanted.keys() and all(
-        found[key] == wanted[key] for key in found.keys() - hidden
+def same_config(live: Mapping[str, str], desired: Mapping[str, str]) -> bool:
+    """Returns True if the configs are equal, as far as masks do not hide their values."""
+    return live.keys() == desired.keys() and all(
+        live[key] == desired[key] for key in live.keys() - masked_keys(live)
     )
 
 
-def same_spec(found: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """The same for what specs say: without the keys that connect adds and the name."""
+def same_spec(live: Mapping[str, str], desired: Mapping[str, str]) -> bool:
+    """Returns True if the configs are equal without the name and the keys that connect adds."""
     name = {"name": ""}
-    return same_config(without_reserved(found) | name, without_reserved(wanted) | name)
+    return same_config(without_reserved(live) | name, without_reserved(desired) | name)
 
 
 def see_through_masks(live: Live, desired: Desired) -> Live:
-    """The live state with known values in place of masks; what is masked counts as sensitive."""
+    """Returns the live state with known values in place of masks; masked keys count as
+    sensitive."""
     connectors = dict(live.connectors)
     sensitive = dict(live.password_keys)
     warnings: list[Diagnostic] = []
@@ -269,7 +270,7 @@ def see_through_masks(live: Live, desired: Desired) -> Live:
         if spec is not None:
             config = seen(name, connector.config, live.ledger, desired)
             connectors[name] = replace(connector, config=config)
-            warnings.extend(_not_told(connector, live, hidden & spec.config.keys()))
+            warnings.extend(_unknown_changes(connector, live, hidden & spec.config.keys()))
     return replace(
         live,
         connectors=connectors,
@@ -281,14 +282,17 @@ def see_through_masks(live: Live, desired: Desired) -> Live:
 def seen(
     name: str, config: Mapping[str, str], ledger: LedgerState, desired: Desired
 ) -> dict[str, str]:
-    """One connector's config without the masks that the spec and the ledger see through."""
+    """Returns a connector's config with known values in place of masks, by its spec and the
+    ledger."""
     spec, owned = desired.connectors.get(name), ledger.connectors.get(name)
-    wanted = {} if spec is None else spec.config
+    values = {} if spec is None else spec.config
     recorded = {} if owned is None else owned.config
-    return unmasked(name, config, wanted, recorded, ledger.fingerprint_key)
+    return unmasked(name, config, values, recorded, ledger.fingerprint_key)
 
 
-def _not_told(connector: LiveConnector, live: Live, hidden: frozenset[str]) -> Iterator[Diagnostic]:
+def _unknown_changes(
+    connector: LiveConnector, live: Live, hidden: frozenset[str]
+) -> Iterator[Diagnostic]:
     owned = live.ledger.connectors.get(connector.name)
     recorded = {} if owned is None else owned.config
     unknown = sorted(key for key in hidden if not recorded.get(key))

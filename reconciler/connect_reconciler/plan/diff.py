@@ -17,10 +17,9 @@ from connect_reconciler.model.config_values import Value, without_reserved
 from connect_reconciler.model.ledger import AppliedPin, Owned, begun, carried
 from connect_reconciler.model.live import Kind, Live, LiveConnector, kind_of
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.secrets import ConfigRedactor, live_redactor, redacted
+from connect_reconciler.model.secrets import ConfigRedactor, live_redactor
 from connect_reconciler.plan.offsets.sink_positions import entries_at
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
-from connect_specs.partitions import content_hash
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, content_hash
 from connect_specs.states import TargetState
 
 Stage: TypeAlias = Literal["new", "begun", "carried", "unrelated"]
@@ -99,7 +98,7 @@ class ConnectorDiff:
     @property
     def values(self) -> dict[str, Value]:
         """The config to be written, as a plan may hold it."""
-        return redacted(self.written or {}, self.redactor)
+        return self.redactor.values(self.written or {})
 
 
 def diff(desired: Desired, live: Live) -> tuple[ConnectorDiff, ...]:

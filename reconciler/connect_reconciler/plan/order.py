@@ -15,7 +15,7 @@ from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_reconciler.plan.rename_builder import RenameBuilder
 from connect_reconciler.plan.staleness import states_before
-from connect_specs.partitions import content_hash
+from connect_specs.desired import content_hash
 
 
 def ordered(diffs: Iterable[ConnectorDiff], context: Context) -> tuple[act.Action, ...]:

@@ -33,10 +33,9 @@ from connect_reconciler.plan.rollback_problems import (
     stays_ignored,
 )
 from connect_reconciler.plan.scope import Scope, chosen
-from connect_specs.counting import counted
-from connect_specs.desired import Desired, DesiredConnector, Pin
+from connect_specs.desired import ROLLBACK_PIN, Desired, DesiredConnector, Pin
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.partitions import ROLLBACK_PIN
+from connect_specs.plain_text import counted
 
 # By connector
 Configs: TypeAlias = Mapping[str, Mapping[str, str]]

@@ -14,9 +14,9 @@ from glob import escape
 
 from connect_reconciler.actions.plan import TARGETED
 from connect_reconciler.model.live import Live
-from connect_specs.counting import listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, Invalid, warning
+from connect_specs.plain_text import listed
 
 # Options that a first line names
 _OPTIONS = 3

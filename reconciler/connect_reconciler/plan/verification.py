@@ -22,9 +22,15 @@ from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.plan.staleness import states_before, unmet_configs
-from connect_specs.desired import DeleteLimits, Desired, Offset, Overrides
+from connect_specs.desired import (
+    DeleteLimits,
+    Desired,
+    Offset,
+    Overrides,
+    PartitionKey,
+    partition_key,
+)
 from connect_specs.diagnostics import Diagnostic, Stale
-from connect_specs.partitions import PartitionKey, partition_key
 
 _HINT = (
     "give the --env and --var that it was planned with,"

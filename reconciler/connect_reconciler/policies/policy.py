@@ -23,16 +23,16 @@ from connect_reconciler.policies.expression import compiled
 from connect_reconciler.policies.facts import Facts, now_facts, plan_facts
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, Severity, by_place, by_severity
-from connect_specs.fields import as_text, check_fields, required
-from connect_specs.nodes import Map, Node
+from connect_specs.documents import Map, Node
+from connect_specs.fields import Fields
 from connect_specs.spec_files import find_policy_files
-from connect_specs.spec_folders import relative_name
-from connect_specs.text_files import read_text
+from connect_specs.text_files import read_text, relative_name
 from connect_specs.yaml_documents import parse_yaml
 
 Verdict: TypeAlias = Literal["deny", "warn"]
 
-_CODE = "policy"
+_FIELDS = ("name", "deny", "warn", "says", "hint", "timezone")
+_VERDICTS: tuple[Verdict, ...] = ("deny", "warn")
 _AMOUNTS = ("again", "skipped")
 
 
@@ -88,31 +88,25 @@ def _read_file(path: Path, file: str, problems: list[Diagnostic]) -> list[Policy
 
 def _read_policy(node: Node, problems: list[Diagnostic]) -> Policy | None:
     if not isinstance(node, Map):
-        what = "a policy must be a map"
+        message = "a policy must be a map"
         hint = "write name:, and deny: or warn: with an expression"
-        problems.append(Diagnostic("policy.not-a-map", what, node.where, hint=hint))
+        problems.append(Diagnostic("policy.not-a-map", message, node.location, hint=hint))
         return None
-    fields = ("name", "deny", "warn", "says", "hint", "timezone")
-    check_fields(node, fields, _CODE, "a policy", problems)
-    name_node = required(node, "name", _CODE, "the policy", problems)
-    texts = {
-        key: as_text(value, key, _CODE, problems)
-        for key in fields
-        if (value := node.get(key)) is not None
-    }
-    rules = [key for key in ("deny", "warn") if node.get(key) is not None]
+    fields = Fields(node, _FIELDS, problems, code="policy", noun="a policy", owner="the policy")
+    name_node = fields.get("name", required=True)
+    texts = {field: fields.text(field) for field in _FIELDS}
+    rules = [verdict for verdict in _VERDICTS if fields.get(verdict) is not None]
     if len(rules) != 1:
-        what = "a policy needs either 'deny' or 'warn'"
+        message = "a policy needs either 'deny' or 'warn'"
         hint = "write deny: or warn: with an expression, and not both"
-        problems.append(Diagnostic("policy.verdict", what, node.where, hint=hint))
+        fields.report("verdict", node.location, message, hint)
         return None
-    verdict: Verdict = "deny" if rules == ["deny"] else "warn"
-    rule, name = node.get(verdict), texts.get("name")
-    expression = texts.get(verdict)
+    (verdict,) = rules
+    rule, name, expression = fields.get(verdict), texts["name"], texts[verdict]
     program = None
     if rule is not None and expression is not None:
-        program = compiled(expression, rule.where, problems)
-    zone = _zone_problem(texts.get("timezone"), node)
+        program = compiled(expression, rule.location, problems)
+    zone = _zone_problem(texts["timezone"], node)
     if zone is not None:
         problems.append(zone)
     if program is None or name_node is None or name is None:
@@ -121,10 +115,10 @@ def _read_policy(node: Node, problems: list[Diagnostic]) -> Policy | None:
         name,
         verdict,
         program,
-        name_node.where,
-        texts.get("says") or "",
-        texts.get("hint") or "",
-        texts.get("timezone") or "UTC",
+        name_node.location,
+        texts["says"] or "",
+        texts["hint"] or "",
+        texts["timezone"] or "UTC",
     )
 
 
@@ -136,7 +130,7 @@ def _zone_problem(zone: str | None, node: Map) -> Diagnostic | None:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         what = f"there is no time zone {zone!r}"
         hint = "write one like Europe/Berlin, or leave it out for UTC"
-        return Diagnostic("policy.timezone", what, node.where, hint=hint)
+        return Diagnostic("policy.timezone", what, node.location, hint=hint)
     return None
 
 
@@ -167,7 +161,7 @@ def judge(
 
 
 def _without_verdicts(diagnostics: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    return (each for each in diagnostics if not each.code.startswith(f"{_CODE}."))
+    return (each for each in diagnostics if not each.code.startswith("policy."))
 
 
 def _findings(policy: Policy, plan: Facts, now_ms: int) -> Iterator[Diagnostic]:

@@ -15,8 +15,7 @@ from connect_reconciler.drift.model import ChangedIn, Drift, Finding, FindingKin
 from connect_reconciler.model.config_values import Plain, Secret, Value
 from connect_reconciler.render.markdown import code_span, lines_within
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, value_text
-from connect_specs.counting import counted
-from connect_specs.printable import one_line
+from connect_specs.plain_text import counted, one_line
 
 # GitHub takes 65,536 characters.
 MARKDOWN_MAX = 60_000

@@ -13,7 +13,7 @@ from connect_reconciler.model.ledger import ConnectorSnapshot
 from connect_reconciler.model.offsets import Offsets, same_offset
 from connect_reconciler.plan.offsets.moves import label_of, place_of
 from connect_specs.desired import Offset, OffsetEntry, Partition
-from connect_specs.printable import lines_of
+from connect_specs.plain_text import lines_of
 
 _SHOWN = 20
 

@@ -20,7 +20,7 @@ from connect_reconciler.render import words
 from connect_reconciler.render.blocks import about_unchanged, blocks, shown_warnings, titles
 from connect_reconciler.render.texts import VALUE_LENGTH_MAX, sides, sign
 from connect_reconciler.render.words import reason_beside
-from connect_specs.printable import lines_of, one_line
+from connect_specs.plain_text import lines_of, one_line
 
 
 def render_html(plan: Plan) -> str:

@@ -25,7 +25,7 @@ from connect_reconciler.render.words import (
     summary_line,
 )
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.printable import one_line
+from connect_specs.plain_text import one_line
 
 _ROLES: Mapping[Mark, Role] = {"-": "remove", "+": "add", "!": "risk", "~": "change"}
 _FIELD_ROLES: Mapping[str, Role] = {"+": "add", "-": "remove", "~": "change"}

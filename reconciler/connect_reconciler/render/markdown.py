@@ -9,7 +9,7 @@ from typing import TypeAlias
 from urllib.parse import quote
 
 from connect_reconciler.render.texts import long_text
-from connect_specs.printable import one_line
+from connect_specs.plain_text import one_line
 
 PROSE_LENGTH_MAX = 600
 CODE_LENGTH_MAX = 160

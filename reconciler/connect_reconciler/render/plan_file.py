@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from connect_reconciler.actions import AnyAction, ConfigAction
 from connect_reconciler.actions.plan import KINDS, Plan, Target, summarize
 from connect_reconciler.model.config_values import Secret
-from connect_specs.counting import listed
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, Severity, warning
+from connect_specs.plain_text import listed
 
 Document: TypeAlias = dict[str, Any]
 

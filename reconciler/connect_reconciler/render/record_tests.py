@@ -17,8 +17,7 @@ from connect_reconciler.render.markdown import hidden, lines_within, named, pros
 from connect_reconciler.render.texts import Style
 from connect_reconciler.testing.check import TestResult
 from connect_reconciler.testing.compare import Comparison
-from connect_specs.counting import counted
-from connect_specs.printable import one_line
+from connect_specs.plain_text import counted, one_line
 
 # Characters that XML 1.0 cannot hold
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -19,7 +19,7 @@ from connect_reconciler.testing.outcomes import (
     ShownRecord,
     ShownValue,
 )
-from connect_specs.record_input import Json
+from connect_specs.record_tests import Json
 
 # Hides secrets in a text
 Redact: TypeAlias = Callable[[str], str]

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from connect_reconciler import actions as act
 from connect_reconciler.actions.plan import EMBEDDED, TARGETED, Plan, Target, summarize
-from connect_specs.counting import counted
 from connect_specs.desired import Consequence
+from connect_specs.plain_text import counted
 
 # Brokers that a line names
 _NAMED = 2

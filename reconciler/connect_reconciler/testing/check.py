@@ -16,8 +16,7 @@ from connect_reconciler.testing.outcomes import (
     parsed_json,
 )
 from connect_specs.diagnostics import Location
-from connect_specs.record_input import Json
-from connect_specs.record_tests import Expected, ExpectedDrop, ExpectedError, ExpectedRecord
+from connect_specs.record_tests import Expected, ExpectedDrop, ExpectedError, ExpectedRecord, Json
 
 _NOTHING = "nothing"
 

@@ -21,7 +21,7 @@ from connect_reconciler.testing.outcomes import (
     RecordRun,
     ShownRecord,
 )
-from connect_specs.record_input import Json
+from connect_specs.record_tests import Json
 
 _NAME: Final = re.compile(r"[A-Za-z_$@][\w$-]{0,63}")
 _ANY: Final = "*"

@@ -18,7 +18,7 @@ from connect_runtime.data.json_text import Options
 from connect_runtime.data.json_values import decoder
 from connect_runtime.settings.sink_topics import named_topics
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
-from connect_specs.record_input import Json, RecordInput
+from connect_specs.record_tests import Json, RecordInput
 
 _OPTIONS: Final = Options(decimal_numeric=True, floats_as_written=True)
 

@@ -1,6 +1,6 @@
 """Outcomes of records, and their display: values of Connect and bytes of Kafka as JSON. Pure.
 
-`Json` is None, bool, int, float, str, list or dict, as in `connect_specs.record_input`. Bytes that
+`Json` is None, bool, int, float, str, list or dict, as in `connect_specs.record_tests`. Bytes that
 are not UTF-8 are `base64:` and their base64. Decimals, dates and times are texts, so that nothing
 is rounded. A JSON object or array in Kafka is shown as such, all else as text. Of values that are
 nested very deeply, the inner ones are left out.
@@ -22,7 +22,7 @@ from connect_runtime.api import Header, RawHeaders, Schema, SinkRecord, SourceRe
 from connect_runtime.api.java_text import java_text
 from connect_runtime.data.json_schema import schema_json
 from connect_runtime.data.json_text import Options
-from connect_specs.record_input import Json
+from connect_specs.record_tests import Json
 
 BASE64: Final = "base64:"
 _DEPTH_MAX: Final = 100

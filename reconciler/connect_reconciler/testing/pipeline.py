@@ -38,7 +38,7 @@ from connect_runtime.tasks.sink.decoder import Decoder
 from connect_runtime.tasks.source.pipeline import RecordPipeline, Sending
 from connect_runtime.transforms.chain import Chain, chain_of
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
-from connect_specs.redaction import Redactor, secrets_in
+from connect_specs.secrets import Redactor
 
 _ROOTS: Final = ("key.converter", "value.converter", "header.converter", "transforms", "predicates")
 _CANNOT_RUN: Final = (
@@ -210,8 +210,7 @@ def pipeline_keys(config: Mapping[str, str]) -> dict[str, str]:
 def prepared(subject: Subject) -> Iterator[Pipeline]:
     """Yields the pipeline of a config. Raises Invalid with every plugin that cannot run here."""
     allow_modules(subject.worker)
-    config, worker, secrets = _resolved(subject)
-    redactor = Redactor(secrets)
+    config, worker, redactor = _resolved(subject)
     problems = tuple(_missing(subject, config, worker))
     if problems:
         raise Invalid(*problems)
@@ -252,8 +251,9 @@ def _providers(subject: Subject) -> Iterator[ConfigProviders]:
         providers.close()
 
 
-def _resolved(subject: Subject) -> tuple[Mapping[str, str], Mapping[str, str], list[str]]:
-    """Returns config and worker properties, as far as they are needed, and the secrets in them."""
+def _resolved(subject: Subject) -> tuple[Mapping[str, str], Mapping[str, str], Redactor]:
+    """Returns config and worker properties, as far as they are needed, and a redactor of their
+    secrets."""
     config, worker = pipeline_keys(subject.config), pipeline_keys(subject.worker)
     if not subject.is_ours:
         foreign = next(undeclared(config, subject.worker), None)
@@ -263,9 +263,9 @@ def _resolved(subject: Subject) -> tuple[Mapping[str, str], Mapping[str, str], l
             raise Invalid(_unresolved(subject, text, _DECLARE))
     with _providers(subject) as providers:
         ours, theirs = providers.resolve(config), providers.resolve(worker)
-    secrets = [*ours.provided.values(), *theirs.provided.values(), *subject.secrets]
-    secrets += secrets_in(ours.config, subject.sensitive)
-    return ours.config, theirs.config, secrets
+    texts = [*ours.provided.values(), *theirs.provided.values(), *subject.secrets]
+    redactor = Redactor.of_configs(ours.config, named=subject.sensitive, texts=texts)
+    return ours.config, theirs.config, redactor
 
 
 def _missing(

@@ -6,15 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from connect_reconciler.backend.observe.plugin_facts import passwords_in
 from connect_reconciler.model.secrets import is_mask
-from connect_specs.counting import listed
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, warning
-from connect_specs.plugin_definitions import Definitions, elements
-from connect_specs.secret_parts import holds_secret, without_references
-from connect_specs.secret_values import is_sensitive
-from connect_specs.value_secrets import holds_text
+from connect_specs.plain_text import listed
+from connect_specs.plugin_definitions import Definitions, elements, passwords_in
+from connect_specs.secrets import holds_secret, holds_text, is_sensitive, without_references
 
 _PROVIDERS: Final = "config.providers"
 _NO_NAME: Final = re.compile(r"[^A-Z0-9]+")

@@ -15,7 +15,7 @@ from typing import Final
 from connect_reconciler.actions import ConfigAction
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.backend.observe.plugin_facts import kinds_of, passwords, passwords_in
+from connect_reconciler.backend.observe.plugin_facts import kinds_of
 from connect_reconciler.backend.plugins import RestPlugins, Validation, local_definitions
 from connect_reconciler.backend.plugins import installed as installed_plugin
 from connect_reconciler.backend.rest import shapes
@@ -49,7 +49,14 @@ from connect_specs.diagnostics import (
     by_severity,
     warning,
 )
-from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK, Definitions
+from connect_specs.plugin_definitions import (
+    CLASS_KEY,
+    CONNECTORS,
+    SINK,
+    Definitions,
+    passwords,
+    passwords_in,
+)
 from connect_specs.states import TargetState
 
 _BUILT_IN: Final = "connect_runtime.connectors."

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
 
-from connect_reconciler.backend.observe.plugin_facts import passwords
 from connect_reconciler.backend.plugins import KeyProblem, Validation, installed, why_not_loaded
 from connect_reconciler.backend.rest.refusals import class_not_found, follows_from_another
-from connect_reconciler.model.secrets import ConfigRedactor, redact
+from connect_reconciler.model.secrets import ConfigRedactor
 from connect_reconciler.validation.clear_text import clear_text_secrets
 from connect_reconciler.validation.judges import (
     ClusterAnswers,
@@ -38,6 +37,7 @@ from connect_specs.plugin_definitions import (
     keys_of,
     nearest_class,
     parts_of,
+    passwords,
 )
 from connect_specs.plugins_lock import PLUGINS_LOCK, has_lock
 
@@ -159,7 +159,7 @@ def _refusals(
 
 def _hidden(each: Written, verdict: Validation, text: str) -> str:
     named = each.redactor.named | passwords(verdict.keys.values())
-    text = redact(text, replace(each.redactor, named=named), each.config)
+    text = replace(each.redactor, named=named).redact(text, each.config)
     # What the cluster put in the place of references is secret, whatever the key
     resolved = {
         key: value
@@ -168,7 +168,7 @@ def _hidden(each: Written, verdict: Validation, text: str) -> str:
     }
     if not resolved:
         return text
-    return redact(text, replace(each.redactor, named=frozenset(resolved)), resolved)
+    return replace(each.redactor, named=frozenset(resolved)).redact(text, resolved)
 
 
 def _recommendation(value: str, recommended: tuple[str, ...]) -> str:

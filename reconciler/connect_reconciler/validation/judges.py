@@ -27,9 +27,9 @@ from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins.modules import PLUGIN_MODULES
 from connect_runtime.settings.worker_config import WorkerConfig, from_project
 from connect_runtime.validation.validate import check_common, validate
-from connect_specs.counting import listed
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Unreachable, warning
+from connect_specs.plain_text import listed
 from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK, Definitions, keys_of
 
 Config: TypeAlias = Mapping[str, str]

@@ -29,9 +29,9 @@ from connect_reconciler.workflow.rollback import find_rollback
 from connect_reconciler.workflow.tracing import traced
 from connect_reconciler.workflow.user import Choices, Stop, User
 from connect_runtime.kafka.client_checks import check_rights
-from connect_specs.counting import listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
+from connect_specs.plain_text import listed
 
 if TYPE_CHECKING:
     # It imports the language of rules, which takes a fifth of a second

@@ -30,9 +30,8 @@ from connect_specs.diagnostics import (
     Invalid,
     Location,
 )
-from connect_specs.loader import load_specs
-from connect_specs.secret_values import is_sensitive
-from connect_specs.spec_document import Format, read_document
+from connect_specs.loader import FileFormat, load_specs, read_document
+from connect_specs.secrets import is_sensitive
 from connect_specs.states import TargetState
 from connect_specs.writing import spec_text
 from connect_specs.yaml_documents import parse_yaml
@@ -153,7 +152,7 @@ def _unreadable(name: str, imported: Imported) -> Iterator[Diagnostic]:
     """Yields what would be wrong with the connector's spec."""
     parsed = parse_yaml(spec_text(imported.spec, imported.notes), name)
     problems = list(parsed.problems)
-    specs = [read_document(node, Format.YAML, problems) for node in parsed.documents]
+    specs = [read_document(node, FileFormat.YAML, problems) for node in parsed.documents]
     yield from (replace(each, where=name) for each in problems)
     if not problems and [_without_places(spec) for spec in specs if spec] != [imported.spec]:
         yield _not_the_same(name)

@@ -21,9 +21,8 @@ from connect_runtime.settings.sink_topics import matching_topics, named_topics, 
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid
 from connect_specs.loader import load_specs
-from connect_specs.record_input import RecordInput, read_lines
-from connect_specs.record_tests import RecordTest
-from connect_specs.redaction import Redactor
+from connect_specs.record_tests import RecordInput, RecordTest, read_lines
+from connect_specs.secrets import Redactor
 from connect_specs.text_files import read_text
 
 LIVE: Final = "live"

@@ -24,10 +24,10 @@ from connect_reconciler.plan.scope import Scope
 from connect_reconciler.validation.configs import checked
 from connect_reconciler.workflow.planning import judged
 from connect_reconciler.workflow.replanning import Agrees, as_saved
-from connect_specs.counting import listed
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, warning
 from connect_specs.loader import load_specs
+from connect_specs.plain_text import listed
 
 if TYPE_CHECKING:
     # It imports the language of rules, which takes a fifth of a second

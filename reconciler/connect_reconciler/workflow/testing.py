@@ -23,9 +23,8 @@ from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, by_severity
 from connect_specs.fields import did_you_mean
 from connect_specs.plugin_definitions import Definitions
-from connect_specs.record_input import RecordInput
-from connect_specs.record_tests import ExpectedRecord, RecordTest, stem_of
-from connect_specs.redaction import Redactor
+from connect_specs.record_tests import ExpectedRecord, RecordInput, RecordTest, stem_of
+from connect_specs.secrets import Redactor
 
 
 @dataclass(frozen=True, slots=True)

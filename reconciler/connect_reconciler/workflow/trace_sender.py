@@ -9,8 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from connect_specs.redaction import Redactor
-from connect_specs.secret_parts import secret_parts
+from connect_specs.secrets import Redactor, secret_parts
 
 _EXPORT_S: Final = 5
 # A collector that answers byte by byte never exceeds the exporter's own timeout

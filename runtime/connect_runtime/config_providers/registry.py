@@ -31,7 +31,7 @@ from connect_runtime.config_providers.references import (
 )
 from connect_runtime.plugins.definitions import password_keys
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.redaction import SHORTEST, Redactor, secrets_in
+from connect_specs.secrets import SHORTEST, Redactor, secrets_in
 
 _log = logging.getLogger(__name__)
 

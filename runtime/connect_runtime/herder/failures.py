@@ -18,7 +18,7 @@ from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.storage.status_topic import storable_trace
 from connect_runtime.traces import trace_text
 from connect_specs.diagnostics import ConnectError
-from connect_specs.redaction import Redactor
+from connect_specs.secrets import Redactor
 
 _log = logging.getLogger(__name__)
 

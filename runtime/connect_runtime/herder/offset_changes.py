@@ -41,10 +41,9 @@ from connect_runtime.storage.offsets_topic import OffsetWrites
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_runtime.traces import trace_text
 from connect_runtime.waiting import retry_while
-from connect_specs.desired import Offset, OffsetEntry, Partition
+from connect_specs.desired import Offset, OffsetEntry, Partition, sink_entry
 from connect_specs.diagnostics import ConnectError
 from connect_specs.names import ClusterTopics
-from connect_specs.partitions import sink_entry
 
 _log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import assert_never
 
@@ -65,7 +66,7 @@ from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.storage.status_topic import storable_trace
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.traces import trace_text
-from connect_specs.redaction import Redactor, secrets_in
+from connect_specs.secrets import Redactor
 
 _log = logging.getLogger(__name__)
 
@@ -120,8 +121,7 @@ class Worker:
         self.versions: dict[str, str | None] = {}
         self.fencings: dict[str, Fencing] = {}
         # configs as stored: a config provider must not hold up the herder's thread
-        own = tuple(secrets_in(settings.properties))
-        self.failures = Failures(lambda config: Redactor((*own, *secrets_in(config))))
+        self.failures = Failures(partial(Redactor.of_configs, settings.properties))
         # By connector: the fingerprint of what its tasks' configs resolve to.
         self.published: dict[str, str] = {}
         # Attempts that are known to be dead. Later attempts have higher numbers.

@@ -9,7 +9,6 @@ can read its files, one of which may hold a password that clients need.
 import contextlib
 import fcntl
 import json
-import secrets
 import socket
 import subprocess
 import time
@@ -24,7 +23,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from connect_runtime.class_archives import ClassArchive
-from connect_runtime.files import make_private_folder, replace_file, tighten
+from connect_runtime.files import (
+    PRIVATE,
+    ensure_password,
+    make_private_folder,
+    read_password,
+    replace_file,
+    tighten,
+)
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.jars import classpath, jars_folder
 from connect_runtime.kafka.local_processes import (
@@ -42,7 +48,6 @@ from connect_runtime.waiting import wait_until
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
 _PASSWORD = "password"
-_PRIVATE = 0o600
 
 # Few internal partitions and no wait for more group members make the start faster. A killed
 # broker's successor is admitted only when the killed one's session has expired. Open transactions
@@ -114,7 +119,7 @@ _JVM_FLAGS = (
 )
 
 
-def server_properties(port: int, controller_port: int, data: Path, password: str) -> str:
+def server_properties(port: int, controller_port: int, data: Path, password: str | None) -> str:
     """Returns the broker's properties file; with a password, both listeners require it."""
     properties = _PROPERTIES.format(
         host=LOOPBACK, port=port, controller_port=controller_port, data=data
@@ -125,7 +130,7 @@ def server_properties(port: int, controller_port: int, data: Path, password: str
     return properties + _AUTHENTICATION.format(login=login, user=_USER, password=password)
 
 
-def client_properties(port: int, password: str) -> dict[str, str]:
+def client_properties(port: int, password: str | None) -> dict[str, str]:
     """Returns the properties that clients need to connect, under Java's names."""
     properties = {"bootstrap.servers": f"{LOOPBACK}:{port}"}
     if password:
@@ -135,24 +140,6 @@ def client_properties(port: int, password: str) -> dict[str, str]:
             "sasl.jaas.config": f"{_LOGIN.format(user=_USER, password=password)};",
         }
     return properties
-
-
-def read_password(folder: Path) -> str:
-    """Returns the password that a file in the folder holds; empty if the broker requires none."""
-    try:
-        return (folder / _PASSWORD).read_text().strip()
-    except FileNotFoundError:
-        return ""
-
-
-def ensure_password(folder: Path, *, required: bool) -> str:
-    """Returns the password for the next start: made if it is `required` and missing, else
-    removed."""
-    if not required:
-        (folder / _PASSWORD).unlink(missing_ok=True)
-    elif not read_password(folder):
-        replace_file(folder / _PASSWORD, f"{secrets.token_urlsafe(24)}\n", mode=_PRIVATE)
-    return read_password(folder)
 
 
 class BrokerError(Unreachable):
@@ -197,7 +184,7 @@ def _read_record(folder: Path) -> BrokerRecord | None:
 
 def _write_record(folder: Path, record: BrokerRecord) -> None:
     content = json.dumps(asdict(record), indent=2) + "\n"
-    replace_file(folder / _RECORD, content, mode=_PRIVATE)
+    replace_file(folder / _RECORD, content, mode=PRIVATE)
 
 
 class EmbeddedBroker:
@@ -208,7 +195,7 @@ class EmbeddedBroker:
 
     def __init__(self, folder: Path, record: BrokerRecord, *, adopted: bool) -> None:
         self.folder = folder
-        self._password = read_password(folder)
+        self._password = read_password(folder / _PASSWORD)
         self.adopted = adopted
         self._record = record
 
@@ -238,7 +225,7 @@ class EmbeddedBroker:
                         f"the broker in {folder} runs on port {living.port}, not {port}",
                         hint=f"Stop it first; its pid is {living.pid}.",
                     )
-                if authentication != bool(read_password(folder)):
+                if authentication != bool(read_password(folder / _PASSWORD)):
                     login = "no login" if authentication else "a login"
                     raise BrokerError(
                         f"the broker in {folder} runs, and asks for {login}",
@@ -300,11 +287,13 @@ def _start_process(
     planned = _plan_record(folder, port)
     properties = folder / "server.properties"
     tighten(folder)
-    password = ensure_password(folder, required=authentication)
+    if not authentication:
+        (folder / _PASSWORD).unlink(missing_ok=True)
+    password = ensure_password(folder / _PASSWORD) if authentication else None
     content = server_properties(planned.port, planned.controller_port, folder / "data", password)
-    replace_file(properties, content, mode=_PRIVATE)
+    replace_file(properties, content, mode=PRIVATE)
     logging = folder / "log4j2.properties"
-    replace_file(logging, LOGGING, mode=_PRIVATE)
+    replace_file(logging, LOGGING, mode=PRIVATE)
     java_command.append(f"-Dlog4j2.configurationFile={logging}")
     _format_once(folder, [*java_command, *archived], properties, planned.cluster_id)
     java_command += archived if java_flags is None else java_flags
@@ -386,7 +375,7 @@ def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
     _wait_for(lambda: _listens(record.port), folder, record, deadline)
     # Reconnects at once and logs no refusals: the broker is only starting.
     client = admin(
-        client_properties(record.port, read_password(folder)),
+        client_properties(record.port, read_password(folder / _PASSWORD)),
         {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "log_level": 0},
     )
     _wait_for(lambda: _answers(client, folder, record), folder, record, deadline)

@@ -26,7 +26,7 @@ from connect_runtime.files import replace_file
 from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.diagnostics import Diagnostic, Unreachable
-from connect_specs.diagnostics_text import render_diagnostics
+from connect_specs.plain_text import render_diagnostics
 
 JarSet = Literal["broker", "connect", "tools"]
 

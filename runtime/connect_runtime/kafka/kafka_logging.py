@@ -19,8 +19,8 @@ from collections.abc import Callable, Collection, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeVar
 
-from connect_specs.counting import listed
 from connect_specs.diagnostics import ConnectError
+from connect_specs.plain_text import listed
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -5,30 +5,23 @@ The runtime and our own verbs read it for each use, so a new one takes effect at
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import Final
 
-from connect_runtime.files import replace_file
+from connect_runtime import files
 from connect_specs.diagnostics import Diagnostic, Failed
 
 USER: Final = "connect"
 
-_FILE: Final = "rest-password"
-_BYTES: Final = 24
-
 
 def password_file(folder: Path) -> Path:
     """Returns its path below a data folder."""
-    return folder / _FILE
+    return folder / "rest-password"
 
 
 def read_password(folder: Path) -> str | None:
     """Returns the password; None if there is none or it cannot be read."""
-    try:
-        return password_file(folder).read_text().strip() or None
-    except (OSError, ValueError):
-        return None
+    return files.read_password(password_file(folder))
 
 
 def login(folder: Path) -> str | None:
@@ -37,27 +30,12 @@ def login(folder: Path) -> str | None:
     return None if password is None else f"{USER}:{password}"
 
 
-def ensure_password(folder: Path) -> None:
-    """Creates a password if there is none. Raises Failed."""
-    if read_password(folder) is None:
-        replace_password(folder)
-        return
+def make_password(folder: Path, *, replace: bool = False) -> None:
+    """Creates a password if there is none, or replaces it. Raises Failed."""
+    file = password_file(folder)
     try:
-        password_file(folder).chmod(0o600)
+        (files.replace_password if replace else files.ensure_password)(file)
     except OSError as error:
-        raise _unusable(folder, error) from error
-
-
-def replace_password(folder: Path) -> None:
-    """Replaces the password with a new one, at once. Raises Failed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_file(password_file(folder), secrets.token_urlsafe(_BYTES) + "\n", mode=0o600)
-    except OSError as error:
-        raise _unusable(folder, error) from error
-
-
-def _unusable(folder: Path, error: OSError) -> Failed:
-    text = "the password file of the REST API cannot be written"
-    file = str(password_file(folder))
-    return Failed(Diagnostic("rest.password", text, file, error.strerror or str(error)))
+        message = "the password file of the REST API cannot be written"
+        reason = error.strerror or str(error)
+        raise Failed(Diagnostic("rest.password", message, str(file), reason)) from error

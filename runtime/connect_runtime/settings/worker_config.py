@@ -40,7 +40,7 @@ from connect_runtime.settings.worker_keys import (
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.names import ClusterTopics
-from connect_specs.redaction import Redactor
+from connect_specs.secrets import Redactor
 
 STANDALONE_GROUP: Final = "connect-standalone"
 # Compaction never touches a topic's newest segment, and every start reads all of it: at most 10

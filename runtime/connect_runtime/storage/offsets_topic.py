@@ -20,10 +20,9 @@ import orjson
 
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot, SourceOffset
-from connect_specs.desired import JsonScalar, Offset, Partition
+from connect_specs.desired import JsonScalar, Offset, Partition, PartitionKey, partition_key
 from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.java_map import offset_key_bytes, offset_value_bytes
-from connect_specs.partitions import PartitionKey, partition_key
 
 _log = logging.getLogger(__name__)
 

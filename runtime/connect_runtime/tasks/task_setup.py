@@ -33,7 +33,7 @@ from connect_runtime.settings.sink_topics import named_topics, topic_pattern
 from connect_runtime.tasks.launch import TaskLaunch, exactly_once
 from connect_runtime.traces import trace_text
 from connect_runtime.transforms.chain import Chain, chain_of
-from connect_specs.redaction import Redactor, secrets_in
+from connect_specs.secrets import Redactor
 
 # Worker properties that no task reads: their files may exist only where the runtime runs
 _OF_THE_RUNTIME: Final = ("admin.listeners", "listeners", "rest.", "spark.", f"{PROVIDERS}.")
@@ -150,8 +150,7 @@ class TaskSetup:
         launch = self._launch
         configs = (launch.config, launch.connector_config, launch.worker)
         passwords = password_keys(launch.connector_config)
-        secrets = (secret for config in configs for secret in secrets_in(config, passwords))
-        return Redactor((*self._secret_values, *secrets))
+        return Redactor.of_configs(*configs, named=passwords, texts=self._secret_values)
 
     # --- topics and commits ---
 

@@ -21,7 +21,7 @@ from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.validation.client_keys import client_keys
 from connect_runtime.validation.infos import ConfigInfo, ValueInfo
 from connect_specs.java_map import in_hash_map_order
-from connect_specs.secret_names import is_secret_name
+from connect_specs.secrets import is_secret_name
 
 Config = Mapping[str, str | None]
 

@@ -13,7 +13,7 @@ from connect_runtime.api import ConfigType
 from connect_runtime.config_providers.references import aliases, references
 from connect_runtime.config_providers.registry import UnresolvedReference
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos, ValueInfo
-from connect_specs.redaction import Redactor
+from connect_specs.secrets import Redactor
 
 Config = Mapping[str, str | None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_runtime.config_providers.references import PROVIDERS, undeclared
-from connect_specs.secret_values import is_reference
+from connect_specs.secrets import is_reference
 
 
 def unresolved_references(config: Mapping[str, str], worker: Mapping[str, str]) -> tuple[str, ...]:

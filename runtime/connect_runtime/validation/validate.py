@@ -61,8 +61,7 @@ from connect_runtime.validation.plugin_choice import choose, version_errors
 from connect_runtime.validation.references import as_written, referring_keys, unchecked
 from connect_runtime.validation.topic_creation_keys import topic_creation_definitions
 from connect_specs.java_map import in_hash_map_order
-from connect_specs.redaction import Redactor, secrets_in
-from connect_specs.secret_names import is_secret_name
+from connect_specs.secrets import Redactor, is_sensitive
 
 _log = logging.getLogger(__name__)
 
@@ -217,7 +216,9 @@ def connector_plugin(config: Config) -> Plugin:
     """Returns the plugin that a config names. Raises RequestError 400."""
     name = config.get("connector.class")
     if name is None:
-        hidden = {key: HIDDEN for key, value in config.items() if value and is_secret_name(key)}
+        hidden = {
+            key: HIDDEN for key, value in config.items() if value and is_sensitive(key, value)
+        }
         shown = java_text(in_hash_map_order({**config, **hidden}))
         raise RequestError(400, f"Connector config {shown} contains no connector type")
     try:
@@ -290,7 +291,7 @@ def _own(
 
 def _redacted(config: Config, error: Exception) -> str:
     given = {key: value for key, value in config.items() if value is not None}
-    return Redactor(secrets_in(given, password_keys(given))).redact(str(error))
+    return Redactor.of_configs(given, named=password_keys(given)).redact(str(error))
 
 
 def _option_infos(config: Config, findings: Findings) -> list[ConfigInfo]:

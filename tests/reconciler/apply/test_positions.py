@@ -12,9 +12,8 @@ from connect_reconciler.apply.report import Outcome
 from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.render.plan_file import dump_plan, load_plan
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, sink_entry
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location
-from connect_specs.partitions import sink_entry
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
 from support.fake_cluster import FakeCluster

@@ -13,10 +13,9 @@ from connect_reconciler.model.ledger_records import owned_record, pin_record, re
 from connect_reconciler.model.live import LogRange
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage.offsets_topic import offset_records
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, content_hash
 from connect_specs.diagnostics import ExitCode, Location
 from connect_specs.names import sink_group
-from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed

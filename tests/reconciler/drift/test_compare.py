@@ -23,9 +23,8 @@ from connect_reconciler.render.drift import (
     sentence,
     summary_json,
 )
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, content_hash
 from connect_specs.diagnostics import Location
-from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 
 KEY = b"a key for tests"

@@ -9,8 +9,7 @@ import pytest
 from connect_reconciler.model.ledger import AppliedPin
 from connect_reconciler.model.live import Live, LogRange, TopicLogs
 from connect_reconciler.model.offsets import Offsets, same_offset
-from connect_specs.desired import JsonScalar, OffsetEntry
-from connect_specs.partitions import sink_entry
+from connect_specs.desired import JsonScalar, OffsetEntry, sink_entry
 
 A, B = {"table": "a"}, {"table": "b"}
 

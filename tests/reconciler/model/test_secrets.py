@@ -17,8 +17,6 @@ from connect_reconciler.model.secrets import (
     fingerprint,
     is_mask,
     key_id,
-    redact,
-    redacted,
     reveal,
     same_config,
     see_through_masks,
@@ -26,8 +24,7 @@ from connect_reconciler.model.secrets import (
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Location, Stale
-from connect_specs.secret_parts import secret_parts
-from connect_specs.secret_values import is_reference, is_sensitive
+from connect_specs.secrets import is_reference, is_sensitive, secret_parts
 from connect_specs.states import TargetState
 
 SECRET = [
@@ -171,20 +168,18 @@ def test_without_a_key_nothing_is_told() -> None:
 def test_config_fingerprint_does_not_depend_on_what_counts_as_secret() -> None:
     config = {"name": "a", "pin": "1234", "password": "x"}
     marks = {
-        config_fingerprint(
-            redacted(config, ConfigRedactor("a", b"k", named)), connector="a", key=b"k"
-        )
+        config_fingerprint(ConfigRedactor("a", b"k", named).values(config), connector="a", key=b"k")
         for named in (frozenset[str](), frozenset({"pin"}), frozenset({"pin", "name"}))
     }
     assert len(marks) == 1
-    other = redacted({**config, "password": "y"}, ConfigRedactor("a", b"k"))
+    other = ConfigRedactor("a", b"k").values({**config, "password": "y"})
     assert config_fingerprint(other, connector="a", key=b"k") not in marks
 
 
 def test_config_fingerprint_sees_added_and_removed_keys() -> None:
     redactor = ConfigRedactor("a", b"k")
-    one = redacted({"a": "1"}, redactor)
-    two = redacted({"a": "1", "b": ""}, redactor)
+    one = redactor.values({"a": "1"})
+    two = redactor.values({"a": "1", "b": ""})
     assert config_fingerprint(one, connector="a", key=b"k") != config_fingerprint(
         two, connector="a", key=b"k"
     )
@@ -195,13 +190,13 @@ def test_config_fingerprint_sees_added_and_removed_keys() -> None:
 
 def test_reveal_reads_secrets_again() -> None:
     texts = {"name": "a", "password": "x", "other": "1"}
-    config = redacted({"name": "a", "password": "x"}, ConfigRedactor("a", b"k"))
+    config = ConfigRedactor("a", b"k").values({"name": "a", "password": "x"})
     assert reveal(config, texts, connector="a", key=b"k") == {"name": "a", "password": "x"}
 
 
 @pytest.mark.parametrize("texts", [{"password": "hunter3"}, {}])
 def test_reveal_refuses_another_secret(texts: dict[str, str]) -> None:
-    config = redacted({"password": "hunter2"}, ConfigRedactor("a", b"k"))
+    config = ConfigRedactor("a", b"k").values({"password": "hunter2"})
     with pytest.raises(Stale) as caught:
         reveal(config, texts, connector="a", key=b"k")
     assert "password" in str(caught.value)
@@ -209,14 +204,14 @@ def test_reveal_refuses_another_secret(texts: dict[str, str]) -> None:
 
 
 def test_reveal_without_a_key_takes_what_the_specs_say() -> None:
-    config = redacted({"password": "x"}, ConfigRedactor("a", None))
+    config = ConfigRedactor("a", None).values({"password": "x"})
     assert config == {"password": Secret("")}
     assert reveal(config, {"password": "x"}, connector="a", key=None) == {"password": "x"}
 
 
 def test_key_is_in_no_repr() -> None:
     assert "very secret" not in repr(ConfigRedactor("a", b"very secret"))
-    assert redacted({"a": "b"}, ConfigRedactor("a", b"k")) == {"a": Plain("b")}
+    assert ConfigRedactor("a", b"k").values({"a": "b"}) == {"a": Plain("b")}
 
 
 REDACTOR = ConfigRedactor("a", None, frozenset({"pin", "key"}))
@@ -237,7 +232,7 @@ PEM = "-----BEGIN PRIVATE KEY-----\nMIIBVgIBADAN\n-----END PRIVATE KEY-----"
     ],
 )
 def test_a_secret_in_any_shape(key: str, value: str, text: str) -> None:
-    found = redact(text, REDACTOR, {key: value, "file": "in.txt"})
+    found = REDACTOR.redact(text, {key: value, "file": "in.txt"})
     assert "cret" not in found
     assert "MIIB" not in found
     assert "(hidden)" in found
@@ -245,11 +240,11 @@ def test_a_secret_in_any_shape(key: str, value: str, text: str) -> None:
 
 def test_one_secret_in_another_and_in_the_word_for_hidden() -> None:
     config = {"pin": "hid", "db.password": "hidden-hid-hidden"}
-    assert redact("a hidden-hid-hidden b hid c", REDACTOR, config) == "a (hidden) b (hidden) c"
+    assert REDACTOR.redact("a hidden-hid-hidden b hid c", config) == "a (hidden) b (hidden) c"
 
 
 def test_what_is_no_secret_stays() -> None:
-    assert redact("in.txt is missing", REDACTOR, {"file": "in.txt", "pin": "${env:PIN}"}) == (
+    assert REDACTOR.redact("in.txt is missing", {"file": "in.txt", "pin": "${env:PIN}"}) == (
         "in.txt is missing"
     )
 

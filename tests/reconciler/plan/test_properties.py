@@ -19,9 +19,8 @@ from connect_reconciler.plan.verification import planned_again
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file import dump_plan, load_plan, render_plan_json
 from connect_reconciler.render.texts import COLOUR
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, content_hash
 from connect_specs.diagnostics import Location
-from connect_specs.partitions import content_hash
 from connect_specs.states import TargetState
 from support.examples import examples
 from support.plans import KEY, PROJECT, after

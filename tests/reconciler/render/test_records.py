@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from connect_reconciler.render.records import different_title, run_title
 from connect_reconciler.testing.outcomes import FailedRecord, RecordRun
-from connect_specs.redaction import Redactor
+from connect_specs.secrets import Redactor
 
 REDACT = Redactor(["hunter2-long"]).redact
 

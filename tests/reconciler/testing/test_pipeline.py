@@ -25,7 +25,7 @@ from connect_reconciler.testing.outcomes import (
 from connect_reconciler.testing.pipeline import Subject, prepared
 from connect_runtime.api import ConfigDef, Schema, Struct, Transformation, decimal
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
-from connect_specs.record_input import RecordInput
+from connect_specs.record_tests import RecordInput
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"

@@ -19,7 +19,7 @@ from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.workflow.importing import adopt, choose, importable, refused, spec_of
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
-from connect_specs.secret_values import is_sensitive
+from connect_specs.secrets import is_sensitive
 from connect_specs.states import TargetState
 from connect_specs.writing import spec_text
 from support.applying import PROJECT

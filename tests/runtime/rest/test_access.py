@@ -11,7 +11,7 @@ import pytest
 
 from connect_runtime.rest.access import refusal
 from connect_runtime.rest.app import Served, create_app
-from connect_runtime.rest.password import ensure_password, read_password, replace_password
+from connect_runtime.rest.password import make_password, read_password
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.server import Runtime
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
@@ -208,15 +208,15 @@ def test_the_password_admits_and_health_needs_none() -> None:
 def test_the_password_is_a_file_of_its_owner(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     assert read_password(folder) is None
-    ensure_password(folder)
+    make_password(folder)
     first = read_password(folder)
     assert first is not None and len(first) >= 32
     assert [each.name for each in folder.iterdir()] == ["rest-password"]
     (folder / "rest-password").chmod(0o644)
-    ensure_password(folder)
+    make_password(folder)
     assert read_password(folder) == first
     assert (folder / "rest-password").stat().st_mode & 0o777 == 0o600
-    replace_password(folder)
+    make_password(folder, replace=True)
     assert read_password(folder) not in (None, first)
     assert (folder / "rest-password").stat().st_mode & 0o777 == 0o600
 

@@ -16,8 +16,7 @@ from connect_reconciler.plan.offsets.sink_positions import sink_topics
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import offsets_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry
-from connect_specs.partitions import partition_key, sink_entry
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, partition_key, sink_entry
 
 # Not, for one, a variable that only a worker fills in.
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")

@@ -1,7 +1,7 @@
-"""What plugins say of connectors: source or sink, and which keys are passwords.
+"""Facts about connectors by their plugins: source or sink, and the keys that are secret.
 
-Statuses are shown without them: a trace is whatever the connector's code put into it, often the
-config itself.
+Statuses are shown without secrets: a trace is any text that the connector's code put into it, often
+the config itself.
 """
 
 from __future__ import annotations
@@ -14,36 +14,34 @@ from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Kind, Live, kind_of
 from connect_reconciler.model.secrets import (
     ConfigRedactor,
+    live_redactor,
     recorded_empty,
     recorded_secrets,
-    redactor_of_texts,
 )
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot, State, Status
 from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.plain_text import one_line
 from connect_specs.plugin_definitions import (
     CLASS_KEY,
     CONNECTORS,
     SOURCE,
     Definitions,
-    KeyDefinition,
     keys_of,
-    keys_of_parts,
     parts_of,
+    passwords_in,
+    untyped_keys,
 )
-from connect_specs.printable import one_line
-from connect_specs.redaction import Redactor
-from connect_specs.untyped_keys import untyped_keys
-from connect_specs.value_secrets import holds_text
+from connect_specs.secrets import Redactor, holds_text
 
 _NONE: Mapping[str, Iterable[str]] = {}
 # A task's number in its error makes as many reasons as there are tasks
 _REASONS_MAX = 5
-# Of a reason: the whole trace is in the status
+# Characters of a reason: the full trace is in the status
 _LINE_MAX = 300
 _PYTHON_STACK = "Traceback (most recent call last):"
 _PYTHON_CONTEXT = "During handling of the above exception, another exception occurred:"
-# How Python draws a group of errors: each after a line with its number
+# Python draws a group of errors with a line before each that has its number
 _PYTHON_GROUP = "+ Exception Group Traceback (most recent call last):"
 _GROUP_NUMBER = re.compile(r" *\+[+-]+ (\d+) -+")
 _GROUP_MARGIN = re.compile(r" *[|+] ?")
@@ -55,21 +53,21 @@ _PACKAGE = re.compile(r"^(?:[A-Za-z_][\w$]*\.)+(?=[A-Z][\w$]*(?::|$))")
 def kinds_of(
     live: Iterable[ConnectorState], desired: Desired, plugins: Definitions
 ) -> dict[str, Kind]:
-    """By class as specs and configs write it, for those that are known."""
+    """Returns the kinds by class as specs and configs write it, for known classes."""
     configs = [state.config for state in live]
     configs += [spec.config for spec in desired.connectors.values()]
-    found: dict[str, Kind] = {}
+    kinds: dict[str, Kind] = {}
     for name in {config.get(CLASS_KEY, "") for config in configs} - {""}:
         plugin = plugins.find(name, CONNECTORS)
         if plugin is not None:
-            found[name] = "source" if plugin.type == SOURCE else "sink"
-    return found
+            kinds[name] = "source" if plugin.type == SOURCE else "sink"
+    return kinds
 
 
 def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSnapshot) -> Kind:
-    told = kind_of(state.config, None, kinds)
-    if told != "unknown":
-        return told
+    kind = kind_of(state.config, None, kinds)
+    if kind != "unknown":
+        return kind
     if state.name in stored.connectors:
         return "source"
     return "sink" if "topics" in state.config else "unknown"
@@ -77,8 +75,8 @@ def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSn
 
 @dataclass(frozen=True, slots=True)
 class SecretKeys:
-    """By connector, the keys of secrets. Among `keys` are those that are `untyped`, each with the
-    request that failed: what it would have told of their types."""
+    """The keys of secrets by connector. Among `keys` are the `untyped` ones, each with the failed
+    request for its type."""
 
     keys: Mapping[str, frozenset[str]]
     untyped: Mapping[str, Mapping[str, str]]
@@ -90,80 +88,69 @@ def secret_keys(
     plugins: Definitions,
     ledger: LedgerState,
 ) -> SecretKeys:
-    """The keys whose type is PASSWORD in the plugins that a connector names or is to name, and
-    those whose types could not be asked for.
+    """Returns the keys whose type is PASSWORD in the plugins that a connector names or is to name,
+    and those whose types could not be asked for.
 
-    Also those that the ledger holds as fingerprints, whatever the plugins say, and those that hold
-    a secret value of `values/`.
+    Also those that the ledger holds as fingerprints, for any type, and those that hold a secret
+    value of `values/`.
     """
     keys: dict[str, frozenset[str]] = {}
     untyped: dict[str, dict[str, str]] = {}
     for name in live.keys() | desired.connectors.keys():
         spec = desired.connectors.get(name)
         names = {name} if spec is None else {name, spec.renamed_from or name}
-        configs = [live[each].config for each in names if each in live]
+        configs = [live[alias].config for alias in names if alias in live]
         configs += [] if spec is None else [spec.config]
-        found = {key for config in configs for key in passwords_in(config, plugins)}
+        secret = {key for config in configs for key in passwords_in(config, plugins)}
         texts = desired.secrets
         if name in live and texts:
-            found |= {key for key, text in live[name].config.items() if holds_text(text, texts)}
-        for each in names & ledger.connectors.keys():
-            owned = ledger.connectors[each]
-            found |= _recorded(owned, configs, plugins) | _perhaps_secret(
-                owned, spec, configs, plugins, ledger
-            )
+            secret |= {key for key, text in live[name].config.items() if holds_text(text, texts)}
+        for owned in (ledger.connectors[alias] for alias in names & ledger.connectors.keys()):
+            secret |= _recorded(owned, configs, plugins)
+            secret |= _possibly_secret(owned, spec, configs, plugins, ledger)
             # It may have been applied with another class
             configs.append({**owned.config, CLASS_KEY: configs[0].get(CLASS_KEY, "")})
-        unknown = {key: why for each in configs for key, why in untyped_keys(each, plugins).items()}
+        unknown: dict[str, str] = {}
+        for config in configs:
+            unknown |= untyped_keys(config, plugins)
         if unknown:
             untyped[name] = unknown
-        if found or unknown:
-            keys[name] = frozenset(found | unknown.keys())
+        if secret or unknown:
+            keys[name] = frozenset(secret | unknown.keys())
     return SecretKeys(keys, untyped)
 
 
 def _recorded(
     owned: Owned, configs: Collection[Mapping[str, str]], plugins: Definitions
 ) -> frozenset[str]:
-    """Keys that the ledger holds as fingerprints. Those whose types could not be asked for then
-    are shown again once they are known, and not where the cluster has no such plugin by now."""
-    if all(plugins.find(each.get(CLASS_KEY, ""), CONNECTORS) is None for each in configs):
+    """Returns the keys that the ledger holds as fingerprints. A key whose type could not be asked
+    for at that time is shown once its type is known, unless the cluster lacks the plugin now."""
+    if all(plugins.find(config.get(CLASS_KEY, ""), CONNECTORS) is None for config in configs):
         return recorded_secrets(owned) | owned.untyped
-    parts = (part for each in configs for part in parts_of(each))
-    unknown = tuple(each.prefix for each in parts if plugins.find(each.name, each.types) is None)
+    parts = (part for config in configs for part in parts_of(config))
+    unknown = tuple(part.prefix for part in parts if plugins.find(part.name, part.types) is None)
     return recorded_secrets(owned).union(key for key in owned.untyped if key.startswith(unknown))
 
 
-def _perhaps_secret(
+def _possibly_secret(
     owned: Owned,
     spec: DesiredConnector | None,
     configs: Iterable[Mapping[str, str]],
     plugins: Definitions,
     ledger: LedgerState,
 ) -> frozenset[str]:
-    """Keys that were secret or had no value, and whose types nothing tells now: those that the spec
-    has no more, and all where the ledger has no key for fingerprints."""
+    """Returns the keys that were secret or had no value, and whose types are unknown now: those
+    that the spec lacks, and all where the ledger has no key for fingerprints."""
     empty = recorded_empty(owned)
     if ledger.fingerprint_key is not None:
         return empty.difference(() if spec is None else spec.config)
-    return empty.difference(*((keys_of(each, plugins) or {}).keys() for each in configs))
-
-
-def passwords_in(config: Mapping[str, str], plugins: Definitions) -> frozenset[str]:
-    """The keys whose type is PASSWORD in the plugins that this config names."""
-    connector = plugins.find(config.get(CLASS_KEY, ""), CONNECTORS)
-    own = () if connector is None else connector.keys.values()
-    return passwords((*own, *keys_of_parts(config, plugins).values()))
-
-
-def passwords(keys: Iterable[KeyDefinition]) -> frozenset[str]:
-    return frozenset(key.name for key in keys if key.type == "PASSWORD")
+    return empty.difference(*((keys_of(config, plugins) or {}).keys() for config in configs))
 
 
 @dataclass(frozen=True, slots=True)
 class SpecSecrets:
-    """What a project's specs say is secret: the sensitive keys of a connector, and texts. `owned`
-    is what the ledger holds, with fingerprints of secrets."""
+    """The secrets of a project's specs: the sensitive keys of a connector, and texts. `owned` is
+    the ledger's record, with fingerprints of secrets."""
 
     keys: Callable[[str], Collection[str]] = lambda name: ()
     texts: tuple[str, ...] = ()
@@ -179,22 +166,22 @@ def without_secrets(
     plugins: Definitions,
     specs: SpecSecrets,
 ) -> ConnectorStatus:
-    """The status without the secrets of `configs`, which are the connector's and its tasks'.
+    """Returns the status without the secrets of `configs`, which are the connector's and its
+    tasks'.
 
-    Neither plugins nor specs are asked where nothing has failed.
+    Neither plugins nor specs are asked if nothing has failed.
     """
-    parts = (status.connector, *status.tasks.values())
-    if all(part.trace is None for part in parts):
+    instances = (status.connector, *status.tasks.values())
+    if all(instance.trace is None for instance in instances):
         return status
-    redactor = redactor_of(status.name, configs, plugins, specs)
-    of_texts = redactor_of_texts(redactor, *configs)
+    redactor = redactor_of(status.name, configs, plugins, specs).for_texts(*configs)
 
-    def shown(part: InstanceStatus) -> InstanceStatus:
-        trace = None if part.trace is None else of_texts.redact(part.trace)
-        return replace(part, trace=trace)
+    def redacted(instance: InstanceStatus) -> InstanceStatus:
+        trace = None if instance.trace is None else redactor.redact(instance.trace)
+        return replace(instance, trace=trace)
 
-    tasks = {number: shown(task) for number, task in status.tasks.items()}
-    return replace(status, connector=shown(status.connector), tasks=tasks)
+    tasks = {number: redacted(task) for number, task in status.tasks.items()}
+    return replace(status, connector=redacted(status.connector), tasks=tasks)
 
 
 def redactor_of(
@@ -203,10 +190,10 @@ def redactor_of(
     plugins: Definitions,
     specs: SpecSecrets,
 ) -> ConfigRedactor:
-    """Covers what is secret in these configs of a connector, by its plugins and its spec. The first
-    is the connector's own, others are its tasks'."""
-    own, *of_tasks = configs
-    untyped = frozenset(untyped_keys(own, plugins, of_tasks))
+    """Returns a redactor of the secrets in these configs of a connector, by its plugins and its
+    spec. The first is the connector's own, others are its tasks'."""
+    own, *task_configs = configs
+    untyped = frozenset(untyped_keys(own, plugins, task_configs))
     passwords = (passwords_in(config, plugins) for config in configs)
     named = untyped.union(specs.keys(name), *passwords)
     if name in specs.owned:
@@ -215,14 +202,14 @@ def redactor_of(
 
 
 def failed_traces(
-    parts: Iterable[tuple[str, Status | InstanceStatus]], state: State = State.FAILED
+    instances: Iterable[tuple[str, Status | InstanceStatus]], state: State = State.FAILED
 ) -> dict[str, list[str]]:
-    """By connector, the traces of its failed parts, the connector itself and its tasks; or of those
-    in another `state`: what runs may report an error, such as a poll that it repeats."""
+    """Returns the traces by connector, of itself and of its tasks, of those that failed; or of
+    those in another `state`: a running task may report an error, such as a poll that it repeats."""
     traces: dict[str, list[str]] = {}
-    for name, part in parts:
-        if part.state is state and part.trace:
-            traces.setdefault(name, []).append(part.trace)
+    for name, instance in instances:
+        if instance.state is state and instance.trace:
+            traces.setdefault(name, []).append(instance.trace)
     return traces
 
 
@@ -234,21 +221,19 @@ def with_failures(
     task_configs: Callable[[str], Iterable[Mapping[str, str]]] = lambda name: (),
     running: Mapping[str, Iterable[str]] = _NONE,
 ) -> Live:
-    """The live state with the reasons why connectors failed, and the errors of those that are
-    `running`, each once, redacted; of many, the first ones. Both by connector."""
+    """Returns the live state with the reasons of failed connectors, and the errors of those that
+    are `running`, each once, redacted; of many, the first ones. Both by connector."""
     connectors = dict(live.connectors)
     for name in {**traces, **running}:
-        spec, found = desired.connectors.get(name), connectors[name]
-        named = frozenset(() if spec is None else spec.sensitive)
-        of_tasks = tuple(task_configs(name))
-        named |= live.password_keys.get(name, frozenset())
-        named |= untyped_keys(found.config, plugins, of_tasks).keys()
-        redactor = ConfigRedactor(name, None, named, desired.secrets)
+        spec, connector = desired.connectors.get(name), connectors[name]
+        configs = (connector.config, *task_configs(name))
+        redactor = live_redactor(name, live, spec)
+        named = redactor.named.union(untyped_keys(configs[0], plugins, configs[1:]))
+        redactor = replace(redactor, named=named, texts=desired.secrets)
         # The cluster may show masks only, for values that the spec has
-        wanted = {} if spec is None else spec.config
-        of_texts = redactor_of_texts(redactor, found.config, wanted, *of_tasks)
+        of_texts = redactor.for_texts(*configs, {} if spec is None else spec.config)
         connectors[name] = replace(
-            found,
+            connector,
             failure=_reasons(traces.get(name, ()), of_texts),
             error=_reasons(running.get(name, ()), of_texts),
         )
@@ -256,11 +241,10 @@ def with_failures(
 
 
 def _reasons(traces: Iterable[str], redactor: Redactor) -> str:
-    found = (error_line(redactor.redact(each)) for each in dict.fromkeys(traces))
-    lines = tuple(dict.fromkeys(found))
+    redacted = (error_line(redactor.redact(trace)) for trace in dict.fromkeys(traces))
+    lines = tuple(dict.fromkeys(redacted))
     more = len(lines) - _REASONS_MAX
-    shown = (*lines[:_REASONS_MAX], *([f"and {more} more"] if more > 0 else ()))
-    return "; ".join(shown)
+    return "; ".join((*lines[:_REASONS_MAX], *([f"and {more} more"] if more > 0 else ())))
 
 
 def error_line(trace: str) -> str:

@@ -28,7 +28,7 @@ from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Kind, Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.model.secrets import redact, see_through_masks
+from connect_reconciler.model.secrets import see_through_masks
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_runtime.herder.verbs import ConnectorStatus, RequestError
 from connect_runtime.storage.snapshots import ConnectorState, State
@@ -193,7 +193,7 @@ def _covered(
     sensitive = () if spec is None else spec.sensitive
     secrets = SpecSecrets(lambda name: sensitive, desired.secrets).with_ledger(ledger.connectors)
     redactor = redactor_of(name, [config], plugins, secrets)
-    return replace(said, why=redact(said.why, redactor, config))
+    return replace(said, why=redactor.redact(said.why, config))
 
 
 def _target(found: Listed, owned: Owned | None) -> TargetState:

@@ -21,9 +21,9 @@ from connect_reconciler.model.ledger import LedgerState
 from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
-from connect_specs.counting import listed
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location, warning
+from connect_specs.plain_text import listed
 
 # A rebalance, before which a worker tells of what was, takes a few seconds
 _SETTLES_S: Final = 10.0

@@ -23,8 +23,7 @@ from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.storage import java_json
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Diagnostic, Unreachable
-from connect_specs.redaction import Redactor
-from connect_specs.secret_parts import secret_parts
+from connect_specs.secrets import Redactor, secret_parts
 
 LOGIN_HINT: Final = "give the target a user and password, or headers, that may do it"
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from connect_specs.config_values import read_config
+from connect_specs.connector_spec import read_config
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
-from connect_specs.nodes import Map
+from connect_specs.documents import Map
 from connect_specs.properties_documents import parse_properties
 from connect_specs.text_files import read_text
 

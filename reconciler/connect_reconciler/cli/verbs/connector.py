@@ -249,7 +249,7 @@ def _offset_text(entry: OffsetEntry) -> str:
 
 def read_offsets(file: Path) -> tuple[OffsetEntry, ...]:
     """The entries of `{"offsets": [...]}`; `-` reads stdin. Raises Invalid with every mistake."""
-    from connect_specs.spec_offsets import read_offsets_json
+    from connect_specs.pins import read_offsets_json
     from connect_specs.text_files import BYTES_MAX, decoded, read_text
 
     name = "stdin" if str(file) == _STDIN else file.name

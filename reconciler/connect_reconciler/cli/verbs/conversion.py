@@ -13,9 +13,8 @@ import typer
 from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.session import Invocation, connector_names, invocation
-from connect_specs.counting import counted
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
-from connect_specs.diagnostics_text import render_diagnostics
+from connect_specs.plain_text import counted, render_diagnostics
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -57,7 +56,7 @@ def import_(
     from connect_reconciler.workflow import importing
     from connect_reconciler.workflow.planning import observed
     from connect_specs.loader import load_specs
-    from connect_specs.spec_folders import relative_name
+    from connect_specs.text_files import relative_name
 
     if bool(names) is everything:
         hint = "`connect drift` lists connectors that have no spec and no owner"
@@ -100,7 +99,7 @@ def _spec_files(
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """The file of each connector, and the text of each file."""
     from connect_reconciler.cli.project_files import file_names
-    from connect_specs.sources import escape_templates
+    from connect_specs.documents import escape_templates
     from connect_specs.values import load_values
     from connect_specs.writing import spec_text
 
@@ -258,8 +257,8 @@ def _connectors(
     project = call.project()
     if live:
         return _live(project, of, show_secrets=show_secrets)
-    from connect_reconciler.backend.observe.plugin_facts import passwords_in
     from connect_reconciler.backend.plugins import local_definitions
+    from connect_specs.plugin_definitions import passwords_in
 
     desired = load_specs(project)
     plugins = local_definitions(project)
@@ -301,7 +300,7 @@ def _chosen(
     show_secrets: bool,
 ) -> Sequence[DesiredConnector]:
     """The connectors of these names, or all. Raises Invalid."""
-    from connect_specs.secret_values import is_sensitive
+    from connect_specs.secrets import is_sensitive
 
     known = {each.name for each in connectors}
     hint = "`connect status` lists this project's connectors, `connect status --all` all of them"

@@ -19,9 +19,8 @@ from connect_reconciler.cli.session import (
     origins_of,
     origins_text,
 )
-from connect_specs.counting import counted
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
-from connect_specs.printable import one_line
+from connect_specs.plain_text import counted, one_line
 
 _PROJECT = """\
 # The project's name owns what it applies; other projects on the same cluster are left alone.
@@ -121,7 +120,7 @@ def validate(
     """
     from connect_reconciler.cli.entry import to_json
     from connect_reconciler.workflow.planning import read_files, with_configs
-    from connect_specs.diagnostics_text import render_diagnostics
+    from connect_specs.plain_text import render_diagnostics
     from connect_specs.record_tests import read_tests
 
     project = invocation(context).project()

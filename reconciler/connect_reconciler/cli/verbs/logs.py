@@ -15,7 +15,7 @@ import typer
 from connect_reconciler.cli.output import progress, result
 from connect_reconciler.cli.session import connector_names, invocation
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Invalid
-from connect_specs.printable import lines_of
+from connect_specs.plain_text import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

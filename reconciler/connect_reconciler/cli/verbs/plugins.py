@@ -123,8 +123,8 @@ def _write(file: Path, text: str) -> None:
 
 
 def _text(changes: tuple[PluginChange, ...], *, stale: bool, check: bool, count: int) -> str:
+    from connect_specs.plain_text import one_line
     from connect_specs.plugins_lock import PLUGINS_LOCK
-    from connect_specs.printable import one_line
 
     lines = []
     for change in changes:

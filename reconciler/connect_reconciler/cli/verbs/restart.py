@@ -19,8 +19,8 @@ from connect_reconciler.cli.output import progress, result, result_json, watch
 from connect_reconciler.cli.session import connector_names, invocation
 from connect_reconciler.cli.signals import may_change
 from connect_reconciler.cli.verbs.connector import RESTARTED, act_on
-from connect_specs.counting import listed
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
+from connect_specs.plain_text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

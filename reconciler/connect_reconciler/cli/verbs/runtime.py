@@ -370,12 +370,12 @@ def password(context: typer.Context, rotate: Rotate = False, as_json: AsJson = F
     Required with rest.authentication: basic; the verbs of this project use it automatically.
     """
     from connect_reconciler.cli.project_files import make_data_folder
-    from connect_runtime.rest.password import USER, password_file, read_password, replace_password
+    from connect_runtime.rest.password import USER, make_password, password_file, read_password
 
     project = invocation(context).project()
     if rotate:
         make_data_folder(project)
-        replace_password(project.data)
+        make_password(project.data, replace=True)
     file = password_file(project.data)
     there = read_password(project.data) is not None
     if as_json:

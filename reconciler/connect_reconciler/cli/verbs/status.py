@@ -15,8 +15,8 @@ import typer
 from connect_reconciler.cli.options import AsJson, Targets
 from connect_reconciler.cli.output import progress, result, result_json, width
 from connect_reconciler.cli.session import invocation
-from connect_specs.counting import counted
 from connect_specs.diagnostics import ExitCode
+from connect_specs.plain_text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -176,7 +176,7 @@ def _redacted(
 ) -> dict[str, tuple[ConnectorState, ConnectorStatus | None]]:
     """The connectors of these names, without the secrets that a trace may hold."""
     from connect_reconciler.backend.observe.plugin_facts import without_secrets
-    from connect_specs.untyped_keys import untyped_keys
+    from connect_specs.plugin_definitions import untyped_keys
 
     unanswered: set[str] = set()
     shown: dict[str, tuple[ConnectorState, ConnectorStatus | None]] = {}
@@ -308,7 +308,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> int:
 
 
 def _text(report: Report) -> str:
-    from connect_specs.diagnostics_text import render_diagnostics
+    from connect_specs.plain_text import render_diagnostics
 
     errors = sum(finding.severity == "error" for finding in report.findings)
     warnings = len(report.findings) - errors

@@ -89,7 +89,7 @@ def test(
     from connect_reconciler.workflow.testing import Subjects, chosen
     from connect_specs.loader import load_specs
     from connect_specs.record_tests import load_tests
-    from connect_specs.spec_folders import relative_name
+    from connect_specs.text_files import relative_name
 
     output = RecordOutput(as_table, as_markdown, as_json)
     _ensure_usage(

@@ -12,9 +12,9 @@ from connect_reconciler.actions.connector_state import SINK_SERVERS
 from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
-from connect_specs.counting import listed
 from connect_specs.diagnostics import Blocks, Diagnostic, Location, warning
 from connect_specs.names import ledger_group, sink_group
+from connect_specs.plain_text import listed
 from connect_specs.states import TargetState
 
 

@@ -11,8 +11,8 @@ from connect_reconciler import actions as act
 from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.context import Context
-from connect_specs.counting import counted
 from connect_specs.diagnostics import Diagnostic, Unreachable, warning
+from connect_specs.plain_text import counted
 
 _WHY = "the plugins could not be listed"
 _WHY_KEYS = "the keys of their plugins could not be listed"

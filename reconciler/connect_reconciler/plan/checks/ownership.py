@@ -13,9 +13,9 @@ from connect_reconciler.actions import Action, Delete
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.plan.context import Context, place_of
 from connect_reconciler.plan.diff import ConnectorDiff
-from connect_specs.counting import counted, listed
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, warning
+from connect_specs.plain_text import counted, listed
 from connect_specs.states import TargetState
 
 SPECS_EMPTY, SPECS_DISJOINT = "specs.empty", "specs.disjoint"

@@ -14,10 +14,16 @@ from connect_reconciler.model.offsets import sink_offset, sink_partition
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff, PinChange, recorded_pin
 from connect_reconciler.plan.offsets.sink_positions import may_read, position_problem
-from connect_specs.counting import counted
-from connect_specs.desired import OffsetEntry, Partition, Pin
+from connect_specs.desired import (
+    OffsetEntry,
+    Partition,
+    Pin,
+    content_hash,
+    is_sink_partition,
+    partition_key,
+)
 from connect_specs.diagnostics import Diagnostic, Location, warning
-from connect_specs.partitions import content_hash, is_sink_partition, partition_key
+from connect_specs.plain_text import counted
 from connect_specs.states import TargetState
 
 _SHAPE = "plan.pin-shape"

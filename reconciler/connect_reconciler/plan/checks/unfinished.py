@@ -9,11 +9,11 @@ from connect_reconciler import actions as act
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.ledger import HalfDone, Owned
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.secrets import ConfigRedactor, config_fingerprint, redacted
+from connect_reconciler.model.secrets import ConfigRedactor, config_fingerprint
 from connect_reconciler.plan.context import Context
 from connect_reconciler.plan.diff import ConnectorDiff
-from connect_specs.counting import listed
 from connect_specs.diagnostics import Diagnostic, warning
+from connect_specs.plain_text import listed
 from connect_specs.states import TargetState
 
 _TOLD = {
@@ -125,7 +125,7 @@ def took_place(step: HalfDone, live: Live) -> bool | None:
         return None if was_stopped else True
     if action is act.UpdateConfig and step.snapshot.config is not None:
         key = live.ledger.fingerprint_key
-        now = redacted(without_reserved(connector.config), ConfigRedactor(step.connector, key))
+        now = ConfigRedactor(step.connector, key).values(without_reserved(connector.config))
         return config_fingerprint(now, connector=step.connector, key=key) != config_fingerprint(
             step.snapshot.config, connector=step.connector, key=key
         )

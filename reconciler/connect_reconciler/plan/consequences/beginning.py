@@ -13,8 +13,8 @@ from connect_reconciler.model.offsets import Offsets, sink_offset, sink_partitio
 from connect_reconciler.plan.consequences.rule import RuleContext
 from connect_reconciler.plan.offsets.moves import label_of, place_of
 from connect_reconciler.plan.offsets.sink_positions import may_read, sink_start, sink_topics
-from connect_specs.counting import counted
 from connect_specs.desired import OffsetEntry
+from connect_specs.plain_text import counted
 
 _SHOWN = 3
 

@@ -13,7 +13,7 @@ from connect_reconciler.actions import FieldChange
 from connect_reconciler.model.config_values import Secret, without_reserved
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.secrets import ConfigRedactor, is_mask, same_as_recorded
+from connect_reconciler.model.secrets import ConfigRedactor, is_mask
 from connect_reconciler.plan.consequences.connect_keys import CONNECT_RULES
 from connect_reconciler.plan.consequences.connector_keys import CONNECTOR_RULES
 from connect_reconciler.plan.consequences.rule import Rule, RuleContext
@@ -103,7 +103,7 @@ def outside_marked(diff: ConnectorDiff, live: Live, project: str) -> ConnectorDi
         key = change.key
         if changed_outside(key, owned, config, diff.redactor):
             desired = (diff.written or {}).get(key)
-            reverts = same_as_recorded(owned.config.get(key), desired, key, diff.redactor)
+            reverts = diff.redactor.is_recorded(key, desired, owned.config.get(key))
             mark = _mark(live.keys_since.get((diff.name, key)), reverts=reverts)
             change = replace(change, effects=(mark, *change.effects))
         changes.append(change)
@@ -129,7 +129,7 @@ def changed_outside(
     if not owned.config or (value is not None and is_mask(value)):
         # The applied value, or the present one, is unknown
         return False
-    return not same_as_recorded(owned.config.get(key), value, key, redactor)
+    return not redactor.is_recorded(key, value, owned.config.get(key))
 
 
 def _mark(since_ms: int | None, *, reverts: bool) -> str:

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Literal, TypeAlias, TypeVar
 
 from connect_reconciler.actions import Unit
-from connect_specs.counting import counted
 from connect_specs.desired import JsonScalar, Offset
+from connect_specs.plain_text import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,8 @@ from connect_reconciler.plan.offsets.source_moves import (
     source_move,
     stays,
 )
-from connect_specs.counting import counted
-from connect_specs.desired import OffsetEntry, Partition, Position
-from connect_specs.partitions import partition_key
+from connect_specs.desired import OffsetEntry, Partition, Position, partition_key
+from connect_specs.plain_text import counted
 from connect_specs.states import TargetState
 
 # How exact a number is; `bounds`: at least so much is redelivered, or at most jumped over

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from connect_reconciler.model.live import Live, TimeAt, TopicLogs
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.api import java_regex
-from connect_specs.desired import OffsetEntry, Position
+from connect_specs.desired import OffsetEntry, Position, sink_entry
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.partitions import sink_entry
 
 # A consumer that subscribes by a pattern leaves these out
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})

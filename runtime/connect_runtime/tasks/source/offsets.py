@@ -43,8 +43,8 @@ from connect_runtime.storage.offsets_topic import (
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks.kafka_failures import kafka_may_interrupt
 from connect_runtime.tasks.task_setup import TaskSetup
+from connect_specs.desired import PartitionKey, partition_key
 from connect_specs.java_map import offset_key_bytes, offset_value_bytes
-from connect_specs.partitions import PartitionKey, partition_key
 
 _log = logging.getLogger(__name__)
 

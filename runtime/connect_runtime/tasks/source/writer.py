@@ -27,7 +27,7 @@ from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks.control.assignments import DesiredTaskState
 from connect_runtime.tasks.kafka_failures import RAISED, SendFailures
-from connect_specs.counting import counted
+from connect_specs.plain_text import counted
 
 # May wait in memory for Kafka's acknowledgement, with any transaction boundary.
 UNACKNOWLEDGED_BYTES: Final = 64 << 20

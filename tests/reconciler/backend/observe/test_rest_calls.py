@@ -28,9 +28,15 @@ from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, RestTarget
+from connect_specs.desired import (
+    Desired,
+    DesiredConnector,
+    OffsetEntry,
+    Pin,
+    RestTarget,
+    content_hash,
+)
 from connect_specs.diagnostics import Location
-from connect_specs.partitions import content_hash
 from connect_specs.plugin_definitions import PluginSet
 from connect_specs.states import TargetState
 from support.applying import desired_of

@@ -28,7 +28,7 @@ from connect_reconciler.backend.rest.refusals import (
 from connect_runtime.herder.verbs import RequestError
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Failed, Unreachable
-from connect_specs.redaction import Redactor
+from connect_specs.secrets import Redactor
 from connect_specs.states import TargetState
 
 Answer = httpx.Response | Exception

@@ -23,9 +23,8 @@ from connect_reconciler.plan.offsets.sink_positions import position_text, sink_t
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.staleness import check_plan
 from connect_reconciler.render.plan_file import dump_plan, load_plan
-from connect_specs.desired import Desired, OffsetEntry, Pin, Position
+from connect_specs.desired import Desired, OffsetEntry, Pin, Position, content_hash
 from connect_specs.diagnostics import Location
-from connect_specs.partitions import content_hash
 from support.plans import after, desired_of, live_of
 
 NOON = 1_795_262_400_000  # 2026-11-21T12:00:00Z

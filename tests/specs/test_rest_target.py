@@ -8,7 +8,7 @@ import pytest
 
 from connect_specs.desired import Project, RestTarget
 from connect_specs.diagnostics import Invalid
-from connect_specs.diagnostics_text import render_diagnostics
+from connect_specs.plain_text import render_diagnostics
 from connect_specs.project import load_project
 
 VARIABLES = {"HOST": "connect", "PASSWORD": "hunter2", "NULL": "null", "EMPTY": "", "S": "2.5"}

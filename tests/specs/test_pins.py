@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_specs.desired import Pin, Position
+from connect_specs.desired import Pin, Position, content_hash
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.nodes import Scalar
-from connect_specs.partitions import content_hash
-from connect_specs.positions import read_position
+from connect_specs.documents import Scalar
+from connect_specs.pins import read_position
 
 
 def read(text: str, *, plain: bool = True) -> tuple[Position | None, list[Diagnostic]]:

@@ -1,14 +1,17 @@
-"""Which values are secrets that nothing but their key's name or their form tells."""
+"""Secrets by key names and by their forms, and their redaction in every form that a trace or an
+error may write them in."""
 
 from __future__ import annotations
 
+import json
 import time
+from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from connect_specs.redaction import Redactor, secrets_in
-from connect_specs.secret_parts import secret_parts
-from connect_specs.secret_values import is_sensitive
+from connect_specs.secrets import Redactor, is_sensitive, secret_parts, secrets_in
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKC\n-----END RSA PRIVATE KEY-----"
@@ -194,3 +197,53 @@ def test_the_values_of_a_thousand_connectors_take_little_time() -> None:
         for key, value in config.items():
             is_sensitive(key, value)
     assert time.thread_time() - began < 10
+
+
+KEY_FILE = "-----BEGIN PRIVATE KEY-----\nMIIBVgIBADAN\n-----END PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "redacted"),
+    [
+        ("s3cret", "login with s3cret failed", "login with [hidden] failed"),
+        ("  s3cret\n", "login with s3cret failed", "login with [hidden] failed"),
+        ('s3"cret', r'{"pin": "s3\"cret"}', '{"pin": "[hidden]"}'),
+        ("sécret", '{"pin": "s\\u00e9cret"}', '{"pin": "[hidden]"}'),
+        ("a\\b'c", r"""ValueError('"a\\b\'c')""", """ValueError('"[hidden]')"""),
+        ("s3/cr et", "https://me:s3%2Fcr%20et@db", "https://me:[hidden]@db"),
+        ("s3/cr et", "https://me:s3%2fcr%20et@db", "https://me:[hidden]@db"),
+        ("s3/cr et", "user=me&password=s3%2Fcr+et", "user=me&password=[hidden]"),
+        (KEY_FILE, "cannot read MIIBVgIBADAN", "cannot read [hidden]"),
+        (KEY_FILE, f"cannot read {KEY_FILE!r}", "cannot read '[hidden]'"),
+        ("42", "42 of 420 rows", "42 of 420 rows"),
+        ("", "nothing", "nothing"),
+    ],
+)
+def test_every_form_is_redacted(secret: str, text: str, redacted: str) -> None:
+    assert Redactor([secret]).redact(text) == redacted
+
+
+def test_one_secret_in_another_and_in_the_mask() -> None:
+    redactor = Redactor(["hidden", "hidden-twice"])
+    assert redactor.redact("a hidden-twice b hidden") == "a [hidden] b [hidden]"
+
+
+@given(st.text(min_size=4).filter(lambda text: len(text.strip()) >= 4))
+def test_no_encoding_of_a_secret_remains(secret: str) -> None:
+    redactor = Redactor([secret])
+    encoded = secret.encode("utf-8", "surrogatepass")
+    for form in (secret, json.dumps(secret), quote(encoded, safe=""), quote_plus(encoded)):
+        assert form not in redactor.redact(f"<{form}>") or form in "<[hidden]>"
+
+
+def test_secrets_of_a_config_by_name_and_inside_values() -> None:
+    config = {
+        "db.password": "s3cret",
+        "url": "jdbc://me:pa%2Fss@db/x",
+        "pin": "1234",
+        "file": "/tmp/x",
+        "api.key": "${env:KEY}",
+    }
+    found = set(secrets_in(config, {"pin"}))
+    assert {"s3cret", "pa%2Fss", "pa/ss", "1234"} <= found
+    assert not {"/tmp/x", "${env:KEY}"} & found

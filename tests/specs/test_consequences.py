@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from connect_specs.consequence_rules import read_consequences
 from connect_specs.desired import ConsequenceRule
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.loader import load_specs
-from connect_specs.project import load_project
+from connect_specs.project import load_project, read_consequences
 
 RULES = """\
 - match: {key: "acme.*", class: "com.acme.*", kind: sink}
