@@ -21,7 +21,7 @@ from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 from connect_specs.states import TargetState
 
 _NOT_FOUND = 404
-# Somebody deleted it before; or a Connect from before 3.5, where only a delete ends the tasks
+# Deleted by another client before; or a Connect from before 3.5, where only a delete ends tasks
 _NO_STOP = (_NOT_FOUND, 405)
 
 
@@ -36,8 +36,8 @@ class ClusterOperations:
     waiting: Callable[[str, str], None]
 
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
-        has, is_there = self._has(name, config), self._is(name, state)
-        self._ask(lambda: self.cluster.create(name, config, state), lambda: has() and is_there())
+        has, is_in_state = self._has(name, config), self._is(name, state)
+        self._ask(lambda: self.cluster.create(name, config, state), lambda: has() and is_in_state())
 
     def update_config(
         self, name: str, config: Mapping[str, str], changed_keys: Collection[str]
@@ -109,8 +109,7 @@ class ClusterOperations:
     def _end_tasks(self, name: str) -> None:
         """Stops a connector that is to be deleted: its tasks may hold what the next connector
         needs, such as a replication slot."""
-        found = self.read_back(name)
-        if found is None or not self.cluster.runs_tasks:
+        if self.read_back(name) is None or not self.cluster.runs_tasks:
             return
         try:
             self._stop(name)
@@ -120,34 +119,34 @@ class ClusterOperations:
             return
         self._wait_for_tasks(name, tasks_left)
 
-    def _wait_for_tasks(self, name: str, left_of: Callable[[ConnectorStatus | None], str]) -> None:
+    def _wait_for_tasks(self, name: str, unended: Callable[[ConnectorStatus | None], str]) -> None:
         """Waits until the tasks of a connector that was asked to stop are gone, and asks again now
         and then: a worker of Apache that gave up on a slow task leaves its status unchanged until
         the workers rebalance, which each request makes them do."""
         clock, every_s = self.patience.clock, self.patience.limits.stop_again_s
         due = clock.now() + every_s
 
-        def left(status: ConnectorStatus | None) -> str:
+        def nudged(status: ConnectorStatus | None) -> str:
             nonlocal due
-            found = left_of(status)
-            if found and clock.now() >= due:
+            tasks = unended(status)
+            if tasks and clock.now() >= due:
                 due = clock.now() + every_s
                 with suppress(RequestError, OutcomeUnknown):
                     self.cluster.set_target(name, TargetState.STOPPED)
-            return found
+            return tasks
 
-        self._wait_until_ended(name, left, "its tasks end", "asked to stop")
+        self._wait_until_ended(name, nudged, "its tasks end", "asked to stop")
 
     def _once_idle(
-        self, name: str, request: Callable[[], object], seen: Callable[[], bool]
+        self, name: str, request: Callable[[], object], took_place: Callable[[], bool]
     ) -> None:
         """Repeats the request while a stopped task is still in the consumer group."""
         refused: list[RequestError] = []
-        before = self._offsets(name)
+        offsets = self._offsets(name)
 
         def accepted() -> bool:
             try:
-                self._ask(request, seen)
+                self._ask(request, took_place)
                 return True
             except RequestError as error:
                 if not group_is_active(error):
@@ -158,11 +157,13 @@ class ClusterOperations:
                 return False
 
         if not self.patience.until(accepted, self.patience.limits.group_s):
-            if refused and self._offsets(name) == before:
+            if refused and self._offsets(name) == offsets:
                 raise MoveRefused(_still_active(name, refused[-1]))
             raise refused[-1]
 
-    def _ask(self, request: Callable[[], object], seen: Callable[[], bool]) -> None:
+    def _ask(self, request: Callable[[], object], took_place: Callable[[], bool]) -> None:
+        """Sends the request. Raises its refusal, or OutcomeUnknown if it did not take place in time
+        after a request whose answer does not show whether it did."""
         try:
             request()
             return
@@ -170,75 +171,74 @@ class ClusterOperations:
             unknown = error
         except RequestError as error:
             if not_written(error):
-                self._judge(error, seen)
+                self._judge(error, took_place)
                 return
             if not timed_out(error):
                 raise
             what = "the cluster took too long to answer, and may still do what it was asked"
             unknown = OutcomeUnknown(Diagnostic("apply.no-answer", what, why=error.message))
-        if not self.patience.until(_answers(seen), self.patience.limits.unknown_s):
+        if not self.patience.until(_if_answered(took_place), self.patience.limits.unknown_s):
             raise unknown
 
-    def _judge(self, refusal: RequestError, seen: Callable[[], bool]) -> None:
+    def _judge(self, refusal: RequestError, took_place: Callable[[], bool]) -> None:
         """Raises the refusal, unless the request took effect all the same."""
         try:
-            took_place = seen()
+            if took_place():
+                return
         except (Unreachable, OutcomeUnknown, RequestError) as error:
             what = "the cluster broke off, and what it did cannot be read"
             why = f"{refusal.message}; {error}"
             raise OutcomeUnknown(Diagnostic("apply.no-answer", what, why=why)) from error
-        if not took_place:
-            raise refusal
+        raise refusal
 
     def _has(
         self, name: str, config: Mapping[str, str], changed: frozenset[str] = frozenset()
     ) -> Callable[[], bool]:
-        """Whether the config is there. The values of `changed` keys must be visible: a mask looks
-        the same before and after."""
+        """Returns a check whether the config is there. The values of `changed` keys must be
+        visible: a mask looks the same before and after."""
 
         def has() -> bool:
-            found = self.read_back(name)
-            if found is None or masked_keys(found.config) & changed:
+            connector = self.read_back(name)
+            if connector is None or masked_keys(connector.config) & changed:
                 return False
-            # What was in neither config is a key that the cluster adds
-            known = {k: v for k, v in found.config.items() if k in config or k in changed}
-            return same_spec(known, config)
+            # Keys that were in neither config are added by the cluster
+            items = connector.config.items()
+            return same_spec({k: v for k, v in items if k in config or k in changed}, config)
 
         return has
 
     def _stop(self, name: str) -> None:
-        """Asks nothing where it is stopped already. Apache's workers count the source that is
-        stopped again among those whose zombies are to be fenced, and then alter its offsets only
-        once."""
-        found = self.read_back(name)
-        if found is None or found.target is not TargetState.STOPPED:
+        """Stops it unless it is stopped already. Apache's workers count a source that is stopped
+        again among those whose zombies are to be fenced, and then alter its offsets only once."""
+        connector = self.read_back(name)
+        if connector is None or connector.target is not TargetState.STOPPED:
             self.set_target(name, TargetState.STOPPED)
 
     def _is(self, name: str, target: TargetState) -> Callable[[], bool]:
-        def is_there() -> bool:
-            found = self.read_back(name)
-            return found is not None and found.target is target
+        def has_target() -> bool:
+            connector = self.read_back(name)
+            return connector is not None and connector.target is target
 
-        return is_there
+        return has_target
 
     def _wait_until_ended(
-        self, name: str, left_of: Callable[[ConnectorStatus | None], str], until: str, was: str
+        self, name: str, unended: Callable[[ConnectorStatus | None], str], until: str, was: str
     ) -> None:
-        """`left_of` says what of a status has not ended yet."""
+        """Waits until `unended` finds nothing in the connector's status that has not ended."""
         if not self.cluster.runs_tasks:
             return
-        left = left_of(self.cluster.status(name))
-        if not left:
+        running = unended(self.cluster.status(name))
+        if not running:
             return
         self.waiting(name, until)
 
         def ended() -> bool:
-            nonlocal left
-            left = left_of(self.cluster.status(name))
-            return not left
+            nonlocal running
+            running = unended(self.cluster.status(name))
+            return not running
 
         if not self.patience.until(ended, self.patience.limits.stop_s):
-            what = f"it was {was} and has not ended: {left}"
+            what = f"it was {was} and has not ended: {running}"
             hint = "run apply again when it has"
             raise Failed(Diagnostic("apply.not-stopped", what, name, hint=hint))
 
@@ -251,13 +251,13 @@ def _still_active(name: str, refusal: RequestError) -> Diagnostic:
     return Diagnostic("apply.group-in-use", what, name, refusal.message, hint)
 
 
-def _answers(seen: Callable[[], bool]) -> Callable[[], bool]:
-    """The check, which is false while the cluster does not answer."""
+def _if_answered(took_place: Callable[[], bool]) -> Callable[[], bool]:
+    """Returns the check, which is false while the cluster does not answer."""
 
-    def asked() -> bool:
+    def answered() -> bool:
         try:
-            return seen()
+            return took_place()
         except (Unreachable, OutcomeUnknown, RequestError):
             return False
 
-    return asked
+    return answered

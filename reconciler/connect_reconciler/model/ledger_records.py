@@ -28,70 +28,71 @@ FINGERPRINT_KEY = "fingerprint-key"
 
 
 def key_of(*parts: str) -> bytes:
-    """In a part, `%` and `/` are written %25 and %2F, so that no name can be taken for two."""
-    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts).encode()
+    """Returns the key of these names. In a name, `%` and `/` are written %25 and %2F, so that it
+    cannot be taken for two."""
+    return "/".join(name.replace("%", "%25").replace("/", "%2F") for name in parts).encode()
 
 
 def parts_of(key: bytes | None) -> list[str]:
-    """The parts of a key. Raises ValueError."""
+    """Returns the names in a key. Raises ValueError."""
     if key is None:
         raise ValueError("it has no key")
-    return [part.replace("%2F", "/").replace("%25", "%") for part in key.decode().split("/")]
+    return [name.replace("%2F", "/").replace("%25", "%") for name in key.decode().split("/")]
 
 
 def encode(value: dict[str, Any]) -> bytes:
-    """A record's value as JSON, with the format version."""
+    """Returns a record's value as JSON, with the format version."""
     return orjson.dumps({"v": FORMAT, **value})
 
 
 def decode(value: bytes) -> dict[str, Any]:
     """Reads what `encode` wrote. Raises ValueError."""
     try:
-        found = orjson.loads(value)
+        document = orjson.loads(value)
     except orjson.JSONDecodeError:
         raise ValueError("its value is not JSON") from None
-    version = found.get("v") if isinstance(found, dict) else None
+    version = document.get("v") if isinstance(document, dict) else None
     if version != FORMAT:
         raise ValueError(f"its format is {version!r}, this version of connect reads {FORMAT}")
-    assert isinstance(found, dict)
-    return found
+    assert isinstance(document, dict)
+    return document
 
 
 def text(value: object) -> str:
-    """A field that must be text. Raises TypeError."""
+    """Returns a field that must be text. Raises TypeError."""
     if not isinstance(value, str):
         raise TypeError
     return value
 
 
 def optional_text(value: object) -> str | None:
-    """A field that is text or null. Raises TypeError."""
+    """Returns a field that is text or null. Raises TypeError."""
     return None if value is None else text(value)
 
 
 def time_ms(value: Any) -> int:
-    """A time in milliseconds since 1970, before the year 10000. Raises ValueError."""
-    found = int(value)
-    if not 0 <= found < _YEAR_10000_MS:
+    """Returns a time in milliseconds since 1970, before the year 10000. Raises ValueError."""
+    time = int(value)
+    if not 0 <= time < _YEAR_10000_MS:
         raise ValueError("its time is none")
-    return found
+    return time
 
 
 def flag(value: object) -> bool:
-    """A field that must be true or false: a misread `prevent_delete` would protect nothing. Raises
-    TypeError."""
+    """Returns a field that must be true or false: a misread `prevent_delete` would protect nothing.
+    Raises TypeError."""
     if not isinstance(value, bool):
         raise TypeError
     return value
 
 
 def target(value: object) -> TargetState | None:
-    """A target state, or none."""
+    """Returns a target state, or None."""
     return None if value is None else TargetState(text(value))
 
 
 def entries_to_json(entries: Sequence[OffsetEntry] | None) -> list[dict[str, Any]] | None:
-    """Offsets in the form of KIP-875."""
+    """Returns offsets in the form of KIP-875."""
     if entries is None:
         return None
     return [
@@ -121,7 +122,7 @@ def _offset(value: object) -> dict[str, Any] | None:
 
 
 def owned_to_json(owned: Owned) -> dict[str, Any]:
-    """Who owns a connector, and what was applied."""
+    """Returns the owner of a connector, and what was applied."""
     return {
         "project": owned.project,
         "config": dict(owned.config),
@@ -139,7 +140,7 @@ def owned_from_json(value: dict[str, Any], state: TargetState | None) -> Owned:
     """Reads what `owned_to_json` wrote, but for the state."""
     return Owned(
         project=text(value["project"]),
-        config={text(key): text(each) for key, each in value["config"].items()},
+        config={text(key): text(item) for key, item in value["config"].items()},
         state=state,
         prevent_delete=flag(value["prevent_delete"]),
         restore_to=target(value["held_from"]),
@@ -152,7 +153,7 @@ def owned_from_json(value: dict[str, Any], state: TargetState | None) -> Owned:
 
 
 def pin_to_json(applied: AppliedPin) -> dict[str, Any]:
-    """An applied pin."""
+    """Returns an applied pin."""
     return {
         "content_hash": applied.content_hash,
         "resolved": entries_to_json(applied.resolved),
@@ -172,7 +173,7 @@ def pin_from_json(value: dict[str, Any]) -> AppliedPin:
 
 
 def rename_to_json(renaming: Renaming) -> dict[str, Any]:
-    """An unfinished rename."""
+    """Returns an unfinished rename."""
     return {
         "stage": renaming.stage,
         "applied_ms": renaming.applied_ms,
@@ -192,7 +193,7 @@ def rename_from_json(value: dict[str, Any]) -> Renaming:
 
 
 def owned_record(topic: str, name: str, owned: Owned | None) -> NewRecord:
-    """Records who owns a connector and what was applied; None: nobody owns it."""
+    """Records the owner of a connector and what was applied; None: it has no owner."""
     value = None if owned is None else encode(owned_to_json(owned))
     return NewRecord(topic, key_of(CONNECTOR, name), value)
 
@@ -203,16 +204,16 @@ def pin_record(topic: str, name: str, pin: str, applied: AppliedPin | None) -> N
     return NewRecord(topic, key_of(PIN, name, pin), value)
 
 
-def rename_record(topic: str, name: str, old: str, renaming: Renaming | None) -> NewRecord:
-    """Records how far the rename from `old` is; None forgets it."""
+def rename_record(topic: str, name: str, old_name: str, renaming: Renaming | None) -> NewRecord:
+    """Records how far the rename from the old name is; None forgets it."""
     value = None if renaming is None else encode(rename_to_json(renaming))
-    return NewRecord(topic, key_of(RENAME, name, old), value)
+    return NewRecord(topic, key_of(RENAME, name, old_name), value)
 
 
-def earlier_rename_removal(topic: str, name: str, old: str) -> NewRecord:
+def earlier_rename_removal(topic: str, name: str, old_name: str) -> NewRecord:
     """Forgets the rename where an earlier version recorded it. Comes before the one that this
     version writes."""
-    return NewRecord(topic, key_of(PIN, name, pin_of_rename(old)), None)
+    return NewRecord(topic, key_of(PIN, name, pin_of_rename(old_name)), None)
 
 
 def fingerprint_key_record(topic: str, key: bytes) -> NewRecord:
