@@ -16,8 +16,11 @@ from connect_runtime.errors.handler import Failure, Stage
 from connect_runtime.plugins import built_in, registry
 from connect_runtime.plugins.modules import ENTRY_POINTS
 from connect_runtime.transforms.columns import ColumnTransformation
-from connect_runtime.validation.definitions import sink_definitions, source_definitions
-from connect_runtime.validation.keys import WorkerDefaults
+from connect_runtime.validation.connector_keys import (
+    WorkerDefaults,
+    sink_definitions,
+    source_definitions,
+)
 
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text()

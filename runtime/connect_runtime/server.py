@@ -48,9 +48,8 @@ from connect_runtime.standalone.logs import StandaloneLogs
 from connect_runtime.standalone.server import TopicsServer
 from connect_runtime.storage.offset_file import OffsetFile
 from connect_runtime.tasks.launch import exactly_once
-from connect_runtime.validation.unresolved_references import unresolved_references
-from connect_runtime.validation.validate import check
-from connect_runtime.validation.worker_converters import check_worker_converters
+from connect_runtime.validation.infos import unresolved_references
+from connect_runtime.validation.validate import check, check_worker_converters
 from connect_specs.connector_files import FirstConnector
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,8 @@
 """Asks one runtime, and makes what two of them answered comparable.
 
-What has to differ is named alike: hosts, versions, group names, documentation, map order. What
-follows is compared as it is.
+What has to differ is named alike: hosts, versions, group names, documentation, map order. Options
+of converters and client overrides are compared in any order, as Apache's is that of a hash map.
+Everything else is compared as it is.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ _MAY_BE_VERSIONS = ("version", "default_value", "value", "recommended_values")
 _AVAILABLE = re.compile(r"available versions: \[.*\]")
 _WORKER = re.compile(r"127\.0\.0\.1:\d+")
 _MAP = re.compile(r"\{(\w[^{}]*=[^{}]*)\}")
+_OPTION = re.compile(
+    r"((key|value|header)\.converter\.(?!plugin\.version)|(producer|consumer|admin)\.override\.).*"
+)
+_OPTION_GROUPS = ("Schemas", "Serialization")
+_ERRORS = re.compile(r"(?<=error\(s\):\n).*(?=\nYou can also find)", re.DOTALL)
 # A rebalance or a task that is still ending is no answer yet: Apache's own tests ask again.
 _PASSING = re.compile(r"rebalance|tasks haven't stopped completely yet|stale configuration")
 
@@ -99,11 +105,23 @@ def _is_only_here(entry: Any) -> bool:
     return isinstance(name, str) and name.startswith("io.debezium.")
 
 
+def _place(info: Any) -> str:
+    """Sorts keys without a definition first, then the connector's as they come, then options."""
+    if not isinstance(info, dict) or info.get("definition") is None:
+        return "0" + json.dumps(info)
+    name = info["definition"]["name"]
+    return f"2{name}" if _OPTION.fullmatch(name) else "1"
+
+
 def _alike(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
         return {k: _alike(v, k) for k, v in value.items() if k != "documentation"}
     if isinstance(value, list):
         found = [_alike(entry, key) for entry in value if not _is_only_here(entry)]
+        if key == "configs":
+            return sorted(found, key=_place)
+        if key == "groups":
+            return sorted(found, key=lambda group: (group in _OPTION_GROUPS) * group)
         # connectors come in any order
         return sorted(found) if key == "" and all(isinstance(e, str) for e in found) else found
     if not isinstance(value, str):
@@ -111,6 +129,7 @@ def _alike(value: Any, key: str = "") -> Any:
     if key in _MAY_BE_VERSIONS and re.fullmatch(_VERSION, value):
         return "<version>"
     value = _AVAILABLE.sub(lambda m: re.sub(_VERSION, "<version>", m[0]), value)
+    value = _ERRORS.sub(lambda m: "\n".join(sorted(m[0].split("\n"))), value)
     value = _PLUGINS.sub("available connectors are: <plugins>", value)
     value = _MAP.sub(lambda m: f"{{{', '.join(sorted(m[1].split(', ')))}}}", value)
     return _WORKER.sub("<worker>", value)

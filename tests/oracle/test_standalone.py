@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 import httpx
 import pytest
 
+from connect_runtime.java.offset_file_format import NotAMap, decode
 from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from connect_runtime.storage.offset_file import OffsetFile
-from connect_runtime.storage.serialized_map import NotAMap, decode
 from support import http
 from support.broker import BrokerAddress, create_topic, read_to_end
 from support.oracle import Oracle

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from connect_specs.desired import OffsetEntry, Pin, content_hash, is_sink_partition, partition_key
 from connect_specs.diagnostics import Invalid, Location
-from connect_specs.java_map import in_hash_map_order, offset_key_bytes
 from connect_specs.pins import read_offsets_json
 
 SCALARS = (
@@ -44,19 +43,6 @@ def test_partitions_differ_by_the_types_of_their_values() -> None:
 def test_the_order_of_keys_does_not_matter(partition: dict[str, Any]) -> None:
     assert partition_key(partition) == partition_key(reordered(partition))
     assert json.loads(partition_key(partition)) == partition
-
-
-@given(MAPS)
-def test_hash_map_order_loses_nothing_and_is_stable(partition: dict[str, Any]) -> None:
-    ordered = in_hash_map_order(partition)
-    assert ordered == partition
-    assert list(in_hash_map_order(ordered)) == list(ordered)
-
-
-@given(MAPS, st.text())
-def test_an_offset_key_is_json_that_says_the_same(partition: dict[str, Any], name: str) -> None:
-    text = offset_key_bytes(name, partition).decode()
-    assert json.loads(text) == [name, partition]
 
 
 def test_is_sink_partition() -> None:

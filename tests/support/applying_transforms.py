@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from connect_runtime.api import ConnectorError, Predicate, Transformation
-from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.api.record_plugins import ConnectRecord
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import PluginKind
 from support.connect_json import Json, record_json

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.api.record_plugins import ConnectRecord
 from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.local_processes import find_java
 from support.connect_json import Json, record_json

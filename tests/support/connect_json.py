@@ -15,9 +15,9 @@ from decimal import Decimal
 from typing import Any
 
 from connect_runtime.api import Schema, SinkRecord, SourceRecord, Struct, Type
-from connect_runtime.api.java_numbers import to_float
-from connect_runtime.api.java_text import java_double, java_float
-from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.api.record_plugins import ConnectRecord
+from connect_runtime.java.numbers import to_float
+from connect_runtime.java.text import java_double, java_float
 
 Json = dict[str, Any]
 

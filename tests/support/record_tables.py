@@ -27,7 +27,7 @@ from connect_runtime.api import (
     Type,
     decimal,
 )
-from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.api.record_plugins import ConnectRecord
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LOGICAL = {"date": DATE, "time": TIME, "timestamp": TIMESTAMP}

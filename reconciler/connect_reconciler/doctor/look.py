@@ -45,7 +45,7 @@ from connect_reconciler.ledger.config_entry import load_ledger, with_configs
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.validation.coming_policy import refused_later
+from connect_reconciler.validation.keys import refused_later
 from connect_runtime.herder.verbs import ConnectorInfo, RequestError
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import find_leader

@@ -13,9 +13,8 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Mess
 from connect_reconciler.model.live import Kind
 from connect_reconciler.testing.outcomes import BASE64, shown_schema
 from connect_runtime.api import ConfigError, DataError, Header, Schema, SourceRecord
-from connect_runtime.data.json_schema import schema_of
-from connect_runtime.data.json_text import Options
-from connect_runtime.data.json_values import decoder
+from connect_runtime.data.json_reader import decoder, schema_of
+from connect_runtime.data.json_writer import Options
 from connect_runtime.settings.sink_topics import named_topics
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.record_tests import Json, RecordInput

@@ -19,9 +19,8 @@ from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from connect_runtime.api import Header, RawHeaders, Schema, SinkRecord, SourceRecord, Struct
-from connect_runtime.api.java_text import java_text
-from connect_runtime.data.json_schema import schema_json
-from connect_runtime.data.json_text import Options
+from connect_runtime.data.json_writer import Options, schema_json
+from connect_runtime.java.text import java_text
 from connect_specs.record_tests import Json
 
 BASE64: Final = "base64:"

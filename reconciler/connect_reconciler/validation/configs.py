@@ -1,8 +1,8 @@
-"""Would the configs and pins of a project's specs work? Of the files alone, and before an apply.
+"""Validates the configs and pins of a project's specs: of the files alone, and before an apply.
 
 `check_project` and `check_specs` need no cluster. `checked` also asks the cluster, and judges only
-configs that are to be written. Under a REST target `worker` only says what its workers are set to:
-what our runtime would not heed is nothing to warn of, and a name that no worker knows still is.
+configs that are to be written. With a REST target, `worker` describes its workers: properties that
+only our runtime ignores are no warning, unknown ones are.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from connect_reconciler.model.live import Live, kind_of
 from connect_reconciler.plan.checks.pins import shape_problem, unread_topics
 from connect_reconciler.plan.checks.unsupported import names_not_creatable
 from connect_reconciler.plan.diff import base_config, recorded_pin, written_config
-from connect_reconciler.validation.coming_policy import refused_later
-from connect_reconciler.validation.findings import Written, findings, unread
+from connect_reconciler.validation.findings import PlannedConfig, findings, unread
 from connect_reconciler.validation.judges import (
     NO_KAFKA,
     ClusterAnswers,
     ask_cluster,
     kind_by_class,
 )
+from connect_reconciler.validation.keys import refused_later
 from connect_runtime.api import ConfigError, ConnectorError, SourceConnector
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry as installed
@@ -61,73 +61,73 @@ from connect_specs.states import TargetState
 
 _BUILT_IN: Final = "connect_runtime.connectors."
 _TASKS_MAX: Final = "tasks.max"
-# Of workers that are not ours, an apply reads this one
+# the one property of Apache's workers that an apply reads
 COMMITS: Final = "offset.flush.interval.ms"
 _NUMBER: Final = re.compile("[0-9]{1,18}")
 
 
 def check_project(project: Project) -> list[Diagnostic]:
-    """Are the properties in connect.yaml ones that somebody reads? By place."""
+    """Returns properties in connect.yaml that are wrong or never read, by place."""
     return by_place((*_wrong_values(project), *project.warnings, *_without_effect(project)))
 
 
 def check_specs(project: Project, desired: Desired) -> tuple[Diagnostic, ...]:
-    """Would configs and pins of all specs work, as far as is known here?"""
+    """Returns the problems of configs and pins of all specs, as far as they are known here."""
     plugins = local_definitions(project)
-    written = [
-        Written.of(spec, spec.config, passwords_in(spec.config, plugins))
+    configs = [
+        PlannedConfig.of(spec, spec.config, passwords_in(spec.config, plugins))
         for spec in desired.connectors.values()
     ]
-    said = findings(project, written, ClusterAnswers(), plugins)
+    diagnostics = findings(project, configs, ClusterAnswers(), plugins)
     names = names_not_creatable(desired, ours=project.uses_runtime)
-    return (*said, *check_pins(desired, plugins), *names)
+    return (*diagnostics, *check_pins(desired, plugins), *names)
 
 
 def check_pins(desired: Desired, plugins: Definitions) -> Iterator[Diagnostic]:
-    """Do pins fit their connectors? In the order of the connectors."""
+    """Yields pins that do not fit their connectors, in the order of the connectors."""
     kinds = kinds_of((), desired, plugins)
     for spec in desired.connectors.values():
         pin = spec.pin
         if pin is None:
             continue
-        where = pin.where or spec.where
+        place = pin.where or spec.where
         kind = kind_of(spec.config, None, kinds)
         problem = shape_problem(pin, kind)
         if problem is not None:
-            what = f"pin {pin.id} of {spec.name}: {problem.what}"
-            yield replace(problem, what=what, where=where)
+            text = f"pin {pin.id} of {spec.name}: {problem.what}"
+            yield replace(problem, what=text, where=place)
         elif kind == "sink":
             for topic in unread_topics(pin, spec.config):
-                what = f"pin {pin.id} of {spec.name}: the sink does not read topic {topic}"
-                yield warning("plan.pin-not-read", what, where)
+                text = f"pin {pin.id} of {spec.name}: the sink does not read topic {topic}"
+                yield warning("plan.pin-not-read", text, place)
         else:
             yield from refused_pin(spec, pin)
 
 
 def refused_pin(spec: DesiredConnector, pin: Pin) -> Iterator[Diagnostic]:
-    """What a source of ours says of these offsets. What others do when asked, nobody knows."""
+    """Asks our own source classes to validate the offsets; foreign classes are not called."""
     connector = _built_in_source(spec.config.get(CLASS_KEY, ""))
     if connector is None:
         return
-    wanted = [(entry.partition, entry.offset) for entry in pin.set]
+    offsets = [(entry.partition, entry.offset) for entry in pin.set]
     try:
-        connector.alter_offsets(dict(spec.config), wanted)
+        connector.alter_offsets(dict(spec.config), offsets)
     except ConfigError:
-        # Told with the config
+        # reported with the config
         return
     except ConnectorError as error:
-        what = f"pin {pin.id} of {spec.name}: {error}"
+        text = f"pin {pin.id} of {spec.name}: {error}"
         hint = "write partition and offset as `connect offsets list` shows them"
-        yield Diagnostic("plan.pin-refused", what, pin.where or spec.where, hint=hint)
+        yield Diagnostic("plan.pin-refused", text, pin.where or spec.where, hint=hint)
 
 
 def _built_in_source(name: str) -> SourceConnector | None:
     try:
-        found = installed.connector(name).cls
+        cls = installed.connector(name).cls
     except ConnectorError:
         return None
-    is_ours = found.__module__.startswith(_BUILT_IN) and issubclass(found, SourceConnector)
-    return found() if is_ours else None
+    is_ours = cls.__module__.startswith(_BUILT_IN) and issubclass(cls, SourceConnector)
+    return cls() if is_ours else None
 
 
 def _without_effect(project: Project) -> Iterator[Diagnostic]:
@@ -139,19 +139,20 @@ def _without_effect(project: Project) -> Iterator[Diagnostic]:
 
 def _wrong_values(project: Project) -> Iterator[Diagnostic]:
     if not project.uses_runtime:
-        given = project.worker.get(COMMITS)
-        if given is not None and whole_number(given) is None:
-            what, hint = f"{COMMITS} is not a number of milliseconds", "write it without a unit"
-            yield Diagnostic("project.worker-key", what, _place(project, COMMITS), hint=hint)
+        interval = project.worker.get(COMMITS)
+        if interval is not None and whole_number(interval) is None:
+            text, hint = f"{COMMITS} is not a number of milliseconds", "write it without a unit"
+            yield Diagnostic("project.worker-key", text, _place(project, COMMITS), hint=hint)
         return
     try:
         from_project(project, NO_KAFKA if project.kafka is None else None, resolve=False)
     except Invalid as invalid:
-        for found in invalid.diagnostics:
-            key = str(found.where)
-            if project.worker.get(key) is None or not follows_from_another(found.what):
-                hint = found.hint or f"correct {key} in connect.yaml, or remove it for its default"
-                yield replace(found, where=_place(project, key), hint=hint)
+        for diagnostic in invalid.diagnostics:
+            key = str(diagnostic.where)
+            if project.worker.get(key) is None or not follows_from_another(diagnostic.what):
+                correction = f"correct {key} in connect.yaml, or remove it for its default"
+                hint = diagnostic.hint or correction
+                yield replace(diagnostic, where=_place(project, key), hint=hint)
 
 
 def _place(project: Project, key: str) -> Location:
@@ -160,26 +161,32 @@ def _place(project: Project, key: str) -> Location:
 
 
 def checked(live: Live, desired: Desired, backend: Backend) -> Live:
-    """`live` with what there is to say about the configs that are to be written, and about slots
-    for what is to run."""
+    """Returns `live` with the problems of the configs that are to be written, and of slots for
+    tasks that are to run."""
     live = replace(live, errors=(*live.errors, *_refused_pins(desired, live)))
-    written = tuple(_to_be_written(desired, live))
-    if not written and not (backend.project.uses_runtime and _to_be_run(desired, live)):
+    configs = tuple(_to_be_written(desired, live))
+    if not configs and not (backend.project.uses_runtime and _to_be_run(desired, live)):
         return live
-    answers, slots = _ask(backend, written)
+    answers, slots = _ask(backend, configs)
     with backend.plugins() as plugins:
-        errors, warnings = by_severity(findings(backend.project, written, answers, plugins))
-        sinks = {each.spec.name for each in written if kind_by_class(each.config, plugins) == SINK}
+        errors, warnings = by_severity(findings(backend.project, configs, answers, plugins))
+        sinks = {
+            planned.spec.name
+            for planned in configs
+            if kind_by_class(planned.config, plugins) == SINK
+        }
         unread_keys = {
-            each.spec.name: tuple(
-                found.key
-                for found in unread(
-                    each.config, answers.validations.get(each.spec.name, Validation(())), plugins
+            planned.spec.name: tuple(
+                finding.key
+                for finding in unread(
+                    planned.config,
+                    answers.validations.get(planned.spec.name, Validation(())),
+                    plugins,
                 )
             )
-            for each in written
+            for planned in configs
         }
-    found = {
+    password_keys = {
         name: passwords(validation.keys.values()) | live.password_keys.get(name, frozenset())
         for name, validation in answers.validations.items()
     }
@@ -192,14 +199,17 @@ def checked(live: Live, desired: Desired, backend: Backend) -> Live:
             *answers.warnings(),
             *refused_later(
                 backend.project,
-                [(each.spec.name, each.config, each.spec.name in sinks) for each in written],
+                [
+                    (planned.spec.name, planned.config, planned.spec.name in sinks)
+                    for planned in configs
+                ],
                 "config.override-allowlist",
             ),
             *check_slots(desired, live, slots),
         ),
         password_keys={
             **live.password_keys,
-            **{name: keys for name, keys in found.items() if keys},
+            **{name: keys for name, keys in password_keys.items() if keys},
         },
         unknown_keys=unread_keys,
     )
@@ -207,7 +217,7 @@ def checked(live: Live, desired: Desired, backend: Backend) -> Live:
 
 def ensure_installed(plan: Plan, desired: Desired) -> None:
     """Raises Invalid for classes that are not installed here. For an apply with no runtime up: only
-    this installation can say whether a connector can work."""
+    this installation can show that a connector works."""
     problems = []
     for action in plan.actions:
         spec = desired.connectors.get(action.connector)
@@ -215,27 +225,28 @@ def ensure_installed(plan: Plan, desired: Desired) -> None:
             continue
         name = spec.config.get(CLASS_KEY, "")
         if installed_plugin(name, CONNECTORS) is None:
-            what = f"{spec.name}: {name} is not installed here, and no runtime is up that has it"
+            text = f"{spec.name}: {name} is not installed here, and no runtime is up that has it"
             hint = "install it here, or apply while a runtime that has it is up"
-            where = spec.key_locations.get(CLASS_KEY, spec.where)
-            problems.append(Diagnostic("config.not-installed", what, where, hint=hint))
+            place = spec.key_locations.get(CLASS_KEY, spec.where)
+            problems.append(Diagnostic("config.not-installed", text, place, hint=hint))
     if problems:
         raise Invalid(*problems)
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """How many tasks our runtime can run at once, and in which target states none takes a slot."""
+    """The number of tasks that our runtime can run at once. Connectors in the target states
+    `without` need no slots."""
 
     count: int
     without: tuple[TargetState, ...] = (TargetState.STOPPED,)
 
 
 def check_slots(desired: Desired, live: Live, slots: Slots | None) -> Iterator[Diagnostic]:
-    """A warning if more tasks may run than our runtime has slots.
+    """Yields a warning if more tasks may run than our runtime has slots.
 
-    Each task takes one slot for as long as it runs. Those that find none are UNASSIGNED, which is
-    no failure: so it is said beforehand.
+    A task takes one slot for as long as it runs. Without a free slot it is UNASSIGNED, which is no
+    failure.
     """
     if slots is None:
         return
@@ -252,74 +263,76 @@ def check_slots(desired: Desired, live: Live, slots: Slots | None) -> Iterator[D
 
 
 def _refused_pins(desired: Desired, live: Live) -> Iterator[Diagnostic]:
-    """Of pins that are not applied yet."""
+    """Yields refusals of pins that are not applied yet."""
     for spec in desired.connectors.values():
         if spec.pin is not None and recorded_pin(spec, live) is None:
             yield from refused_pin(spec, spec.pin)
 
 
-def _to_be_written(desired: Desired, live: Live) -> Iterator[Written]:
+def _to_be_written(desired: Desired, live: Live) -> Iterator[PlannedConfig]:
     for name, spec in desired.connectors.items():
-        there = live.connectors.get(name)
-        stored = None if there is None else without_reserved(there.config)
+        current = live.connectors.get(name)
+        stored = None if current is None else without_reserved(current.config)
         config = written_config(spec, base_config(spec, live))
         if config != stored:
-            yield Written.of(spec, config, live.password_keys.get(name, frozenset()))
+            yield PlannedConfig.of(spec, config, live.password_keys.get(name, frozenset()))
 
 
 def _to_be_run(desired: Desired, live: Live) -> bool:
-    """Whether a connector that is there is to go to another state, and takes slots there."""
+    """Returns True if a live connector is to change to a state in which it takes slots."""
     return any(
-        there.target is not spec.state and spec.state not in (None, TargetState.STOPPED)
+        current.target is not spec.state and spec.state not in (None, TargetState.STOPPED)
         for name, spec in desired.connectors.items()
-        if (there := live.connectors.get(name)) is not None
+        if (current := live.connectors.get(name)) is not None
     )
 
 
-def _ask(backend: Backend, written: Iterable[Written]) -> tuple[ClusterAnswers, Slots | None]:
-    """What the cluster says of the configs, and how many tasks our runtime can run at once."""
-    configs = {each.spec.name: each.config for each in written}
+def _ask(
+    backend: Backend, planned_configs: Iterable[PlannedConfig]
+) -> tuple[ClusterAnswers, Slots | None]:
+    """Returns the cluster's answers about the configs, and the slots of our runtime."""
+    configs = {planned.spec.name: planned.config for planned in planned_configs}
     try:
-        rest = backend.rest()
+        client = backend.rest()
     except ConnectError as error:
         return ClusterAnswers(silences=dict.fromkeys(configs, error.diagnostics[0].what)), None
-    if rest is None:
-        # Nobody runs the connectors now: our own rules are as good.
+    if client is None:
+        # no worker runs the connectors now: our own rules are as good
         return ClusterAnswers(), None
     try:
-        slots = _slots(rest) if backend.project.uses_runtime else None
-        return ask_cluster(RestPlugins(rest), configs) if configs else ClusterAnswers(), slots
+        slots = _slots(client) if backend.project.uses_runtime else None
+        return ask_cluster(RestPlugins(client), configs) if configs else ClusterAnswers(), slots
     finally:
-        rest.close()
+        client.close()
 
 
 def _slots(runtime: RestClient) -> Slots | None:
-    """Returns None where the runtime does not tell, or not yet."""
+    """Returns the slots of the runtime; None if it does not publish them, or not yet."""
     try:
-        found = runtime.read("/runtime", shapes.a_map) or {}
+        status = runtime.read("/runtime", shapes.a_map) or {}
     except (ConnectError, RequestError):
         return None
-    count = found.get("slots")
+    count = status.get("slots")
     if not isinstance(count, int) or count <= 0:
         return None
-    if found.get("paused_tasks_release_slots") is True:
+    if status.get("paused_tasks_release_slots") is True:
         return Slots(count, (TargetState.STOPPED, TargetState.PAUSED))
     return Slots(count)
 
 
 def _tasks(name: str, desired: Desired, live: Live, slots: Slots) -> int:
-    """How many slots a connector may take: one for each task that it has now, if its config stays;
+    """Returns how many slots a connector may take: one for each of its tasks, if its config stays;
     else as many as its config allows."""
-    spec, there = desired.connectors.get(name), live.connectors.get(name)
-    target = there.target if there is not None else TargetState.RUNNING
+    spec, current = desired.connectors.get(name), live.connectors.get(name)
+    target = current.target if current is not None else TargetState.RUNNING
     if spec is None:
         # not ours, or about to be deleted
         is_other = name not in live.ledger.connectors and target not in slots.without
-        return len(there.task_states) if there is not None and is_other else 0
+        return len(current.task_states) if current is not None and is_other else 0
     if (spec.state or target) in slots.without:
         return 0
-    if there is not None and there.task_states and _most(spec.config) == _most(there.config):
-        return len(there.task_states)
+    if current is not None and current.task_states and _most(spec.config) == _most(current.config):
+        return len(current.task_states)
     return _most(spec.config)
 
 
@@ -329,5 +342,5 @@ def _most(config: Mapping[str, str]) -> int:
 
 
 def whole_number(text: str) -> int | None:
-    """None for what is none, or has more digits than a long."""
+    """Returns the number; None for other texts, and for more digits than a long has."""
     return int(text) if _NUMBER.fullmatch(text.strip()) else None

@@ -1,7 +1,8 @@
-"""What is said of configs that are to be written: errors and warnings, without secrets."""
+"""Errors and warnings of configs that are to be written, without secrets."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -9,8 +10,7 @@ from typing import Final
 
 from connect_reconciler.backend.plugins import KeyProblem, Validation, installed, why_not_loaded
 from connect_reconciler.backend.rest.refusals import class_not_found, follows_from_another
-from connect_reconciler.model.secrets import ConfigRedactor
-from connect_reconciler.validation.clear_text import clear_text_secrets
+from connect_reconciler.model.secrets import ConfigRedactor, is_mask
 from connect_reconciler.validation.judges import (
     ClusterAnswers,
     first_verdict,
@@ -27,21 +27,27 @@ from connect_reconciler.validation.keys import (
 )
 from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.plugins.modules import PLUGIN_MODULES, listed_modules, unlisted_module
-from connect_runtime.validation.unresolved_references import unresolved_references
+from connect_runtime.validation.infos import unresolved_references
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Location, Severity, by_place, by_severity, warning
+from connect_specs.plain_text import listed
 from connect_specs.plugin_definitions import (
     CLASS_KEY,
     CONNECTORS,
     Definitions,
+    elements,
     keys_of,
     nearest_class,
     parts_of,
     passwords,
+    passwords_in,
 )
 from connect_specs.plugins_lock import PLUGINS_LOCK, has_lock
+from connect_specs.secrets import holds_secret, holds_text, is_sensitive, without_references
 
 _SHOWN_MOST: Final = 8
+_PROVIDERS: Final = "config.providers"
+_NO_NAME: Final = re.compile(r"[^A-Z0-9]+")
 _LIST: Final = "`connect plugins list` shows all classes"
 _INSTALL: Final = (
     "install it here; Java's run on an Apache cluster: `target: {rest: URL}` in connect.yaml"
@@ -49,7 +55,7 @@ _INSTALL: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PlannedConfig:
     """A config that is to be written, and the redactor of its secrets."""
 
     spec: DesiredConnector
@@ -59,71 +65,76 @@ class Written:
     @classmethod
     def of(
         cls, spec: DesiredConnector, config: Mapping[str, str], passwords: frozenset[str]
-    ) -> Written:
-        """With the secrets that the spec names, and these keys of passwords."""
+    ) -> PlannedConfig:
+        """Returns the config with the secrets that the spec names, and these keys of passwords."""
         redactor = ConfigRedactor(
             spec.name, None, frozenset(spec.sensitive) | passwords, spec.secrets
         )
         return cls(spec, config, redactor)
 
     def place(self, key: str) -> Location:
-        """Where the spec has the key; of a missing one, where it names the class of which it is an
-        option, or the transformations or predicates to which it belongs."""
+        """Returns the place of the key in the spec; of a missing key, that of the class of which it
+        is an option, or of the transformations or predicates to which it belongs."""
         places = self.spec.key_locations
-        owners = [part.key for part in parts_of(self.config) if key.startswith(part.prefix)]
-        listed = key.partition(".")[0]
-        found = (places[each] for each in (key, *owners, listed, CLASS_KEY) if each in places)
-        return next(found, self.spec.where)
+        owners = [use.key for use in parts_of(self.config) if key.startswith(use.prefix)]
+        owner = key.partition(".")[0]
+        candidates = (places[name] for name in (key, *owners, owner, CLASS_KEY) if name in places)
+        return next(candidates, self.spec.where)
 
 
 def findings(
-    project: Project, written: Iterable[Written], answers: ClusterAnswers, plugins: Definitions
+    project: Project,
+    configs: Iterable[PlannedConfig],
+    answers: ClusterAnswers,
+    plugins: Definitions,
 ) -> Iterator[Diagnostic]:
-    """All that is said of these configs: errors by place, then warnings by connector."""
+    """Yields errors of these configs by place, then warnings by connector."""
     ours = project.uses_runtime
     judges = (answers, *local_judges(project, plugins))
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     unchecked: list[str] = []
     locked = has_lock(project.folder)
-    unknown: dict[str, Written] = {}
-    for each in written:
-        unlisted = _unlisted(project, each) if ours else None
+    unknown: dict[str, PlannedConfig] = {}
+    for planned in configs:
+        unlisted = _unlisted(project, planned) if ours else None
         if unlisted is not None:
             errors.append(unlisted)
             continue
-        name, class_name = each.spec.name, each.config[CLASS_KEY]
-        answered = answers.verdict(name, each.config) is not None
+        name, class_name = planned.spec.name, planned.config[CLASS_KEY]
+        answered = answers.verdict(name, planned.config) is not None
         if not answered and plugins.find(class_name, CONNECTORS) is None:
-            why = why_not_loaded(class_name) if ours else ""
-            if why:
-                errors.append(_unusable_class(each, why))
+            reason = why_not_loaded(class_name) if ours else ""
+            if reason:
+                errors.append(_unusable_class(planned, reason))
             elif not ours or installed(class_name, CONNECTORS) is None:
                 if locked:
-                    errors.append(_unknown_class(project, each, plugins, locked=True))
+                    errors.append(_unknown_class(project, planned, plugins, locked=True))
                 else:
                     # One for each class: without a lock there may be many
-                    unknown.setdefault(class_name, each)
-        verdict = first_verdict(judges, name, each.config)
+                    unknown.setdefault(class_name, planned)
+        verdict = first_verdict(judges, name, planned.config)
         # Our runtime's leader runs the connector, so a reference that it cannot resolve is an error
         resolved = ours and answered
-        errors += _refusals(project, each, verdict, plugins, resolved=resolved)
-        broken = tuple(_broken_chains(each, plugins))
+        errors += _refusals(project, planned, verdict, plugins, resolved=resolved)
+        broken = tuple(_broken_chains(planned, plugins))
         errors += broken
-        slipped = tuple(_slips(each, verdict, plugins))
-        told = {slip.where for slip in (*broken, *slipped)}
+        slipped = tuple(_slips(planned, verdict, plugins))
+        broken_places = {slip.where for slip in (*broken, *slipped)}
         warnings += slipped
-        unread_here = _unread(project, each, verdict, plugins)
-        severe, mild = by_severity(found for found in unread_here if found.where not in told)
+        unread_here = _unread(project, planned, verdict, plugins)
+        severe, mild = by_severity(d for d in unread_here if d.where not in broken_places)
         errors += severe
         warnings += mild
-        warnings += clear_text_secrets(project, each.spec, plugins)
+        warnings += _clear_text_secrets(project, planned.spec, plugins)
         if ours:
-            warnings += _unresolved(each, project.worker)
-        references = [key for key, value in each.config.items() if holds_reference(value)]
+            warnings += _unresolved(planned, project.worker)
+        references = [key for key, value in planned.config.items() if holds_reference(value)]
         if references and not resolved:
             unchecked.append(f"{name} ({', '.join(sorted(references))})")
-    warnings += [_unknown_class(project, each, plugins, locked=False) for each in unknown.values()]
+    warnings += [
+        _unknown_class(project, planned, plugins, locked=False) for planned in unknown.values()
+    ]
     if unchecked:
         warnings.append(_not_checkable(unchecked))
     yield from by_place(errors)
@@ -131,60 +142,66 @@ def findings(
 
 
 def _refusals(
-    project: Project, each: Written, verdict: Validation, plugins: Definitions, *, resolved: bool
+    project: Project,
+    planned: PlannedConfig,
+    verdict: Validation,
+    plugins: Definitions,
+    *,
+    resolved: bool,
 ) -> Iterator[Diagnostic]:
-    """Each text once. What is wrong with a reference is not known before it is `resolved`."""
+    """Yields each error text once. Errors of references are not known before they are
+    `resolved`."""
     texts: set[str] = set()
     keys: set[str] = set()
     for problem in verdict.problems:
-        value = each.config.get(problem.key, "")
+        value = planned.config.get(problem.key, "")
         follows = problem.key in keys and follows_from_another(problem.error)
         unknown = not resolved and any(map(holds_reference, (value, problem.error)))
         if follows or unknown or problem.error in texts:
             continue
         texts.add(problem.error)
         keys.add(problem.key)
-        what = _hidden(each, verdict, problem.error)
+        text = _hidden(planned, verdict, problem.error)
         hint = (
             problem.hint
-            or _module_to_list(project, each, problem)
-            or _class_meant(each, problem, plugins)
+            or _module_to_list(project, planned, problem)
+            or _class_meant(planned, problem, plugins)
             or _recommendation(value, problem.recommended)
             or f"correct {problem.key} in the spec's config"
         )
-        hint = _hidden(each, verdict, hint)
-        place = each.place(problem.key)
-        yield Diagnostic("config.refused", f"{each.spec.name}: {what}", place, hint=hint)
+        hint = _hidden(planned, verdict, hint)
+        place = planned.place(problem.key)
+        yield Diagnostic("config.refused", f"{planned.spec.name}: {text}", place, hint=hint)
 
 
-def _hidden(each: Written, verdict: Validation, text: str) -> str:
-    named = each.redactor.named | passwords(verdict.keys.values())
-    text = replace(each.redactor, named=named).redact(text, each.config)
-    # What the cluster put in the place of references is secret, whatever the key
+def _hidden(planned: PlannedConfig, verdict: Validation, text: str) -> str:
+    secrets = planned.redactor.named | passwords(verdict.keys.values())
+    text = replace(planned.redactor, named=secrets).redact(text, planned.config)
+    # values that the cluster put in the place of references are secret
     resolved = {
         key: value
         for key, value in verdict.values.items()
-        if holds_reference(each.config.get(key, "")) and value != each.config[key]
+        if holds_reference(planned.config.get(key, "")) and value != planned.config[key]
     }
     if not resolved:
         return text
-    return replace(each.redactor, named=frozenset(resolved)).redact(text, resolved)
+    return replace(planned.redactor, named=frozenset(resolved)).redact(text, resolved)
 
 
 def _recommendation(value: str, recommended: tuple[str, ...]) -> str:
-    shown = () if value in recommended else recommended
+    names = () if value in recommended else recommended
     if len(recommended) > _SHOWN_MOST:
-        shown = tuple(get_close_matches(value, recommended, 3))
-    return f"recommended: {', '.join(shown)}" if shown else ""
+        names = tuple(get_close_matches(value, recommended, 3))
+    return f"recommended: {', '.join(names)}" if names else ""
 
 
-def _class_meant(each: Written, problem: KeyProblem, plugins: Definitions) -> str:
-    """Which class a name may mean that no plugin has, and where to find the others."""
-    types = {part.key: part.types for part in parts_of(each.config)} | {CLASS_KEY: CONNECTORS}
+def _class_meant(planned: PlannedConfig, problem: KeyProblem, plugins: Definitions) -> str:
+    """Returns a hint for a name that no plugin has: the nearest class, and the list of all."""
+    types = {use.key: use.types for use in parts_of(planned.config)} | {CLASS_KEY: CONNECTORS}
     if problem.key not in types or not class_not_found(problem.error):
         return ""
-    wanted, name = types[problem.key], each.config.get(problem.key, "")
-    near = nearest_class(name, plugins.class_names(wanted), wanted)
+    kinds, name = types[problem.key], planned.config.get(problem.key, "")
+    near = nearest_class(name, plugins.class_names(kinds), kinds)
     return f"did you mean {near}? {_LIST}" if near else _LIST
 
 
@@ -199,96 +216,159 @@ def unread(
 
 
 def _unread(
-    project: Project, each: Written, verdict: Validation, plugins: Definitions
+    project: Project, planned: PlannedConfig, verdict: Validation, plugins: Definitions
 ) -> Iterator[Diagnostic]:
-    for found in unread(each.config, verdict, plugins):
-        what, place = f"{each.spec.name}: {found.what}", each.place(found.key)
+    for finding in unread(planned.config, verdict, plugins):
+        text, place = f"{planned.spec.name}: {finding.problem}", planned.place(finding.key)
         severity = project.unknown_keys
-        yield Diagnostic("config.unknown-key", what, place, "", found.hint, severity)
+        yield Diagnostic("config.unknown-key", text, place, "", finding.hint, severity)
 
 
-def _broken_chains(each: Written, plugins: Definitions) -> Iterator[Diagnostic]:
-    """What Connect accepts of transformations, and nobody can have meant."""
-    for code, found in (
-        *(("config.undefined-predicate", found) for found in undefined_predicates(each.config)),
-        *(("config.unknown-option", found) for found in mistyped_options(each.config, plugins)),
+def _broken_chains(planned: PlannedConfig, plugins: Definitions) -> Iterator[Diagnostic]:
+    """Yields mistakes in transformations that Connect accepts."""
+    for code, mistakes in (
+        ("config.undefined-predicate", undefined_predicates(planned.config)),
+        ("config.unknown-option", mistyped_options(planned.config, plugins)),
     ):
-        what = f"{each.spec.name}: {found.what}"
-        yield Diagnostic(code, what, each.place(found.key), hint=found.hint)
+        for finding in mistakes:
+            text = f"{planned.spec.name}: {finding.problem}"
+            yield Diagnostic(code, text, planned.place(finding.key), hint=finding.hint)
 
 
-def _slips(each: Written, verdict: Validation, plugins: Definitions) -> Iterator[Diagnostic]:
-    is_sink = kind_by_class(each.config, plugins) == "sink"
-    for found in slips(each.config, is_sink=is_sink):
-        what = _hidden(each, verdict, f"{each.spec.name}: {found.what}")
-        hint = found.hint or f"correct {found.key}, or remove it"
-        yield warning("config.slip", what, each.place(found.key), hint=hint)
-    for glob, near in sensitive_slips(each.spec.sensitive, each.config):
-        what = f"{each.spec.name}: 'sensitive' names {glob!r}, which the config has not"
-        yield warning("config.slip", what, each.spec.where, hint=f"did you mean {near!r}?")
+def _slips(
+    planned: PlannedConfig, verdict: Validation, plugins: Definitions
+) -> Iterator[Diagnostic]:
+    is_sink = kind_by_class(planned.config, plugins) == "sink"
+    for finding in slips(planned.config, is_sink=is_sink):
+        text = _hidden(planned, verdict, f"{planned.spec.name}: {finding.problem}")
+        hint = finding.hint or f"correct {finding.key}, or remove it"
+        yield warning("config.slip", text, planned.place(finding.key), hint=hint)
+    for glob, near in sensitive_slips(planned.spec.sensitive, planned.config):
+        text = f"{planned.spec.name}: 'sensitive' names {glob!r}, which the config has not"
+        yield warning("config.slip", text, planned.spec.where, hint=f"did you mean {near!r}?")
 
 
-def _unresolved(each: Written, worker: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """References that our runtime does not resolve."""
-    for what in unresolved_references(each.config, worker):
-        place = each.place(what.partition(" ")[0])
-        what, hint = f"{each.spec.name}: {what}", "remove it, or run where it is followed"
-        yield warning("config.without-effect", what, place, hint=hint)
+def _unresolved(planned: PlannedConfig, worker: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """Yields references that our runtime does not resolve."""
+    for sentence in unresolved_references(planned.config, worker):
+        place = planned.place(sentence.partition(" ")[0])
+        text, hint = f"{planned.spec.name}: {sentence}", "remove it, or run where it is followed"
+        yield warning("config.without-effect", text, place, hint=hint)
 
 
-def _unlisted(project: Project, each: Written) -> Diagnostic | None:
-    """Nothing else can be said of a config whose class may not be imported."""
-    name = each.config[CLASS_KEY]
+def _unlisted(project: Project, planned: PlannedConfig) -> Diagnostic | None:
+    """Returns the error of a class that may not be imported. Nothing else is checked then."""
+    name = planned.config[CLASS_KEY]
     module = unlisted_module(name)
     if module is None:
         return None
-    what = f"{each.spec.name}: {name} is in a module that connect.yaml does not list"
-    why = "importing a module runs its code, so only listed modules are imported"
+    text = f"{planned.spec.name}: {name} is in a module that connect.yaml does not list"
+    reason = "importing a module runs its code, so only listed modules are imported"
     hint = _listing(project, module)
-    return Diagnostic("config.unlisted-module", what, each.place(CLASS_KEY), why, hint)
+    return Diagnostic("config.unlisted-module", text, planned.place(CLASS_KEY), reason, hint)
 
 
-def _module_to_list(project: Project, each: Written, problem: KeyProblem) -> str:
-    """How to allow the class of a converter, transformation or predicate."""
-    keys = {part.key for part in parts_of(each.config)} if project.uses_runtime else ()
-    module = unlisted_module(each.config[problem.key]) if problem.key in keys else None
+def _module_to_list(project: Project, planned: PlannedConfig, problem: KeyProblem) -> str:
+    """Returns the hint that allows the class of a converter, transformation or predicate."""
+    keys = {use.key for use in parts_of(planned.config)} if project.uses_runtime else ()
+    module = unlisted_module(planned.config[problem.key]) if problem.key in keys else None
     return "" if module is None else _listing(project, module)
 
 
 def _listing(project: Project, module: str) -> str:
-    listed = ",".join([*listed_modules(project.worker.get(PLUGIN_MODULES, "")), module])
-    return f'add `{PLUGIN_MODULES}: "{listed}"` to connect.yaml, under cluster: worker:'
+    modules = ",".join([*listed_modules(project.worker.get(PLUGIN_MODULES, "")), module])
+    return f'add `{PLUGIN_MODULES}: "{modules}"` to connect.yaml, under cluster: worker:'
 
 
-def _unusable_class(each: Written, why: str) -> Diagnostic:
-    what = f"{each.spec.name}: the class {each.config[CLASS_KEY]} cannot be used"
+def _unusable_class(planned: PlannedConfig, reason: str) -> Diagnostic:
+    text = f"{planned.spec.name}: the class {planned.config[CLASS_KEY]} cannot be used"
     hint = "correct it: a runtime cannot load it either"
-    return Diagnostic("config.unknown-class", what, each.place(CLASS_KEY), why, hint)
+    return Diagnostic("config.unknown-class", text, planned.place(CLASS_KEY), reason, hint)
 
 
 def _unknown_class(
-    project: Project, each: Written, plugins: Definitions, *, locked: bool
+    project: Project, planned: PlannedConfig, plugins: Definitions, *, locked: bool
 ) -> Diagnostic:
-    """A class that nobody defines: an error if the project has a lock file, which lacks it."""
-    name = each.config[CLASS_KEY]
-    what = f"no class {name} is known here, so its config is not checked"
+    """Returns the problem of an unknown class: an error if the project has a lock file."""
+    name = planned.config[CLASS_KEY]
+    text = f"no class {name} is known here, so its config is not checked"
     if locked:
-        what = f"{PLUGINS_LOCK} has no class {name}, so its config is not checked"
-    why = "its secrets can only be guessed from names and values; `sensitive` in a spec adds keys"
+        text = f"{PLUGINS_LOCK} has no class {name}, so its config is not checked"
+    reason = "its secrets can only be guessed from names and values;"
+    reason += " `sensitive` in a spec adds keys"
     unanswered = plugins.unanswered(name, CONNECTORS)
     if unanswered:
-        what = f"what {name} takes could not be asked, so its config is not checked"
-        why = f"the types of its keys are not known, and values are hidden: {unanswered}"
+        text = f"what {name} takes could not be asked, so its config is not checked"
+        reason = f"the types of its keys are not known, and values are hidden: {unanswered}"
     near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
     hint = _INSTALL if project.uses_runtime and not locked else "run `connect plugins lock`"
     hint = f"did you mean {near}? {_LIST}; else {hint}" if near else f"{hint}; {_LIST}"
     severity: Severity = "error" if locked else "warning"
-    what, place = f"{each.spec.name}: {what}", each.place(CLASS_KEY)
-    return Diagnostic("config.unknown-class", what, place, why, hint, severity)
+    text, place = f"{planned.spec.name}: {text}", planned.place(CLASS_KEY)
+    return Diagnostic("config.unknown-class", text, place, reason, hint, severity)
 
 
 def _not_checkable(unchecked: list[str]) -> Diagnostic:
-    what = f"references are not resolved here, so not checked: {'; '.join(unchecked[:_SHOWN_MOST])}"
+    text = f"references are not resolved here, so not checked: {'; '.join(unchecked[:_SHOWN_MOST])}"
     if len(unchecked) > _SHOWN_MOST:
-        what += f" and {len(unchecked) - _SHOWN_MOST} more connectors"
-    return warning("config.not-checkable", what)
+        text += f" and {len(unchecked) - _SHOWN_MOST} more connectors"
+    return warning("config.not-checkable", text)
+
+
+# secrets in clear text, and the references to write in their place
+
+
+def _clear_text_secrets(
+    project: Project, spec: DesiredConnector, plugins: Definitions
+) -> Iterator[Diagnostic]:
+    """Yields a warning if the spec holds secrets. Those of `values/` that templates bring do not
+    count."""
+    secrets = passwords_in(spec.config, plugins).union(spec.sensitive)
+    keys = [
+        key
+        for key, text in spec.config.items()
+        if is_sensitive(key, text, secrets) and not is_mask(text)
+        if not holds_text(text, spec.secrets) and not _is_elsewhere(text)
+    ]
+    if keys:
+        verb = "holds a secret" if len(keys) == 1 else "hold secrets"
+        yield warning(
+            "config.secret-in-clear-text",
+            f"{spec.name}: {listed(keys)} {verb} in clear text",
+            spec.key_locations.get(keys[0], spec.where),
+            why="everyone who can read this file, its history or the connector's config can use it",
+            hint=_reference_hint(project, spec.name, keys[0]),
+        )
+
+
+def _is_elsewhere(text: str) -> bool:
+    """Returns True if the secret of a value is behind its reference, as in a JAAS entry: nothing
+    else in it looks like one."""
+    return without_references(text) != text and not holds_secret(text)
+
+
+def _reference_hint(project: Project, name: str, key: str) -> str:
+    provider = next(iter(elements(project.worker.get(_PROVIDERS, ""))), None)
+    if provider is not None:
+        return f"write {_reference(provider, project.worker, name, key)} in place of the secret"
+    if project.uses_runtime:
+        reference = _reference("env", {}, name, key)
+        declare = f"declare a provider under cluster: worker: ({_PROVIDERS}) in connect.yaml"
+        return f"write {reference} in place of the secret, and {declare}"
+    reference = f"${{file:/path/to/secrets.properties:{key}}}"
+    return f"write a reference to a provider of the workers in its place, such as {reference}"
+
+
+def _reference(provider: str, worker: Mapping[str, str], name: str, key: str) -> str:
+    """Returns the reference for a provider of Kafka's; the syntax of others is not known."""
+    kind = worker.get(f"{_PROVIDERS}.{provider}.class", "EnvVar" if provider == "env" else "")
+    simple = kind.rpartition(".")[2].removesuffix("ConfigProvider")
+    match simple:
+        case "EnvVar":
+            return f"${{{provider}:{_NO_NAME.sub('_', f'{name}_{key}'.upper()).strip('_')}}}"
+        case "File":
+            return f"${{{provider}:/path/to/secrets.properties:{key}}}"
+        case "Directory":
+            return f"${{{provider}:/path/to/folder:{key}}}"
+        case _:
+            return f"${{{provider}:path:key}}"

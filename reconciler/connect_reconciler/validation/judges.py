@@ -1,8 +1,9 @@
-"""Who judges whether a config would work? The cluster, the rules of installed classes, or the lock.
+"""Judges of configs: the cluster, the rules of installed classes, and definitions such as the
+lock's.
 
-Each implements `Judge`; the first that knows the connector's class counts. Only the cluster is
-asked over the network: several configs at once, for a limited time. A cluster that does not answer
-is no failure: the plan is made without it, and says so.
+The verdict of the first judge that has one counts. Only the cluster is asked over the network:
+several configs at once, for a limited time. A cluster that does not answer is no failure: the plan
+is made without it, with a warning.
 """
 
 from __future__ import annotations
@@ -42,27 +43,27 @@ _ALL_S: Final = 30.0
 
 
 class Judge(Protocol):
-    """Says what is wrong with a connector's config."""
+    """Validates configs of connectors."""
 
     def verdict(self, name: str, config: Config) -> Validation | None:
-        """What is wrong with the config; None if the judge does not know."""
+        """Returns the problems of the config; None if the judge does not know its class."""
         ...
 
 
 def local_judges(project: Project, plugins: Definitions) -> tuple[Judge, ...]:
-    """Those that need no cluster, in the order in which they count. One of them always knows."""
+    """Returns judges that need no cluster, by precedence. The last one always has a verdict."""
     definitions = KnownDefinitions(plugins, project.group_id)
     worker = _worker(project) if project.uses_runtime else None
     return (definitions,) if worker is None else (InstalledRules(worker), definitions)
 
 
 def kind_by_class(config: Config, plugins: Definitions) -> Kind:
-    """Whether the config is of a source or a sink, as its class says."""
+    """Returns the kind of connector that the class is."""
     plugin = plugins.find(config.get(CLASS_KEY, ""), CONNECTORS)
-    told: dict[str, Kind] = {}
+    kinds: dict[str, Kind] = {}
     if plugin is not None:
-        told[config[CLASS_KEY]] = "sink" if plugin.type == SINK else "source"
-    return kind_of(config, None, told)
+        kinds[config[CLASS_KEY]] = "sink" if plugin.type == SINK else "source"
+    return kind_of(config, None, kinds)
 
 
 class InstalledRules:
@@ -96,8 +97,8 @@ class InstalledRules:
 
 
 class KnownDefinitions:
-    """Implements `Judge` with definitions of keys, such as the lock's. Of a class that nobody
-    knows, it judges only Connect's own keys."""
+    """Implements `Judge` with definitions of keys, such as the lock's. Of unknown classes, it
+    judges only Connect's own keys."""
 
     def __init__(self, plugins: Definitions, worker_group: str) -> None:
         self._plugins = plugins
@@ -107,14 +108,14 @@ class KnownDefinitions:
         is_sink = kind_by_class(config, self._plugins) == "sink"
         common = check_common(config, is_sink=is_sink, worker_group=self._worker_group)
         keys = keys_of(config, self._plugins) or {}
-        own = ((found.key, found.what) for found in wrong_values(config, keys))
-        return Validation(tuple(KeyProblem(key, what) for key, what in (*own, *common)))
+        own = ((finding.key, finding.problem) for finding in wrong_values(config, keys))
+        return Validation(tuple(KeyProblem(key, text) for key, text in (*own, *common)))
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAnswers:
-    """Implements `Judge` with what the cluster said of each connector's config. `silences` has the
-    reason for each config that it did not judge."""
+    """Implements `Judge` with the cluster's answers by connector. `silences` has the reasons for
+    configs that it did not judge."""
 
     validations: Mapping[str, Validation] = field(default_factory=dict)
     silences: Mapping[str, str] = field(default_factory=dict)
@@ -123,7 +124,7 @@ class ClusterAnswers:
         return self.validations.get(name)
 
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """One for each reason of a silence."""
+        """Returns one warning for each reason of a silence."""
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.silences.items():
             by_reason.setdefault(reason, []).append(name)
@@ -135,7 +136,7 @@ def ask_cluster(
     configs: Mapping[str, Config],
     clock: Callable[[], float] = time.monotonic,
 ) -> ClusterAnswers:
-    """Has the cluster validate each config; by connector."""
+    """Returns the cluster's validation of each config, by connector."""
     deadline = clock() + _ALL_S
     unreachable: list[str] = []
 
@@ -158,21 +159,21 @@ def ask_cluster(
             return "its answer is not one of Connect's"
 
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="validate") as pool:
-        found = dict(zip(configs, pool.map(ask, configs.values()), strict=True))
+        answers = dict(zip(configs, pool.map(ask, configs.values()), strict=True))
     return ClusterAnswers(
-        {name: each for name, each in found.items() if isinstance(each, Validation)},
-        {name: each for name, each in found.items() if isinstance(each, str)},
+        {name: answer for name, answer in answers.items() if isinstance(answer, Validation)},
+        {name: answer for name, answer in answers.items() if isinstance(answer, str)},
     )
 
 
 def first_verdict(judges: Iterable[Judge], name: str, config: Config) -> Validation:
-    """The verdict of the first judge that knows."""
+    """Returns the verdict of the first judge that has one."""
     verdicts = (judge.verdict(name, config) for judge in judges)
-    return next((each for each in verdicts if each is not None), Validation(()))
+    return next((verdict for verdict in verdicts if verdict is not None), Validation(()))
 
 
 def _worker(project: Project) -> WorkerConfig | None:
-    """None if connect.yaml sets it up wrongly, which `check_project` says."""
+    """Returns the worker; None if connect.yaml is wrong about it, which `check_project` reports."""
     try:
         bootstrap = NO_KAFKA if project.kafka is None else None
         worker, _ = from_project(project, bootstrap, resolve=False)
@@ -183,12 +184,12 @@ def _worker(project: Project) -> WorkerConfig | None:
 
 def _refused(error: RequestError, config: Config) -> Validation | str:
     if no_such_class(error):
-        what = f"the cluster has no connector class {config[CLASS_KEY]}"
-        return Validation((KeyProblem(CLASS_KEY, what),))
+        text = f"the cluster has no connector class {config[CLASS_KEY]}"
+        return Validation((KeyProblem(CLASS_KEY, text),))
     if is_unlisted(error):
-        what = f"the cluster's workers do not list the module of {config[CLASS_KEY]}"
+        text = f"the cluster's workers do not list the module of {config[CLASS_KEY]}"
         return Validation(
-            (KeyProblem(CLASS_KEY, f"{what} in {PLUGIN_MODULES}; they read it when they start"),)
+            (KeyProblem(CLASS_KEY, f"{text} in {PLUGIN_MODULES}; they read it when they start"),)
         )
     if error.refusal is Refusal.PLUGIN_FAILED:
         return _failed(config[CLASS_KEY], error)
@@ -205,5 +206,5 @@ def _failed(class_name: str, error: RequestError) -> Validation:
 
 
 def _not_validated(names: list[str], reason: str) -> Diagnostic:
-    what = f"not validated by the cluster: {listed(names)}"
-    return warning("config.not-validated", what, why=reason)
+    text = f"not validated by the cluster: {listed(names)}"
+    return warning("config.not-validated", text, why=reason)

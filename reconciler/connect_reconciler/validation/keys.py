@@ -1,8 +1,8 @@
-"""What can be said of a config's keys and values without the plugin's code? Pure.
+"""Checks a config's keys and values without the plugin's code. Pure.
 
-Wrong types, missing keys and unknown ones, as definitions tell; and slips, which no definition
-forbids and nobody can have meant, such as a predicate that no list names, which fails every task,
-or an option that a transformation does not have. Values that hold a reference are not looked at.
+By definitions: wrong types, missing and unknown keys. And slips, which no definition forbids, such
+as a predicate that is not listed, which fails every task, or an option that a transformation does
+not have. Values that hold a reference are not checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_runtime.api.configdef import ConfigType, parse_value
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.config_providers.references import holds_reference
+from connect_runtime.settings.connector_clients import (
+    ALLOWLIST_KEY,
+    POLICY_KEY,
+    PREFIXES,
+    forbidden_overrides,
+)
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
+from connect_specs.desired import Project
+from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.fields import typo_of
 from connect_specs.names import is_topic_name
 from connect_specs.plugin_definitions import (
@@ -40,10 +48,10 @@ _CHECKED: Final = (
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _CHAINS: Final = {"transforms": "transformation", "predicates": "predicate"}
 _OF_A_PART: Final = ("type", "predicate", "negate", "plugin.version")
-# Connect's own tell all of their options; others may read more
+# Connect's own define all of their options; others may read more
 _COMPLETE: Final = "org.apache.kafka.connect.transforms."
-# Connectors pass whole families of keys on, to a driver or a client, and tell nobody. To add a
-# connector's, add a line: a pattern of its class, and how those keys begin.
+# Connectors pass families of keys on to a driver or a client without defining them. To add a
+# connector's, add a line: a pattern of its class, and the prefixes of those keys.
 _EVERYWHERE: Final = ("producer.override.", "consumer.override.", "admin.override.")
 _PASSED_ON: Final[Mapping[str, tuple[str, ...]]] = {
     "io.debezium.*": (
@@ -84,25 +92,27 @@ _PASSED_ON: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 _ALIAS: Final = re.compile(r"[\w-]+")
-# What an option that names parts, such as `converters: isbn`, is followed by
+# the keys of the parts that an option names, such as `converters: isbn`
 _KINDS_OF_PARTS: Final = ("type", "class")
 _TOPICS_OF_SINKS: Final = ("topics", "errors.deadletterqueue.topic.name")
 _OPEN_REFERENCE: Final = re.compile(r"\$\{[\w-]+:[^{}]*\Z")
 _CLIENTS: Final = ("admin", "consumer", "producer")
 _OVERRIDE: Final = "override"
+_COMING: Final = {POLICY_KEY: "Allowlist"}
+_SHOWN_MOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What there is to say of a key."""
+    """A problem of a key."""
 
     key: str
-    what: str
+    problem: str
     hint: str = ""
 
 
 def wrong_values(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
-    """Values of the wrong type and keys that are missing, in Connect's words."""
+    """Yields values of the wrong type and keys that are missing, in Connect's words."""
     for key in keys.values():
         if key.name not in config:
             if key.required:
@@ -119,24 +129,24 @@ def wrong_values(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
 
 
 def unknown_keys(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
-    """Keys that nothing reads, as far as definitions tell, each with what may be meant."""
+    """Yields keys that nothing reads, as far as definitions show, with likely corrections."""
     dynamic = _dynamic_prefixes(config.get(CLASS_KEY, ""), config)
     for key in config:
         if key in keys or key in (CLASS_KEY, "name", LEDGER_KEY) or key.startswith(dynamic):
             continue
-        owner = next((each for each in (*_CONVERTERS, *_CHAINS) if key.startswith(f"{each}.")), "")
+        owner = next((o for o in (*_CONVERTERS, *_CHAINS) if key.startswith(f"{o}.")), "")
         if owner in _CONVERTERS:
             yield from _of_converter(key, owner, config, keys)
         elif owner:
             yield from _of_chain(key, owner, config, keys)
         else:
-            what = f"{config.get(CLASS_KEY, 'the connector')} defines no key {key}"
+            text = f"{config.get(CLASS_KEY, 'the connector')} defines no key {key}"
             hint = _near(key, keys) or "remove it, unless the connector passes it on"
-            yield Finding(key, what, hint)
+            yield Finding(key, text, hint)
 
 
 def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[Finding]:
-    """All of a config, by key."""
+    """Yields the slips of a config, by key."""
     for key, value in config.items():
         yield from _override(key)
         if _OPEN_REFERENCE.search(value):
@@ -146,7 +156,7 @@ def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[Finding]:
 
 
 def sensitive_slips(globs: Iterable[str], config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Entries of `sensitive` that are no key, each with the key that it nearly is."""
+    """Yields entries of `sensitive` that are no key, with the nearest key."""
     for glob in globs:
         near = typo_of(glob, config) if glob not in config else None
         if near and not re.search(r"[*?\[]", glob):
@@ -154,85 +164,85 @@ def sensitive_slips(globs: Iterable[str], config: Mapping[str, str]) -> Iterator
 
 
 def undefined_predicates(config: Mapping[str, str]) -> Iterator[Finding]:
-    """Predicates of transformations that `predicates` does not list."""
-    listed = config.get("predicates", "")
+    """Yields predicates of transformations that `predicates` does not list."""
+    predicates = config.get("predicates", "")
     for alias in elements(config.get("transforms", "")):
         key = f"transforms.{alias}.predicate"
         name = config.get(key, "").strip()
-        known = elements(listed)
-        if not name or name in known or any(map(holds_reference, (name, listed))):
+        aliases = elements(predicates)
+        if not name or name in aliases or any(map(holds_reference, (name, predicates))):
             continue
-        near = next(iter(get_close_matches(name, known, 1)), None)
-        what = f"{key} names a predicate {name}, and 'predicates' does not list it"
+        near = next(iter(get_close_matches(name, aliases, 1)), None)
+        text = f"{key} names a predicate {name}, and 'predicates' does not list it"
         hint = f"did you mean {near}?" if near else f"add {name} to 'predicates', with its type"
-        yield Finding(key, what, hint)
+        yield Finding(key, text, hint)
 
 
 def mistyped_options(config: Mapping[str, str], plugins: Definitions) -> Iterator[Finding]:
-    """Options of Connect's own transformations and predicates that nearly have the name of one."""
-    for part in parts_of(config):
-        plugin = plugins.find(part.name, part.types) if part.types[0] in _CHAINS.values() else None
+    """Yields mistyped options of Connect's own transformations and predicates."""
+    for use in parts_of(config):
+        plugin = plugins.find(use.name, use.types) if use.types[0] in _CHAINS.values() else None
         if plugin is None or not plugin.class_name.startswith(_COMPLETE):
             continue
         options = (*plugin.keys, *_OF_A_PART)
         for key in config:
-            option = key.removeprefix(part.prefix)
+            option = key.removeprefix(use.prefix)
             near = None if option == key or option in options else typo_of(option, options)
             if near:
-                what = f"{part.name} has no option {option}"
-                yield Finding(key, what, f"did you mean {part.prefix}{near}?")
+                text = f"{use.name} has no option {option}"
+                yield Finding(key, text, f"did you mean {use.prefix}{near}?")
 
 
 def _dynamic_prefixes(class_name: str, config: Mapping[str, str]) -> tuple[str, ...]:
-    """How keys may begin in a config of this class without being defined."""
-    found = [*_EVERYWHERE, "topic.creation.default."]
+    """Returns prefixes of keys that a config of this class may have without definition."""
+    starts = [*_EVERYWHERE, "topic.creation.default."]
     for group in elements(config.get("topic.creation.groups", "")):
-        found.append(f"topic.creation.{group}.")
+        starts.append(f"topic.creation.{group}.")
     for pattern, prefixes in _PASSED_ON.items():
         if fnmatchcase(class_name, pattern):
-            found.extend(prefixes)
-    found.extend(_aliases(config))
-    return tuple(found)
+            starts.extend(prefixes)
+    starts.extend(_aliases(config))
+    return tuple(starts)
 
 
 def _aliases(config: Mapping[str, str]) -> Iterator[str]:
-    """Yields how the keys of parts begin that a connector names itself: `converters: isbn` with
-    `isbn.type` makes room for all of `isbn.*`."""
+    """Yields prefixes of keys for which the connector sets names itself: `converters: isbn` with
+    `isbn.type` allows all of `isbn.*`."""
     for key, value in config.items():
         for alias in () if key in _CHAINS else elements(value):
-            named = any(f"{alias}.{kind}" in config for kind in _KINDS_OF_PARTS)
-            if named and _ALIAS.fullmatch(alias) and alias not in _CHAINS:
+            is_named = any(f"{alias}.{kind}" in config for kind in _KINDS_OF_PARTS)
+            if is_named and _ALIAS.fullmatch(alias) and alias not in _CHAINS:
                 yield f"{alias}."
 
 
 def _of_converter(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
-    """A converter takes more than it defines, such as a client's keys: only slips are told."""
+    """Yields slips only: a converter may take more than it defines, such as a client's keys."""
     hint = _near(key, keys, f"{owner}.")
     if owner not in config:
-        what = f"{key} has no effect: the worker's converter is used, with the worker's settings"
-        yield Finding(key, what, f"set {owner} here as well")
+        text = f"{key} has no effect: the worker's converter is used, with the worker's settings"
+        yield Finding(key, text, f"set {owner} here as well")
     elif hint and not key.endswith("plugin.version"):
         yield Finding(key, f"{config[owner]} defines no key {key}", hint)
 
 
 def _of_chain(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
-    alias, _, rest = key.removeprefix(f"{owner}.").partition(".")
+    alias, _, option = key.removeprefix(f"{owner}.").partition(".")
     if holds_reference(config.get(owner, "")):
         return
     aliases = elements(config.get(owner, ""))
     if alias not in aliases:
         near = next(iter(get_close_matches(alias, aliases, 1)), None)
-        what = f"{key} has no effect: '{owner}' names no {_CHAINS[owner]} {alias}"
-        yield Finding(key, what, f"did you mean {near}?" if near else f"add {alias} to '{owner}'")
+        text = f"{key} has no effect: '{owner}' names no {_CHAINS[owner]} {alias}"
+        yield Finding(key, text, f"did you mean {near}?" if near else f"add {alias} to '{owner}'")
         return
     hint = _near(key, keys, f"{owner}.{alias}.")
-    if hint and rest not in _OF_A_PART:
-        yield Finding(key, f"{config.get(f'{owner}.{alias}.type')} defines no key {rest}", hint)
+    if hint and option not in _OF_A_PART:
+        yield Finding(key, f"{config.get(f'{owner}.{alias}.type')} defines no key {option}", hint)
 
 
 def _near(key: str, keys: Keys, prefix: str = "") -> str:
-    beside = [each.removeprefix(prefix) for each in keys if each.startswith(prefix)]
-    near = typo_of(key.removeprefix(prefix), beside)
+    names = [name.removeprefix(prefix) for name in keys if name.startswith(prefix)]
+    near = typo_of(key.removeprefix(prefix), names)
     return f"did you mean {prefix}{near}?" if near else ""
 
 
@@ -241,7 +251,7 @@ def _missing(key: str) -> str:
 
 
 def _type_error(key: KeyDefinition, value: str) -> str:
-    kind = next((each for each in _CHECKED if each.value == key.type), None)
+    kind = next((type for type in _CHECKED if type.value == key.type), None)
     if kind is None:
         return ""
     try:
@@ -252,11 +262,11 @@ def _type_error(key: KeyDefinition, value: str) -> str:
 
 
 def _override(key: str) -> Iterator[Finding]:
-    client, _, rest = key.partition(".")
-    word, _, name = rest.partition(".")
+    client, _, tail = key.partition(".")
+    word, _, name = tail.partition(".")
     if client not in _CLIENTS or not name:
         return
-    what = f"Kafka's clients have no property {name}"
+    text = f"Kafka's clients have no property {name}"
     if word != _OVERRIDE:
         if typo_of(word, (_OVERRIDE,)):
             meant = f"{client}.{_OVERRIDE}.{name}"
@@ -264,11 +274,44 @@ def _override(key: str) -> Iterator[Finding]:
     elif name not in CLIENT_PROPERTIES:
         near = near_client_property(name)
         if near:
-            yield Finding(key, what, f"did you mean {client}.{_OVERRIDE}.{near}?")
+            yield Finding(key, text, f"did you mean {client}.{_OVERRIDE}.{near}?")
 
 
 def _topics(key: str, value: str) -> Iterator[Finding]:
     for topic in elements(value):
         if not is_topic_name(topic):
-            what = f"{key} names {topic!r}, which is no name that Kafka allows for a topic"
-            yield Finding(key, what, "letters, digits, '.', '_' and '-', at most 249")
+            text = f"{key} names {topic!r}, which is no name that Kafka allows for a topic"
+            yield Finding(key, text, "letters, digits, '.', '_' and '-', at most 249")
+
+
+def refused_later(
+    project: Project, connectors: Iterable[tuple[str, Mapping[str, str], bool]], code: str
+) -> tuple[Diagnostic, ...]:
+    """Returns one warning for all connectors whose client overrides workers of Kafka 5.0 will
+    refuse: their default policy allows listed properties, and they list none (KIP-1188). Connectors
+    are names, configs, and True for a sink. Nothing if connect.yaml names the workers' policy."""
+    if POLICY_KEY in project.worker:
+        return ()
+    overrides: dict[str, list[str]] = {}
+    for name, config, is_sink in connectors:
+        for key, _ in forbidden_overrides(config, _COMING, "sink" if is_sink else "source"):
+            overrides.setdefault(name, []).append(key)
+    if not overrides:
+        return ()
+    first = sorted(overrides)[:_SHOWN_MOST]
+    names = [f"{name} ({', '.join(sorted(overrides[name]))})" for name in first]
+    count = len(overrides) - len(first)
+    more = f" and {count} more connectors" if count else ""
+    text = (
+        "overrides of client properties that workers of Kafka 5.0 refuse unless they list them: "
+        f"{'; '.join(names)}{more}"
+    )
+    properties = ",".join(sorted({_property(key) for keys in overrides.values() for key in keys}))
+    place = "under cluster.worker" if project.uses_runtime else "on the workers"
+    also = "" if project.uses_runtime else ", and write the policy under cluster.worker as well"
+    hint = f"set {POLICY_KEY} {place}: Allowlist, with {ALLOWLIST_KEY}: {properties}; or All{also}"
+    return (warning(code, text, project.file.name, hint=hint),)
+
+
+def _property(key: str) -> str:
+    return next(key.removeprefix(prefix) for prefix in PREFIXES if key.startswith(prefix))

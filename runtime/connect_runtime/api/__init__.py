@@ -25,19 +25,23 @@ from connect_runtime.api.connectors import (
     SourceConnector,
     SourceConnectorContext,
     TransactionBoundaries,
-)
-from connect_runtime.api.converters import (
-    Column,
-    Converter,
-    HeaderConverter,
-    RawHeaders,
-    Read,
-    Write,
+    group_partitions,
 )
 from connect_runtime.api.errors import ConfigError, ConnectorError, DataError, RetriableError
-from connect_runtime.api.headers import Header, Headers
-from connect_runtime.api.partitions import group_partitions
+from connect_runtime.api.record_plugins import (
+    Column,
+    ConnectRecord,
+    Converter,
+    HeaderConverter,
+    Predicate,
+    RawHeaders,
+    Read,
+    Transformation,
+    Write,
+)
 from connect_runtime.api.records import (
+    Header,
+    Headers,
     SinkBatch,
     SinkRecord,
     SourceBatch,
@@ -70,12 +74,13 @@ from connect_runtime.api.schema import (
     TIMESTAMP,
     Field,
     Schema,
+    SchemaBuilder,
+    SchemaBuilderError,
     Struct,
     Type,
     decimal,
     validate_value,
 )
-from connect_runtime.api.schema_builder import SchemaBuilder, SchemaBuilderError
 from connect_runtime.api.schema_projector import SchemaProjectorError, project_value
 from connect_runtime.api.tasks import (
     ErrantRecordReporter,
@@ -86,7 +91,6 @@ from connect_runtime.api.tasks import (
     SourceTaskContext,
     TransactionContext,
 )
-from connect_runtime.api.transforms import ConnectRecord, Predicate, Transformation
 from connect_runtime.api.validators import (
     AllOf,
     Described,

@@ -26,7 +26,7 @@ class ConfigProvider(ABC):
     """
 
     def configure(self, params: Mapping[str, str]) -> None:  # noqa: B027
-        """Called once, before everything else, with the worker's
+        """Is called once, before everything else, with the worker's
         `config.providers.<alias>.param.*`. Raises ConfigError for invalid parameters."""
 
     @abstractmethod
@@ -35,4 +35,4 @@ class ConfigProvider(ABC):
         names none. Raises ConfigError if the path cannot be read."""
 
     def close(self) -> None:  # noqa: B027
-        """Called once, after the last `get`."""
+        """Is called once, after the last `get`."""

@@ -12,9 +12,9 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.api.java_numbers import parse_double, parse_integer
-from connect_runtime.api.java_text import java_list, java_text, java_trim
 from connect_runtime.api.validators import Validator, ValidList
+from connect_runtime.java.numbers import parse_double, parse_integer
+from connect_runtime.java.text import java_class, java_list, java_text, java_trim
 
 HIDDEN: Final = "[hidden]"
 
@@ -35,7 +35,7 @@ class ConfigType(Enum):
 
 
 class Importance(Enum):
-    """How much a key matters to most users."""
+    """The importance of a key to most users."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -43,7 +43,7 @@ class Importance(Enum):
 
 
 class Width(Enum):
-    """How wide an input field for the value should be."""
+    """The width of an input field for the value."""
 
     NONE = "NONE"
     SHORT = "SHORT"
@@ -56,7 +56,7 @@ class _NoDefault(Enum):
 
 
 NO_DEFAULT: Final = _NoDefault.NO_DEFAULT
-"""The default of a key that must be given."""
+"""The default of a key that must be set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +73,11 @@ class Recommender(Protocol):
     """Recommends values for a key, given the other values of the config."""
 
     def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
-        """The values to choose from; empty if any will do."""
+        """Returns the values to choose from; empty if any value is allowed."""
         ...
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
-        """Whether the key is relevant with these other values."""
+        """Returns True if the key is relevant with these other values."""
         ...
 
 
@@ -100,7 +100,7 @@ class ConfigKey:
 
     @property
     def required(self) -> bool:
-        """Whether the key must be given."""
+        """Returns True if the key must be set."""
         return self.default is NO_DEFAULT
 
     @property
@@ -130,7 +130,7 @@ class ConfigDef:
             .define("batch.size", ConfigType.INT, 2000, importance=Importance.LOW, doc="...")
         )
 
-    A key without a default must be given. `validator` runs on defaults too.
+    A key without a default must be set. `validator` runs on defaults too.
     """
 
     def __init__(self) -> None:
@@ -176,9 +176,9 @@ class ConfigDef:
         )
         return self
 
-    def embed(self, other: Iterable[ConfigKey]) -> ConfigDef:
+    def embed(self, keys: Iterable[ConfigKey]) -> ConfigDef:
         """Adds all keys of `other`, such as another definition's, and returns this definition."""
-        for key in other:
+        for key in keys:
             if key.name in self._keys:
                 raise ConfigError(f"Configuration {key.name} is defined twice.")
             self._keys[key.name] = key
@@ -186,12 +186,12 @@ class ConfigDef:
 
     @property
     def keys(self) -> Mapping[str, ConfigKey]:
-        """All keys by name, in the order of definition."""
+        """Returns all keys by name, in the order of definition."""
         return self._keys
 
     @property
     def groups(self) -> list[str]:
-        """The groups of the keys, in the order of definition."""
+        """Returns the groups of the keys, in the order of definition."""
         return list(dict.fromkeys(k.group for k in self if k.group is not None))
 
     def __iter__(self) -> Iterator[ConfigKey]:
@@ -219,13 +219,13 @@ class ConfigDef:
 
     def validate(self, props: Mapping[str, str | None]) -> list[ConfigValue]:
         """Returns one result per key, in the order of definition, with all errors."""
-        found = {key.name: _validated(key, props) for key in self}
-        parsed = {name: result.value for name, result in found.items()}
+        results = {key.name: _validated(key, props) for key in self}
+        parsed = {name: result.value for name, result in results.items()}
         for key in self:
             if key.recommender is not None:
-                result = found[key.name]
+                result = results[key.name]
                 _recommend(result, key.recommender, parsed)
-        return list(found.values())
+        return list(results.values())
 
 
 def _missing(key: ConfigKey) -> str:
@@ -267,23 +267,24 @@ def parse_value(name: str, value: Any, type: ConfigType) -> Any:
     try:
         return _PARSERS[type](java_trim(value) if isinstance(value, str) else value)
     except ValueError as error:
-        # as it was given, blanks included
-        shown = HIDDEN if type is ConfigType.PASSWORD else value
-        raise ConfigError.invalid(name, shown, str(error)) from None
+        # with its blanks
+        text = HIDDEN if type is ConfigType.PASSWORD else value
+        raise ConfigError.invalid(name, text, str(error)) from None
 
 
 def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    found = {"true": True, "false": False}.get(value.lower() if isinstance(value, str) else "")
-    if found is None:
+    boolean = {"true": True, "false": False}.get(value.lower() if isinstance(value, str) else "")
+    if boolean is None:
         raise ValueError("Expected value to be either true or false")
-    return found
+    return boolean
 
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"Expected value to be a string, but it was a {_java_class(value)}")
+        actual = java_class(value, bits=32)
+        raise ValueError(f"Expected value to be a string, but it was a {actual}")
     return value
 
 
@@ -316,19 +317,6 @@ def _list(value: Any) -> list[str]:
 
 def _password(value: Any) -> Password:
     return value if isinstance(value, Password) else Password(_string(value))
-
-
-def _java_class(value: Any) -> str:
-    names: dict[type[Any], str] = {
-        bool: "Boolean",
-        int: "Integer",
-        float: "Double",
-        list: "util.ArrayList",
-    }
-    found = names.get(type(value))
-    if found is None:
-        return type(value).__qualname__
-    return f"java.{found}" if "." in found else f"java.lang.{found}"
 
 
 _PARSERS: Final[Mapping[ConfigType, Callable[[Any], Any]]] = {

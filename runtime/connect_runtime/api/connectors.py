@@ -9,15 +9,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Protocol
+from itertools import pairwise
+from typing import Protocol, TypeVar
 
 from connect_runtime.api.configdef import ConfigDef, ConfigValue
 from connect_runtime.api.records import SourceOffset, SourcePartition, TopicPartition
 from connect_runtime.api.tasks import OffsetStorageReader, SinkTask, SourceTask
 
+T = TypeVar("T")
+
 
 class ConnectorContext(Protocol):
-    """What a connector may call on the runtime, from any thread."""
+    """The calls that a connector may make on the runtime, from any thread."""
 
     def request_task_reconfiguration(self) -> None:
         """Requests `task_configs` again, because the source or sink has changed."""
@@ -29,21 +32,21 @@ class ConnectorContext(Protocol):
 
 
 class SourceConnectorContext(ConnectorContext, Protocol):
-    """What a source connector may call in addition."""
+    """The calls that a source connector may make in addition."""
 
     @property
     def offset_storage_reader(self) -> OffsetStorageReader: ...
 
 
 class ExactlyOnceSupport(Enum):
-    """Whether a source can resume exactly after any record that it returned (KIP-618)."""
+    """A source's ability to resume exactly after any record that it returned (KIP-618)."""
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"
 
 
 class TransactionBoundaries(Enum):
-    """Whether a source's tasks can end transactions themselves (KIP-618)."""
+    """The ability of a source's tasks to end transactions themselves (KIP-618)."""
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"
@@ -58,16 +61,16 @@ class Connector(ABC):
     context: ConnectorContext
 
     def initialize(self, context: ConnectorContext) -> None:
-        """Called once, before `start`. Keep `context` if you override this."""
+        """Is called once, before `start`. Keep `context` if you override this."""
         self.context = context
 
     def version(self) -> str:
-        """The version to show in listings and in the connector's status."""
+        """Returns the version for listings and for the connector's status."""
         return "undefined"
 
     @abstractmethod
     def config(self) -> ConfigDef:
-        """The keys that this connector knows. May be called without `start`."""
+        """Returns the keys of this connector's config. May be called without `start`."""
 
     @abstractmethod
     def start(self, props: Mapping[str, str]) -> None:
@@ -75,11 +78,11 @@ class Connector(ABC):
 
     @abstractmethod
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """One config for each task, at most `max_tasks`."""
+        """Returns one config for each task, at most `max_tasks`."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Ends what `start` started."""
+        """Releases everything that `start` acquired."""
 
     def validate(self, props: Mapping[str, str | None]) -> list[ConfigValue]:
         """Returns all errors of a config. May be called without `start`."""
@@ -91,14 +94,14 @@ class SourceConnector(Connector):
 
     @abstractmethod
     def task_class(self) -> type[SourceTask]:
-        """The class of its tasks."""
+        """Returns the class of its tasks."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Whether this config allows exactly once. None: the connector does not say."""
+        """Returns the support with this config; None if it is unknown."""
         return None
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> TransactionBoundaries:
-        """Whether tasks use `context.transaction_context`."""
+        """Returns SUPPORTED if tasks use `context.transaction_context`."""
         return TransactionBoundaries.UNSUPPORTED
 
     def alter_offsets(
@@ -119,7 +122,7 @@ class SinkConnector(Connector):
 
     @abstractmethod
     def task_class(self) -> type[SinkTask]:
-        """The class of its tasks."""
+        """Returns the class of its tasks."""
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
@@ -130,3 +133,15 @@ class SinkConnector(Connector):
         `NotImplementedError` if offsets of this connector can never be changed from outside.
         """
         return False
+
+
+def group_partitions(elements: Sequence[T], groups: int) -> list[list[T]]:
+    """Distributes elements over tasks (Connect's `ConnectorUtils`).
+
+    Returns `groups` lists of neighbours, whose sizes differ by one at most, longer ones first.
+    Raises ValueError unless `groups` is positive."""
+    if groups <= 0:
+        raise ValueError("Number of groups must be positive.")
+    size, longer = divmod(len(elements), groups)
+    starts = [i * size + min(i, longer) for i in range(groups + 1)]
+    return [list(elements[a:b]) for a, b in pairwise(starts)]

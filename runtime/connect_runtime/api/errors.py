@@ -1,13 +1,13 @@
-"""The errors that connectors raise, and those that the runtime raises to them.
+"""Errors that connectors raise, and those that the runtime raises to them.
 
-Messages of `ConfigError` are Connect's, so that users see the same text from either runtime.
+Messages of `ConfigError` are Connect's: users see the same text from either runtime.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from connect_runtime.api.java_text import java_text
+from connect_runtime.java.text import java_text
 
 
 class ConnectorError(Exception):
@@ -41,8 +41,8 @@ class ConfigError(ConnectorError):
     java_class = "org.apache.kafka.common.config.ConfigException"
 
     @classmethod
-    def invalid(cls, name: str, value: Any, why: str = "") -> ConfigError:
+    def invalid(cls, name: str, value: Any, reason: str = "") -> ConfigError:
         """Returns an error for a value that is not allowed for the key `name`, in Connect's
         words."""
         text = f"Invalid value {java_text(value)} for configuration {name}"
-        return cls(f"{text}: {why}" if why else text)
+        return cls(f"{text}: {reason}" if reason else text)

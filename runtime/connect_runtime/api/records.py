@@ -10,14 +10,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from connect_runtime.api.headers import Headers
 from connect_runtime.api.schema import Schema
+from connect_runtime.java.text import java_text
 
 SourcePartition: TypeAlias = Mapping[str, Any]
 SourceOffset: TypeAlias = Mapping[str, Any]
 
 T = TypeVar("T")
 Lazy: TypeAlias = Sequence[T] | Callable[[], Sequence[T]]
+
+
+class Header(NamedTuple):
+    """One header. Several of a record may have the same key; their order is kept.
+
+    Without a schema (None) the header converter decides how to write the value.
+    """
+
+    key: str
+    value: Any = None
+    schema: Schema | None = None
+
+
+Headers: TypeAlias = tuple[Header, ...]
+"""Immutable: a change of a record's headers makes a new tuple."""
 
 
 class TopicPartition(NamedTuple):
@@ -120,7 +135,7 @@ class SinkRecord:
     """One record from Kafka. `timestamp` is in epoch milliseconds, None if it has none.
 
     `consumed` is the message that the record was made from, as the runtime read it, and None in
-    tests of a task. Transformations keep it, so it says where the record came from (KIP-793).
+    tests of a task. Transformations keep it, so it has the record's origin (KIP-793).
     """
 
     topic: str
@@ -136,17 +151,17 @@ class SinkRecord:
 
     @property
     def original_topic(self) -> str:
-        """The topic that the record was read from, before transformations."""
+        """Returns the topic that the record was read from, before transformations."""
         return self.topic if self.consumed is None else str(self.consumed.topic())
 
     @property
     def original_partition(self) -> int:
-        """The partition that the record was read from, before transformations."""
+        """Returns the partition that the record was read from, before transformations."""
         return self.partition if self.consumed is None else int(self.consumed.partition())
 
     @property
     def original_offset(self) -> int:
-        """The offset of the record in the partition that it was read from."""
+        """Returns the offset of the record in the partition that it was read from."""
         return self.offset if self.consumed is None else int(self.consumed.offset())
 
 
@@ -225,61 +240,61 @@ class SinkBatch:
 
     @property
     def values(self) -> Sequence[Any]:
-        """The values, as the value converter made them."""
+        """Returns the values, as the value converter made them."""
         column: Sequence[Any] = self._column("values")
         return column
 
     @property
     def keys(self) -> Sequence[Any]:
-        """The keys, as the key converter made them."""
+        """Returns the keys, as the key converter made them."""
         column: Sequence[Any] = self._column("keys")
         return column
 
     @property
     def topics(self) -> Sequence[str]:
-        """The topic of each record."""
+        """Returns the topic of each record."""
         column: Sequence[str] = self._column("topics")
         return column
 
     @property
     def partitions(self) -> Sequence[int]:
-        """The partition of each record."""
+        """Returns the partition of each record."""
         column: Sequence[int] = self._column("partitions")
         return column
 
     @property
     def offsets(self) -> Sequence[int]:
-        """The offset of each record."""
+        """Returns the offset of each record."""
         column: Sequence[int] = self._column("offsets")
         return column
 
     @property
     def timestamps(self) -> Sequence[int | None]:
-        """The timestamp of each record, in epoch milliseconds."""
+        """Returns the timestamp of each record, in epoch milliseconds."""
         column: Sequence[int | None] = self._column("timestamps")
         return column
 
     @property
     def headers(self) -> Sequence[Headers]:
-        """The headers of each record."""
+        """Returns the headers of each record."""
         column: Sequence[Headers] = self._column("headers", ())
         return column
 
     @property
     def value_schemas(self) -> Sequence[Schema | None]:
-        """The schema of each value."""
+        """Returns the schema of each value."""
         column: Sequence[Schema | None] = self._column("value_schemas")
         return column
 
     @property
     def key_schemas(self) -> Sequence[Schema | None]:
-        """The schema of each key."""
+        """Returns the schema of each key."""
         column: Sequence[Schema | None] = self._column("key_schemas")
         return column
 
     @property
     def consumed(self) -> Sequence[Any]:
-        """What each record was read from; None for records that were not read from Kafka."""
+        """Returns the message of each record; None for records that were not read from Kafka."""
         column: Sequence[Any] = self._column("consumed")
         return column
 
@@ -304,3 +319,29 @@ class SinkBatch:
         )
         for row in zip(*columns, strict=True):
             yield SinkRecord(*row)
+
+
+def record_text(record: SourceRecord | SinkRecord) -> str:
+    """Returns `ConnectRecord.toString()`, with that of a sink or source record before it."""
+    headers = ", ".join(
+        f"ConnectHeader(key={h.key}, value={java_text(h.value)}, schema={java_text(h.schema)})"
+        for h in record.headers
+    )
+    # Java makes no list for a record without headers
+    headers = f"[{headers}]" if headers else ""
+    common = (
+        f"ConnectRecord{{topic='{record.topic}', kafkaPartition={java_text(record.partition)},"
+        f" key={java_text(record.key)}, keySchema={java_text(record.key_schema)},"
+        f" value={java_text(record.value)}, valueSchema={java_text(record.value_schema)},"
+        f" timestamp={java_text(record.timestamp)}, headers=ConnectHeaders(headers={headers})}}"
+    )
+    if isinstance(record, SinkRecord):
+        kind = "NoTimestampType" if record.timestamp is None else "CreateTime"
+        return (
+            f"SinkRecord{{kafkaOffset={record.offset}, timestampType={kind},"
+            f" originalTopic={record.original_topic},"
+            f" originalKafkaPartition={record.original_partition},"
+            f" originalKafkaOffset={record.original_offset}}} {common}"
+        )
+    partition, offset = java_text(record.source_partition), java_text(record.source_offset)
+    return f"SourceRecord{{sourcePartition={partition}, sourceOffset={offset}}} {common}"

@@ -15,8 +15,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final
 
 from connect_runtime.api.errors import DataError
-from connect_runtime.api.java_text import java_text
-from connect_runtime.api.java_types import java_class
+from connect_runtime.java.text import java_class, java_text
 
 
 class Type(Enum):
@@ -37,7 +36,7 @@ class Type(Enum):
 
     @property
     def primitive(self) -> bool:
-        """Whether a value of this type may be used in a source partition or offset."""
+        """Returns True if values of this type may be used in a source partition or offset."""
         return self not in {Type.ARRAY, Type.MAP, Type.STRUCT}
 
 
@@ -76,25 +75,25 @@ class Schema:
 
     @classmethod
     def array(cls, items: Schema, **more: Any) -> Schema:
-        """An array of `items`."""
+        """Returns the schema of an array of `items`."""
         return cls(Type.ARRAY, items=items, **more)
 
     @classmethod
     def map(cls, keys: Schema, values: Schema, **more: Any) -> Schema:
-        """A map from `keys` to `values`."""
+        """Returns the schema of a map from `keys` to `values`."""
         return cls(Type.MAP, keys=keys, values=values, **more)
 
     @classmethod
     def struct(cls, fields: Mapping[str, Schema], **more: Any) -> Schema:
-        """A struct with `fields`, in this order."""
+        """Returns the schema of a struct with `fields`, in this order."""
         return cls(Type.STRUCT, fields=tuple(Field(n, s) for n, s in fields.items()), **more)
 
     def as_optional(self) -> Schema:
-        """The same schema, allowing None."""
+        """Returns the same schema, allowing None."""
         return replace(self, optional=True)
 
     def field(self, name: str) -> Schema | None:
-        """The schema of a struct's field."""
+        """Returns the schema of a struct's field."""
         return self._by_name.get(name)
 
     def _identity(self) -> tuple[Any, ...]:
@@ -112,12 +111,12 @@ class Schema:
             self.fields,
         )
 
-    def __eq__(self, other: object) -> bool:
-        if self is other:
+    def __eq__(self, value: object) -> bool:
+        if self is value:
             return True
-        if not isinstance(other, Schema):
+        if not isinstance(value, Schema):
             return NotImplemented
-        return self._identity() == other._identity() and self.default == other.default
+        return self._identity() == value._identity() and self.default == value.default
 
     def __hash__(self) -> int:
         # the default is left out: it may be a list or a map
@@ -160,7 +159,7 @@ TIMESTAMP: Final = Schema(Type.INT64, name=TIMESTAMP_NAME, version=1)
 
 
 def decimal(scale: int, *, optional: bool = False) -> Schema:
-    """The logical type of `decimal.Decimal` values with `scale` digits after the point."""
+    """Returns the logical type of `decimal.Decimal` values with `scale` digits after the point."""
     return Schema(
         Type.BYTES,
         optional=optional,
@@ -196,10 +195,10 @@ class Struct:
     def unchecked(cls, schema: Schema, values: dict[str, Any]) -> Struct:
         """Returns a struct that keeps `values` itself. For code that made them by `schema`, as
         converters do: nothing is checked."""
-        made = cls.__new__(cls)
-        made.schema = schema
-        made.values = values
-        return made
+        struct = cls.__new__(cls)
+        struct.schema = schema
+        struct.values = values
+        return struct
 
     def _schema_of(self, name: str) -> Schema:
         schema = self.schema.field(name)
@@ -224,19 +223,19 @@ class Struct:
     def validate(self) -> None:
         """Raises `DataError` if a required field has neither a value nor a default, or a value does
         not fit its field's schema."""
-        for each in self.schema.fields:
-            value = self.values.get(each.name)
-            if value is not None or (not each.schema.optional and each.schema.default is None):
-                validate_value(each.schema, value, field=each.name)
+        for name in self:
+            schema, value = self._schema_of(name), self.values.get(name)
+            if value is not None or (not schema.optional and schema.default is None):
+                validate_value(schema, value, field=name)
 
     def __iter__(self) -> Iterator[str]:
         return (f.name for f in self.schema.fields)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Struct):
+    def __eq__(self, value: object) -> bool:
+        if not isinstance(value, Struct):
             return NotImplemented
-        return self.schema == other.schema and all(
-            self.values.get(name) == other.values.get(name) for name in self
+        return self.schema == value.schema and all(
+            self.values.get(name) == value.values.get(name) for name in self
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -246,8 +245,8 @@ class Struct:
 
     def __str__(self) -> str:
         """Returns Java's form of a struct; fields without a value are left out."""
-        shown = ((field, self.values.get(field.name)) for field in self.schema.fields)
-        texts = (f"{f.name}={java_text(v, f.schema)}" for f, v in shown if v is not None)
+        fields = ((field, self.values.get(field.name)) for field in self.schema.fields)
+        texts = (f"{f.name}={java_text(v, f.schema)}" for f, v in fields if v is not None)
         return "Struct{" + ",".join(texts) + "}"
 
 
@@ -273,25 +272,34 @@ def _validate(schema: Schema, value: Any, place: str) -> None:
         case Type.ARRAY:
             place = f"element of array {place}"
             items = _defined(schema.items, place)
-            for each in value:
-                _validate(items, each, place)
+            for item in value:
+                _validate(items, item, place)
         case Type.MAP:
             keys = _defined(schema.keys, f"key of map {place}")
             values = _defined(schema.values, f"value of map {place}")
-            for key, each in value.items():
+            for key, entry in value.items():
                 _validate(keys, key, f"key of map {place}")
-                _validate(values, each, f"value of map {place}")
+                _validate(values, entry, f"value of map {place}")
         case _:
             pass
 
 
-def wrong_class(schema: Schema, found: str, place: str) -> DataError:
-    """Returns the error for a value of the Java class `found`, which is none of `schema`."""
+def wrong_class(schema: Schema, actual: str, place: str) -> DataError:
+    """Returns the error for a value of the Java class `actual`, which is none of `schema`."""
     name = "" if schema.name is None else f' "{schema.name}"'
     return DataError(
-        f"Invalid Java object for schema{name} with type {schema.type.name}: class {found}"
+        f"Invalid Java object for schema{name} with type {schema.type.name}: class {actual}"
         f" for {place}"
     )
+
+
+def class_of(value: Any, schema: Schema | None) -> str:
+    """Returns the name of the Java class of a value of `schema`, which can be None."""
+    if schema is not None and value is not None and schema.name != DECIMAL_NAME:
+        if schema.type is Type.FLOAT32:
+            return "java.lang.Float"
+        return java_class(value, bits=_BITS.get(schema.type, 64))
+    return java_class(value)
 
 
 def _defined(schema: Schema | None, place: str) -> Schema:
@@ -339,3 +347,124 @@ _LOGICAL: Final[Mapping[str, Callable[[Any], bool]]] = {
     TIME_NAME: _is(dt.time),
     TIMESTAMP_NAME: _is(dt.datetime),
 }
+
+
+# building schemas
+
+
+class SchemaBuilderError(DataError):
+    """A schema cannot be built like this."""
+
+    java_class = "org.apache.kafka.connect.errors.SchemaBuilderException"
+
+
+class SchemaBuilder:
+    """Builds a schema with the rules of Connect's class of this name; `build` returns it.
+
+        SchemaBuilder(Type.STRUCT).name("Order").field("id", INT64).optional().build()
+
+    Each attribute can be set once. All but `build` return the builder, and raise
+    `SchemaBuilderError`.
+    """
+
+    def __init__(
+        self,
+        type: Type,
+        *,
+        items: Schema | None = None,
+        keys: Schema | None = None,
+        values: Schema | None = None,
+    ) -> None:
+        self._type = type
+        self._attributes: dict[str, Any] = {"items": items, "keys": keys, "values": values}
+        self._fields: dict[str, Field] = {}
+
+    @classmethod
+    def array(cls, items: Schema) -> SchemaBuilder:
+        """Starts an array of `items`."""
+        return cls(Type.ARRAY, items=items)
+
+    @classmethod
+    def map(cls, keys: Schema, values: Schema) -> SchemaBuilder:
+        """Starts a map from `keys` to `values`."""
+        return cls(Type.MAP, keys=keys, values=values)
+
+    def optional(self) -> SchemaBuilder:
+        """Allows None."""
+        return self._set("optional", True)
+
+    def required(self) -> SchemaBuilder:
+        """Refuses None, as schemas do by default."""
+        return self._set("optional", False)
+
+    def name(self, name: str | None) -> SchemaBuilder:
+        """Names the logical type or record type."""
+        return self._set("name", name)
+
+    def version(self, version: int | None) -> SchemaBuilder:
+        """Sets the version of the named type."""
+        return self._set("version", version)
+
+    def doc(self, doc: str | None) -> SchemaBuilder:
+        """Sets the description for people."""
+        return self._set("doc", doc)
+
+    def default(self, value: Any) -> SchemaBuilder:
+        """Sets the value that replaces None; it must fit the schema as built so far."""
+        default = self._attributes.get("default")
+        if default is not None and default is not value:
+            raise _already_set("default")
+        try:
+            validate_value(self.build(), value)
+        except DataError as error:
+            raise SchemaBuilderError("Invalid default value") from error
+        self._attributes["default"] = value
+        return self
+
+    def parameter(self, name: str, value: str) -> SchemaBuilder:
+        """Adds a parameter of the logical type."""
+        return self.parameters({name: value})
+
+    def parameters(self, parameters: Mapping[str, str]) -> SchemaBuilder:
+        """Adds parameters of the logical type."""
+        if parameters:
+            current = self._attributes.get("parameters") or {}
+            self._attributes["parameters"] = {**current, **parameters}
+        return self
+
+    def field(self, name: str, schema: Schema) -> SchemaBuilder:
+        """Adds a field to a struct. Names are unique and not empty."""
+        if self._type is not Type.STRUCT:
+            raise SchemaBuilderError(f"Cannot create fields on type {self._type.name}")
+        if not name:
+            raise SchemaBuilderError("fieldName cannot be null.")
+        if name in self._fields:
+            text = "Cannot create field because of field name duplication "
+            raise SchemaBuilderError(text + name)
+        self._fields[name] = Field(name, schema)
+        return self
+
+    def build(self) -> Schema:
+        """Returns the schema."""
+        present = {name: value for name, value in self._attributes.items() if value is not None}
+        return Schema(self._type, fields=tuple(self._fields.values()), **present)
+
+    def _set(self, attribute: str, value: Any) -> SchemaBuilder:
+        current = self._attributes.get(attribute)
+        if current is not None and current != value:
+            raise _already_set(attribute)
+        self._attributes[attribute] = value
+        return self
+
+
+def _already_set(attribute: str) -> SchemaBuilderError:
+    return SchemaBuilderError(f"Invalid SchemaBuilder call: {attribute} has already been set.")
+
+
+def copy_basics(schema: Schema, type: Type | None = None) -> SchemaBuilder:
+    """Starts a schema with name, version, doc and parameters of another, and its element type if it
+    is an array. Fields, default and whether it is optional are not copied."""
+    items = schema.items if type is None else None
+    builder = SchemaBuilder(type or schema.type, items=items)
+    builder.name(schema.name).version(schema.version).doc(schema.doc)
+    return builder.parameters(schema.parameters or {})

@@ -1,13 +1,13 @@
-"""Reads values written with one schema as values of another (Connect's `SchemaProjector`)."""
+"""Converts values of one schema to another, compatible one (Connect's `SchemaProjector`)."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from connect_runtime.api.errors import DataError
-from connect_runtime.api.java_numbers import to_double, to_float, to_integer
-from connect_runtime.api.java_text import java_text
 from connect_runtime.api.schema import Schema, Struct, Type
+from connect_runtime.java.numbers import to_double, to_float, to_integer
+from connect_runtime.java.text import java_text
 
 _WIDENING: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
@@ -56,8 +56,8 @@ def _check_compatible(source: Schema, target: Schema) -> None:
 
 
 def _promotable(source: Type, target: Type) -> bool:
-    both = source in _WIDENING and target in _WIDENING
-    return both and _WIDENING.index(source) <= _WIDENING.index(target)
+    are_numbers = source in _WIDENING and target in _WIDENING
+    return are_numbers and _WIDENING.index(source) <= _WIDENING.index(target)
 
 
 def _project(source: Schema, value: Any, target: Schema) -> Any:
@@ -65,20 +65,20 @@ def _project(source: Schema, value: Any, target: Schema) -> Any:
         case Type.STRUCT:
             return _struct(source, value, target)
         case Type.ARRAY:
-            items, wanted = _part(source.items), _part(target.items)
-            return [project_value(items, each, wanted) for each in value]
+            items, target_items = _element(source.items), _element(target.items)
+            return [project_value(items, item, target_items) for item in value]
         case Type.MAP:
             return {
-                project_value(_part(source.keys), key, _part(target.keys)): project_value(
-                    _part(source.values), each, _part(target.values)
+                project_value(_element(source.keys), key, _element(target.keys)): project_value(
+                    _element(source.values), entry, _element(target.values)
                 )
-                for key, each in value.items()
+                for key, entry in value.items()
             }
         case type:
             return _number(value, type) if _is_number(value, source.type, type) else value
 
 
-def _part(schema: Schema | None) -> Schema:
+def _element(schema: Schema | None) -> Schema:
     if schema is None:
         raise SchemaProjectorError("Array and map schemas need the schemas of their elements")
     return schema
@@ -96,20 +96,20 @@ def _number(value: int | float, type: Type) -> int | float:
 
 
 def _struct(source: Schema, value: Struct, target: Schema) -> Struct:
-    made = Struct(target)
+    struct = Struct(target)
     for field in target.fields:
-        found = source.field(field.name)
-        if found is not None:
+        own = source.field(field.name)
+        if own is not None:
             try:
-                made[field.name] = project_value(found, value[field.name], field.schema)
+                struct[field.name] = project_value(own, value[field.name], field.schema)
             except SchemaProjectorError as error:
                 raise SchemaProjectorError(f"Error projecting {field.name}") from error
         elif field.schema.optional:
             continue
         elif field.schema.default is not None:
-            made[field.name] = field.schema.default
+            struct[field.name] = field.schema.default
         else:
             raise SchemaProjectorError(
                 f"Required field `{field.name}` is missing from source schema: {source}"
             )
-    return made
+    return struct

@@ -32,7 +32,7 @@ class OffsetStorageReader(Protocol):
         ...
 
     def offsets(self, partitions: Sequence[SourcePartition]) -> list[SourceOffset | None]:
-        """The same for several partitions, in their order."""
+        """Returns the offsets of several partitions, in their order."""
         ...
 
 
@@ -50,11 +50,11 @@ class TransactionContext(Protocol):
 
 
 class SourceTaskContext(Protocol):
-    """What a source task may call on the runtime."""
+    """The calls that a source task may make on the runtime."""
 
     @property
     def configs(self) -> Mapping[str, str]:
-        """The task's config."""
+        """Returns the task's config."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class SourceTaskContext(Protocol):
 
     @property
     def transaction_context(self) -> TransactionContext | None:
-        """None unless `transaction.boundary` is `connector`."""
+        """Returns None unless `transaction.boundary` is `connector`."""
         ...
 
 
@@ -78,11 +78,11 @@ class ErrantRecordReporter(Protocol):
 
 
 class SinkTaskContext(Protocol):
-    """What a sink task may call on the runtime. All calls come from within the task's methods."""
+    """The calls that a sink task may make on the runtime, from within its own methods."""
 
     @property
     def configs(self) -> Mapping[str, str]:
-        """The task's config."""
+        """Returns the task's config."""
         ...
 
     @property
@@ -107,7 +107,7 @@ class SinkTaskContext(Protocol):
 
     @property
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
-        """None unless the connector has a dead letter queue, or logs errors."""
+        """Returns None unless the connector has a dead letter queue, or logs errors."""
         ...
 
     def request_commit(self) -> None:
@@ -123,20 +123,21 @@ class SourceTask(ABC):
     """
 
     context: SourceTaskContext
-    # Whether `poll` waits for data by itself, as a Java task's does
+    # True if `poll` itself waits for data, as a Java task's does
     poll_waits: ClassVar[bool] = False
 
     def initialize(self, context: SourceTaskContext) -> None:
-        """Called once, before `start`. Keep `context` if you override this."""
+        """Is called once, before `start`. Keep `context` if you override this."""
         self.context = context
 
     def version(self) -> str:
-        """The version to show in the task's status."""
+        """Returns the version for the task's status."""
         return "undefined"
 
     @abstractmethod
     def start(self, props: Mapping[str, str]) -> None:
-        """Opens what the task needs. `context.offset_storage_reader` says where to resume."""
+        """Opens the task's resources. `context.offset_storage_reader` has the offsets to resume
+        from."""
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord] | SourceBatch | None:
@@ -152,13 +153,13 @@ class SourceTask(ABC):
         """
 
     def commit(self) -> None:  # noqa: B027 -- most tasks need neither hook
-        """Called when the offsets after everything returned by `poll` so far are in Kafka, and its
-        records, but those of transactions that the task aborted."""
+        """Is called when the offsets after everything returned by `poll` so far are in Kafka, and
+        its records, but those of transactions that the task aborted."""
 
     def commit_record(self, record: SourceRecord) -> None:  # noqa: B027
-        """Called when `record` is in Kafka, or when the offset after it is because a transformation
-        dropped it or `errors.tolerance` let it pass. Not called for records of a transaction that
-        the task aborted. Overriding this costs one object per record."""
+        """Is called when `record` is in Kafka, or when the offset after it is because a
+        transformation dropped it or `errors.tolerance` let it pass. Not called for records of a
+        transaction that the task aborted. Overriding this costs one object per record."""
 
     def update_offsets(
         self, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]
@@ -185,19 +186,19 @@ class SinkTask(ABC):
     context: SinkTaskContext
 
     def initialize(self, context: SinkTaskContext) -> None:
-        """Called once, before `start`. Keep `context` if you override this."""
+        """Is called once, before `start`. Keep `context` if you override this."""
         self.context = context
 
     def version(self) -> str:
-        """The version to show in the task's status."""
+        """Returns the version for the task's status."""
         return "undefined"
 
     @abstractmethod
     def start(self, props: Mapping[str, str]) -> None:
-        """Opens what the task needs. No partition is known yet."""
+        """Opens the task's resources. No partition is known yet."""
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027
-        """Called when these partitions are assigned. `context.offset` may move them here."""
+        """Is called when these partitions are assigned. `context.offset` may move them here."""
 
     @abstractmethod
     def put(self, records: SinkBatch) -> None:
@@ -218,7 +219,7 @@ class SinkTask(ABC):
         return offsets
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:  # noqa: B027
-        """Called when these partitions are revoked, after the last `pre_commit` for them."""
+        """Is called when these partitions are revoked, after the last `pre_commit` for them."""
 
     @abstractmethod
     def stop(self) -> None:

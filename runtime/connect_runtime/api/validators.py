@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from connect_runtime.api import java_regex
 from connect_runtime.api.errors import ConfigError
+from connect_runtime.java import regex as java_regex
 
 INVALID_REGEX: Final = "Invalid regex"
 
@@ -38,8 +38,8 @@ class Range:
             raise ConfigError.invalid(name, value, f"Value must be no more than {self.high}")
 
     def __str__(self) -> str:
-        parts = [str(end) for end in (self.low,) if end is not None] + ["..."]
-        return f"[{','.join(parts + [str(end) for end in (self.high,) if end is not None])}]"
+        limits = [str(end) for end in (self.low,) if end is not None] + ["..."]
+        return f"[{','.join(limits + [str(end) for end in (self.high,) if end is not None])}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,12 @@ class OneOf:
 
     @classmethod
     def strings(cls, *allowed: str) -> OneOf:
-        """Exactly one of `allowed`."""
+        """Returns the validator for exactly one of `allowed`."""
         return cls(allowed)
 
     @classmethod
     def any_case(cls, *allowed: str) -> OneOf:
-        """One of `allowed`, in upper or lower case."""
+        """Returns the validator for one of `allowed`, in upper or lower case."""
         return cls(tuple(s.upper() for s in allowed), ignore_case=True)
 
     def __call__(self, name: str, value: Any) -> None:
@@ -96,15 +96,15 @@ class OneOf:
             if self.ignore_case:
                 if entry is None or str(entry).upper() not in self.allowed:
                     allowed = ", ".join(self.allowed)
-                    why = f"String must be one of (case insensitive): {allowed}"
-                    raise ConfigError.invalid(name, entry, why)
+                    reason = f"String must be one of (case insensitive): {allowed}"
+                    raise ConfigError.invalid(name, entry, reason)
             elif entry not in self.allowed:
-                why = f"String must be one of: {', '.join(self.allowed)}"
-                raise ConfigError.invalid(name, entry, why)
+                reason = f"String must be one of: {', '.join(self.allowed)}"
+                raise ConfigError.invalid(name, entry, reason)
 
     def __str__(self) -> str:
-        shown = f"[{', '.join(self.allowed)}]"
-        return f"(case insensitive) {shown}" if self.ignore_case else shown
+        entries = f"[{', '.join(self.allowed)}]"
+        return f"(case insensitive) {entries}" if self.ignore_case else entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +128,10 @@ class NonEmptyStringWithoutControlChars:
             return
         if not value:
             raise ConfigError.invalid(name, value, "String may not be empty")
-        found = [ord(c) for c in value if ord(c) <= 0x1F or 0x7F <= ord(c) <= 0x9F]
-        if found:
-            why = "String may not contain control sequences but had the following ASCII chars: "
-            raise ConfigError.invalid(name, value, why + ", ".join(map(str, found)))
+        codes = [ord(c) for c in value if ord(c) <= 0x1F or 0x7F <= ord(c) <= 0x9F]
+        if codes:
+            reason = "String may not contain control sequences but had the following ASCII chars: "
+            raise ConfigError.invalid(name, value, reason + ", ".join(map(str, codes)))
 
     def __str__(self) -> str:
         return "non-empty string without ISO control characters"
@@ -209,10 +209,10 @@ class Described:
 
 
 def at_least(low: float) -> Range:
-    """A number of at least `low`."""
+    """Returns the range of numbers of at least `low`."""
     return Range(low=low)
 
 
 def between(low: float, high: float) -> Range:
-    """A number from `low` to `high`, both included."""
+    """Returns the range from `low` to `high`, both included."""
     return Range(low=low, high=high)

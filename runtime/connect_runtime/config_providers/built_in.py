@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from connect_runtime.api import ConfigData, ConfigError, ConfigProvider, java_regex
+from connect_runtime.api import ConfigData, ConfigError, ConfigProvider
+from connect_runtime.java import regex as java_regex
 from connect_specs.properties_documents import read_properties
 
 BYTES_MAX: Final = 1024 * 1024

@@ -24,10 +24,9 @@ from connect_runtime.api import (
     SinkTask,
     TopicPartition,
 )
-from connect_runtime.api.java_text import java_text
-from connect_runtime.api.java_text_columns import java_texts
-from connect_runtime.api.java_utf8 import Utf8Column
 from connect_runtime.connectors.console import Output, standard_output
+from connect_runtime.data.text_columns import Utf8Column, java_texts
+from connect_runtime.java.text import java_text
 from connect_runtime.kafka_version import KAFKA_VERSION
 
 CONFIG = ConfigDef().define(

@@ -37,8 +37,8 @@ from connect_runtime.api import (
     SourcePartition,
     SourceTask,
 )
-from connect_runtime.api.java_utf8 import java_utf8
 from connect_runtime.connectors.console import standard_input
+from connect_runtime.java.text import java_utf8
 from connect_runtime.kafka_version import KAFKA_VERSION
 
 CONFIG = (

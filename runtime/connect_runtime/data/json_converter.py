@@ -27,15 +27,30 @@ from connect_runtime.api import (
     Width,
     Write,
 )
-from connect_runtime.data.any_part import AnyPartConverter
-from connect_runtime.data.converter_type import with_converter_type
-from connect_runtime.data.json_columns import DecodeMany, decoder_of_many
-from connect_runtime.data.json_parsing import parse, parse_digits
-from connect_runtime.data.json_schema import schema_json, schema_of
-from connect_runtime.data.json_text import Options, plain_json
-from connect_runtime.data.json_text_columns import EncodeMany, encoder_of_many
-from connect_runtime.data.json_values import MISSING, Decode, DigitsNeeded, decoder
-from connect_runtime.data.unreadable import UnreadableRows, read_each
+from connect_runtime.data.base_converter import (
+    AnyPartConverter,
+    UnreadableRows,
+    read_each,
+    with_converter_type,
+)
+from connect_runtime.data.json_reader import (
+    MISSING,
+    Decode,
+    DecodeMany,
+    DigitsNeeded,
+    decoder,
+    decoder_of_many,
+    parse,
+    parse_digits,
+    schema_of,
+)
+from connect_runtime.data.json_writer import (
+    EncodeMany,
+    Options,
+    encoder_of_many,
+    plain_json,
+    schema_json,
+)
 from connect_runtime.errors.columns import pieces_of
 
 CONFIG = with_converter_type(
@@ -114,18 +129,17 @@ _PAYLOAD: Final = b',"payload":'
 class JsonConverter(AnyPartConverter):
     """Converts values of Connect's data model to JSON and back."""
 
-    def config(self) -> ConfigDef:
-        return CONFIG
+    OPTIONS = CONFIG
 
     def configure(self, options: Mapping[str, str], *, is_key: bool = False) -> None:
-        given = CONFIG.parse({"converter.type": "key" if is_key else "value", **options})
-        self._with_schemas = given["schemas.enable"]
-        self._cache_size = given["schemas.cache.size"]
+        parsed = CONFIG.parse({"converter.type": "key" if is_key else "value", **options})
+        self._with_schemas = parsed["schemas.enable"]
+        self._cache_size = parsed["schemas.cache.size"]
         self._options = Options(
-            decimal_numeric=given["decimal.format"].upper() == "NUMERIC",
-            replace_null=given["replace.null.with.default"],
+            decimal_numeric=parsed["decimal.format"].upper() == "NUMERIC",
+            replace_null=parsed["replace.null.with.default"],
         )
-        self._schema = _external_schema(given["schema.content"], self._options)
+        self._schema = _external_schema(parsed["schema.content"], self._options)
 
     def writer(self) -> Write:
         encoders = _Cache(self._cache_size, self._compile)
@@ -168,20 +182,21 @@ class JsonConverter(AnyPartConverter):
 
 
 def _parsed(column: Sequence[bytes | None]) -> Column:
-    """Returns what `read_each` does with `parse`: nearly all messages are as orjson takes them."""
+    """Reads each as `read_each` does with `parse`, but quicker: orjson takes nearly all
+    messages."""
     values: list[Any] = []
     failing: dict[int, DataError] = {}
-    rest = map(orjson.loads, column)  # type: ignore[arg-type]
+    parsed = map(orjson.loads, column)  # type: ignore[arg-type]
     while True:
         try:
-            values.extend(rest)  # those before the next one that orjson refuses
+            values.extend(parsed)  # those before the next one that orjson refuses
             break
         except orjson.JSONDecodeError:
             row = len(values) + len(failing)
         data = column[row]
         if data is None:
-            nulls = (b"null" if each is None else each for each in column[row:])
-            rest = map(orjson.loads, nulls)
+            nulls = (b"null" if data is None else data for data in column[row:])
+            parsed = map(orjson.loads, nulls)
             continue
         try:
             values.append(parse(data))
@@ -197,20 +212,20 @@ def _parsed(column: Sequence[bytes | None]) -> Column:
     return Column(values)
 
 
-def _external_schema(content: str | None, given: Options) -> Schema | None:
+def _external_schema(content: str | None, options: Options) -> Schema | None:
     """Returns the schema of all messages, if the config holds it (KIP-1054)."""
     if not content:
         return None
     try:
-        found = parse(content.encode())
+        parsed = parse(content.encode())
     except DataError as error:
         raise DataError(
             "Failed to parse schema in converter config due to serialization error: "
         ) from error
     try:
-        return schema_of(found, given)
+        return schema_of(parsed, options)
     except DigitsNeeded:
-        return schema_of(parse_digits(content.encode()), given)
+        return schema_of(parse_digits(content.encode()), options)
 
 
 def _reader_of(schema: Schema, options: Options) -> Read:
@@ -255,21 +270,21 @@ class _Cache:
     def __init__(self, size: int, compile_: Callable[[Schema], EncodeMany]) -> None:
         self._size = size
         self._compile = compile_
-        self._known: dict[int, tuple[Schema, EncodeMany]] = {}
+        self._compiled: dict[int, tuple[Schema, EncodeMany]] = {}
 
     def of(self, schema: Schema) -> EncodeMany:
         # the schema is kept with its function, so that its id stays its own
-        known = self._known.get(id(schema))
-        if known is None:
-            if len(self._known) >= max(1, self._size):
-                self._known.pop(next(iter(self._known)))
-            known = self._known[id(schema)] = (schema, self._compile(schema))
-        return known[1]
+        compiled = self._compiled.get(id(schema))
+        if compiled is None:
+            if len(self._compiled) >= max(1, self._size):
+                self._compiled.pop(next(iter(self._compiled)))
+            compiled = self._compiled[id(schema)] = (schema, self._compile(schema))
+        return compiled[1]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A schema that was read before; None for payloads without one."""
+class _CompiledSchema:
+    """A schema that was read, with its decoders; None for payloads without one."""
 
     schema: Schema | None
     decode: Decode
@@ -277,31 +292,31 @@ class _Known:
 
 
 class _EnvelopeReader:
-    """Reads envelopes; a schema text that came before is not parsed again."""
+    """Reads envelopes; each schema text is parsed once."""
 
     def __init__(self, options: Options, cache_size: int) -> None:
         self._options = options
         self._cache_size = cache_size
-        self._known: dict[bytes, _Known] = {}
+        self._compiled: dict[bytes, _CompiledSchema] = {}
 
     def __call__(
         self, topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
     ) -> Column:
-        found = self._together(column)
-        if found is None and len(column) > 1:
-            found = self._without_unreadable(column)
-        return read_each(column, self._read, _column_of) if found is None else found
+        result = self._together(column)
+        if result is None and len(column) > 1:
+            result = self._without_unreadable(column)
+        return read_each(column, self._read, _column_of) if result is None else result
 
     def _together(self, column: Sequence[bytes | None]) -> Column | None:
-        """Reads envelopes that have the schema of the first one; None if they have not, or it is
-        not known, or one of them cannot be read."""
+        """Reads envelopes that have the schema of the first one. Returns None if they have not, if
+        it is not compiled, or if one of them cannot be read."""
         present = [data for data in column if data is not None]
-        known = self._known.get(_head(present[0])) if present else None
-        values = None if known is None else self._payloads(present)
-        if known is None or values is None:
+        compiled = self._compiled.get(_head(present[0])) if present else None
+        values = None if compiled is None else self._payloads(present)
+        if compiled is None or values is None:
             return None
         try:
-            return _with_tombstones(column, known.decode_many(values), known.schema)
+            return _with_tombstones(column, compiled.decode_many(values), compiled.schema)
         except (DigitsNeeded, DataError):
             return None
 
@@ -316,21 +331,21 @@ class _EnvelopeReader:
                 errors[row] = error
             else:
                 return None
-        others = self._together([data for row, data in enumerate(column) if row not in errors])
-        if others is None or not errors:
+        readable = self._together([data for row, data in enumerate(column) if row not in errors])
+        if readable is None or not errors:
             return None
         try:
-            raise UnreadableRows(errors, others)
+            raise UnreadableRows(errors, readable)
         finally:
             del errors
 
     def _odd(self, column: Sequence[bytes | None]) -> list[tuple[int, bytes]]:
         """Returns the envelopes that do not begin as most do, or whose payloads cannot be read."""
         present = [(row, data) for row, data in enumerate(column) if data is not None]
-        heads = [head for _, data in present[:2] if (head := _head(data)) in self._known]
+        heads = [head for _, data in present[:2] if (head := _head(data)) in self._compiled]
         if not heads:
             return []
-        known, start = self._known[heads[0]], heads[0] + _PAYLOAD
+        compiled, start = self._compiled[heads[0]], heads[0] + _PAYLOAD
         odd, alike, payloads = [], [], []
         for row, data in present:
             try:
@@ -340,8 +355,8 @@ class _EnvelopeReader:
                 alike.append((row, data))
             except ValueError:
                 odd.append((row, data))
-        pieces = pieces_of(0, len(payloads), lambda a, b: known.decode_many(payloads[a:b]))
-        odd += [alike[begin] for begin, read in pieces if read is None]
+        pieces = pieces_of(0, len(payloads), lambda a, b: compiled.decode_many(payloads[a:b]))
+        odd += [alike[begin] for begin, decoded in pieces if decoded is None]
         return sorted(odd)
 
     def _payloads(self, column: Sequence[bytes]) -> list[Any] | None:
@@ -358,39 +373,39 @@ class _EnvelopeReader:
             return None
 
     def _read(self, data: bytes) -> tuple[Schema | None, Any]:
-        known = self._known.get(_head(data))
-        payloads = None if known is None else self._payloads([data])
-        if known is None or payloads is None:
+        compiled = self._compiled.get(_head(data))
+        payloads = None if compiled is None else self._payloads([data])
+        if compiled is None or payloads is None:
             try:
                 return self._read_all(data, parse(data))
             except DigitsNeeded:
                 return self._read_all(data, parse_digits(data))
         try:
-            return known.schema, known.decode(payloads[0])
+            return compiled.schema, compiled.decode(payloads[0])
         except DigitsNeeded:
-            return known.schema, known.decode(parse_digits(data)["payload"])
+            return compiled.schema, compiled.decode(parse_digits(data)["payload"])
 
-    def _read_all(self, data: bytes, found: Any) -> tuple[Schema | None, Any]:
-        if not isinstance(found, dict) or found.keys() != {"schema", "payload"}:
+    def _read_all(self, data: bytes, envelope: Any) -> tuple[Schema | None, Any]:
+        if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
             raise DataError(_ENVELOPE)
         head = _head(data)
         # another "schema" may follow, and the last one counts
-        is_head = bool(head) and _is_head(head, found["schema"])
-        known = self._known.get(head) if is_head else None
-        if known is None:
-            known = self._compile(found["schema"])
+        is_head = bool(head) and _is_head(head, envelope["schema"])
+        compiled = self._compiled.get(head) if is_head else None
+        if compiled is None:
+            compiled = self._compile(envelope["schema"])
             if is_head:
-                if len(self._known) >= max(1, self._cache_size):
-                    self._known.pop(next(iter(self._known)))
-                self._known[head] = known
-        return known.schema, known.decode(found["payload"])
+                if len(self._compiled) >= max(1, self._cache_size):
+                    self._compiled.pop(next(iter(self._compiled)))
+                self._compiled[head] = compiled
+        return compiled.schema, compiled.decode(envelope["payload"])
 
-    def _compile(self, found: Any) -> _Known:
-        schema = schema_of(found, self._options)
+    def _compile(self, parsed: Any) -> _CompiledSchema:
+        schema = schema_of(parsed, self._options)
         if schema is None:
-            return _Known(None, lambda value: value, list)
+            return _CompiledSchema(None, lambda value: value, list)
         decode_many = decoder_of_many(schema, self._options)
-        return _Known(schema, decoder(schema, self._options), decode_many)
+        return _CompiledSchema(schema, decoder(schema, self._options), decode_many)
 
 
 def _column_of(rows: Sequence[tuple[Schema | None, Any] | None]) -> Column:
@@ -402,12 +417,12 @@ def _column_of(rows: Sequence[tuple[Schema | None, Any] | None]) -> Column:
 
 
 def _head(data: bytes) -> bytes:
-    """Returns what comes before the payload; nothing if there is none."""
+    """Returns the bytes before the payload; none if there is no payload."""
     return data[: max(0, data.find(_PAYLOAD))]
 
 
 def _is_head(head: bytes, schema: Any) -> bool:
-    """Whether `head` is exactly `{"schema":<schema>`, so that it identifies the schema."""
+    """Returns True if `head` is exactly `{"schema":<schema>`, so that it identifies the schema."""
     try:
         return bool(orjson.loads(head + b"}") == {"schema": schema})
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""StringConverter: text in one encoding, UTF-8 unless `converter.encoding` says otherwise.
+"""StringConverter: text in one encoding, UTF-8 unless `converter.encoding` names another.
 
 Writes Java's `toString` of any value; reads bytes as an optional string.
 """
@@ -23,12 +23,10 @@ from connect_runtime.api import (
     Width,
     Write,
 )
-from connect_runtime.api.java_text_columns import java_texts
-from connect_runtime.api.java_utf8 import java_utf8_column
-from connect_runtime.data.any_part import AnyPartConverter
-from connect_runtime.data.converter_type import with_converter_type
+from connect_runtime.data.base_converter import AnyPartConverter, with_converter_type
+from connect_runtime.data.text_columns import java_texts, java_utf8_column
 
-CONFIG = with_converter_type(
+_OPTIONS: Final = with_converter_type(
     ConfigDef().define(
         "converter.encoding",
         ConfigType.STRING,
@@ -39,8 +37,6 @@ CONFIG = with_converter_type(
         display_name="Encoding",
     )
 )
-
-
 # Java writes both big-endian, the first with a mark, and takes texts without a mark for such
 _BIG_ENDIAN: Final = {
     "utf-16": ("utf-16-be", codecs.BOM_UTF16_BE, (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)),
@@ -52,8 +48,7 @@ class StringConverter(AnyPartConverter):
     """Converts text to bytes and back. Bytes that are invalid in the encoding are replaced, as in
     Java."""
 
-    def config(self) -> ConfigDef:
-        return CONFIG
+    OPTIONS = _OPTIONS
 
     def configure(self, options: Mapping[str, str], *, is_key: bool = False) -> None:
         name = options.get("converter.encoding", "UTF-8")
@@ -84,7 +79,7 @@ class StringConverter(AnyPartConverter):
                     None if value is None else _encode(text, encoding)
                     for value, text in zip(values, java_texts(values, schema), strict=True)
                 ]
-            return [mark + each if each else each for each in data] if mark else data
+            return [mark + text if text else text for text in data] if mark else data
 
         return write
 

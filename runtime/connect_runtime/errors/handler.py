@@ -17,8 +17,8 @@ from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from connect_runtime.api import ConnectorError, RetriableError, SourceRecord
+from connect_runtime.api.records import record_text
 from connect_runtime.metrics.task_metrics import TaskMetrics
-from connect_runtime.transforms.java_records import record_text
 
 T = TypeVar("T")
 # Waits so many seconds, and returns False at once if the task is to end

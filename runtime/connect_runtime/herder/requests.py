@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from connect_runtime.api.java_numbers import parse_integer
-from connect_runtime.api.java_text import java_text
 from connect_runtime.herder.earlier_attempts import NOTED_S, may_write, not_confirmed
 from connect_runtime.herder.effects import (
     ConnectorStatusIs,
@@ -33,6 +31,8 @@ from connect_runtime.herder.verbs import (
     TaskInfo,
 )
 from connect_runtime.herder.view import View
+from connect_runtime.java.numbers import parse_integer
+from connect_runtime.java.text import java_text
 from connect_runtime.settings.connector_topics import TopicTracking
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import NewRecord

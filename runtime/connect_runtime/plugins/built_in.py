@@ -22,13 +22,13 @@ TASKS: Final[Mapping[str, str]] = {
     f"{_JAVA}.file.FileStreamSourceTask": f"{_SOURCE}:FileStreamSourceTask",
 }
 CONVERTERS: Final[Mapping[str, str]] = {
-    f"{_JAVA}.converters.BooleanConverter": f"{_DATA}.number_converters:BooleanConverter",
-    f"{_JAVA}.converters.ByteArrayConverter": f"{_DATA}.bytes_converter:ByteArrayConverter",
-    f"{_JAVA}.converters.DoubleConverter": f"{_DATA}.number_converters:DoubleConverter",
-    f"{_JAVA}.converters.FloatConverter": f"{_DATA}.number_converters:FloatConverter",
-    f"{_JAVA}.converters.IntegerConverter": f"{_DATA}.number_converters:IntegerConverter",
-    f"{_JAVA}.converters.LongConverter": f"{_DATA}.number_converters:LongConverter",
-    f"{_JAVA}.converters.ShortConverter": f"{_DATA}.number_converters:ShortConverter",
+    f"{_JAVA}.converters.BooleanConverter": f"{_DATA}.primitive_converters:BooleanConverter",
+    f"{_JAVA}.converters.ByteArrayConverter": f"{_DATA}.primitive_converters:ByteArrayConverter",
+    f"{_JAVA}.converters.DoubleConverter": f"{_DATA}.primitive_converters:DoubleConverter",
+    f"{_JAVA}.converters.FloatConverter": f"{_DATA}.primitive_converters:FloatConverter",
+    f"{_JAVA}.converters.IntegerConverter": f"{_DATA}.primitive_converters:IntegerConverter",
+    f"{_JAVA}.converters.LongConverter": f"{_DATA}.primitive_converters:LongConverter",
+    f"{_JAVA}.converters.ShortConverter": f"{_DATA}.primitive_converters:ShortConverter",
     f"{_JAVA}.json.JsonConverter": f"{_DATA}.json_converter:JsonConverter",
     f"{_JAVA}.storage.StringConverter": f"{_DATA}.string_converter:StringConverter",
 }
@@ -42,14 +42,14 @@ HEADER_CONVERTERS: Final[Mapping[str, str]] = {
 _OURS: Final = "connect_runtime.transforms"
 _OF_KEY_OR_VALUE: Final = (
     ("Cast", "cast"),
-    ("ExtractField", "extract_field"),
+    ("ExtractField", "record_shape"),
     ("Flatten", "flatten"),
     ("HeaderFrom", "headers"),
-    ("HoistField", "hoist_field"),
+    ("HoistField", "record_shape"),
     ("InsertField", "insert_field"),
     ("MaskField", "mask_field"),
     ("ReplaceField", "replace_field"),
-    ("SetSchemaMetadata", "set_schema_metadata"),
+    ("SetSchemaMetadata", "record_shape"),
     ("TimestampConverter", "timestamp_converter"),
 )
 _OF_RECORDS: Final = (
@@ -58,7 +58,7 @@ _OF_RECORDS: Final = (
     ("InsertHeader", "headers"),
     ("RegexRouter", "routers"),
     ("TimestampRouter", "routers"),
-    ("ValueToKey", "value_to_key"),
+    ("ValueToKey", "record_shape"),
 )
 TRANSFORMATIONS: Final[Mapping[str, str]] = {
     **{
@@ -72,7 +72,7 @@ TRANSFORMATIONS: Final[Mapping[str, str]] = {
     ),
 }
 PREDICATES: Final[Mapping[str, str]] = {
-    f"{_JAVA}.transforms.predicates.{name}": f"{_OURS}.predicates:{name}"
+    f"{_JAVA}.transforms.predicates.{name}": f"{_OURS}.filter:{name}"
     for name in ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
 }
 

@@ -18,13 +18,17 @@ from connect_runtime.rest.wire import UNDEFINED_VERSION, Json
 from connect_runtime.settings.connector_clients import POLICY_CLASSES
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
-from connect_runtime.validation.plugin_choice import choose, version_errors
+from connect_runtime.validation.plugin_choice import (
+    InvalidVersionRange,
+    choose,
+    required_versions,
+    version_errors,
+)
 from connect_runtime.validation.validate import (
     PATIENCE_S,
     framework_definitions,
     validate,
 )
-from connect_runtime.validation.version_ranges import InvalidVersionRange, required_versions
 
 # Kinds of plugins other than connectors, in the order in which Connect lists them
 OTHER_KINDS: Final[tuple[PluginKind, ...]] = (

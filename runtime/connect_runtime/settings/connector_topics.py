@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
-from connect_runtime.api import java_regex
+from connect_runtime.java import regex as java_regex
 
 ENABLE_KEY: Final = "topic.creation.enable"
 GROUPS_KEY: Final = "topic.creation.groups"

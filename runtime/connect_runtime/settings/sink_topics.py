@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from connect_runtime.api import ConfigError, java_regex
-from connect_runtime.api.java_text import java_list, java_trim
+from connect_runtime.api import ConfigError
+from connect_runtime.java import regex as java_regex
+from connect_runtime.java.text import java_list, java_trim
 
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 

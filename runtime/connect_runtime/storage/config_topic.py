@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import orjson
 
-from connect_runtime.storage import java_json
+from connect_runtime.java.jackson import read_json
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
@@ -242,7 +242,7 @@ class _ConfigFold:
             self._remove(name)
             return
         # of a text that is none, the value is null: only this connector fails
-        config = _properties(record, java_json.loads)
+        config = _properties(record, read_json)
         state = replace(
             self._known(name),
             config={key: value for key, value in config.items() if value is not None},

@@ -18,11 +18,11 @@ from typing import Any
 
 import orjson
 
+from connect_runtime.java.hash_map import offset_key_bytes, offset_value_bytes
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot, SourceOffset
 from connect_specs.desired import JsonScalar, Offset, Partition, PartitionKey, partition_key
 from connect_specs.diagnostics import Diagnostic, Failed
-from connect_specs.java_map import offset_key_bytes, offset_value_bytes
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from connect_runtime.storage import java_json
+from connect_runtime.java.jackson import read_json
 from connect_runtime.storage.config_topic import task_id
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
@@ -285,7 +285,7 @@ def _number(fields: dict[str, Any], field: str) -> int | None:
 def _json_object(value: bytes) -> dict[str, Any]:
     """Decodes a JSON object; empty for anything else."""
     try:
-        content = java_json.loads(value)
+        content = read_json(value)
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}

@@ -1,4 +1,4 @@
-"""Changes the type of fields, or of the whole key or value."""
+"""Cast changes the type of fields, or of a key or value."""
 
 from __future__ import annotations
 
@@ -20,36 +20,40 @@ from connect_runtime.api import (
     Struct,
     Type,
 )
-from connect_runtime.api.java_numbers import (
+from connect_runtime.api.schema import (
+    DATE_NAME,
+    TIME_NAME,
+    TIMESTAMP_NAME,
+    class_of,
+    copy_basics,
+    validate_value,
+)
+from connect_runtime.data.logical_types import MILLIS_PER_DAY, to_millis
+from connect_runtime.data.simple_header_converter import literal_text
+from connect_runtime.java.numbers import (
     parse_double,
     parse_integer,
     to_double,
     to_float,
     to_integer,
 )
-from connect_runtime.api.java_text import java_float, java_text, java_trim
-from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
-from connect_runtime.api.schema_builder import copy_basics
-from connect_runtime.data.java_types import class_of
-from connect_runtime.data.literal_text import literal_text
-from connect_runtime.data.timestamps import MILLIS_PER_DAY, to_millis
-from connect_runtime.transforms.copying import (
+from connect_runtime.java.text import java_float, java_split, java_text, java_trim
+from connect_runtime.transforms.fields import (
     REPLACE_NULL,
-    define_replace_null,
+    REPLACE_NULL_OPTION,
+    SchemaCache,
     read_field,
     struct_fields,
 )
-from connect_runtime.transforms.errors import WrongClass
-from connect_runtime.transforms.java_strings import split
 from connect_runtime.transforms.key_or_value import (
     Half,
     OfKey,
     OfValue,
     OneHalf,
+    WrongClass,
     require_map,
     require_struct,
 )
-from connect_runtime.transforms.schema_cache import SchemaCache
 
 _PURPOSE: Final = "cast types"
 _TYPES: Final = {type.name: type for type in Type}
@@ -80,20 +84,20 @@ _INFERRED: Final[tuple[tuple[tuple[type[Any], ...], Type], ...]] = (
 
 
 def parse_spec(mappings: list[str]) -> dict[str | None, Type]:
-    """Returns the type of each field; None stands for the whole value. Raises `ConfigError`."""
-    found: dict[str | None, Type] = {}
+    """Returns types by field; None is the value itself. Raises `ConfigError`."""
+    casts: dict[str | None, Type] = {}
     for mapping in mappings:
-        parts = split(mapping, ":")
-        if len(parts) > 2:
+        words = java_split(mapping, ":")
+        if len(words) > 2:
             raise ConfigError.invalid("renames", mappings, f"Invalid rename mapping: {mapping}")
-        field = java_trim(parts[0]) if len(parts) == 2 else None
-        found[field] = _output_type(java_trim(parts[-1]) if parts else "")
-    if None in found and len(mappings) > 1:
+        field = java_trim(words[0]) if len(words) == 2 else None
+        casts[field] = _output_type(java_trim(words[-1]) if words else "")
+    if None in casts and len(mappings) > 1:
         raise ConfigError(
             "Cast transformations that specify a type to cast the entire value to may only specify"
             " a single cast in their spec"
         )
-    return found
+    return casts
 
 
 def _output_type(name: str) -> Type:
@@ -123,37 +127,33 @@ def _check_spec(name: str, value: list[str] | None) -> None:
     parse_spec(value)
 
 
-_CONFIG: Final = define_replace_null(
-    ConfigDef().define(
-        "spec",
-        ConfigType.LIST,
-        validator=Described(
-            _check_spec, "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
-        ),
-        importance=Importance.HIGH,
-        doc="List of fields and the type to cast them to of the form field1:type,field2:type to"
-        " cast fields of Maps or Structs. A single type to cast the entire value. Valid types are"
-        " int8, int16, int32, int64, float32, float64, boolean, and string. Note that binary fields"
-        " can only be cast to string.",
-    )
-)
-
-
 class Cast(OneHalf):
     """Changes types. Numbers are narrowed as Java does, without an error."""
 
-    def config(self) -> ConfigDef:
-        """The options."""
-        return _CONFIG
+    OPTIONS = (
+        ConfigDef()
+        .define(
+            "spec",
+            ConfigType.LIST,
+            validator=Described(
+                _check_spec, "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
+            ),
+            importance=Importance.HIGH,
+            doc="List of fields and the type to cast them to of the form field1:type,field2:type"
+            " to cast fields of Maps or Structs. A single type to cast the entire value. Valid"
+            " types are int8, int16, int32, int64, float32, float64, boolean, and string. Note"
+            " that binary fields can only be cast to string.",
+        )
+        .embed(REPLACE_NULL_OPTION)
+    )
 
-    def configure(self, options: Mapping[str, str]) -> None:
-        """Reads the options."""
-        parsed = _CONFIG.parse(options)
-        casts = parse_spec(parsed["spec"])
-        self._whole = casts.pop(None, None)
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets the casts."""
+        casts = parse_spec(options["spec"])
+        self._value_type = casts.pop(None, None)
         self._casts = {field: type for field, type in casts.items() if field is not None}
-        self._with_default: bool = parsed[REPLACE_NULL]
-        self._schemas = SchemaCache(self._made)
+        self._with_default: bool = options[REPLACE_NULL]
+        self._schemas = SchemaCache(self._target_schema)
 
     def change(self, schema: Schema | None, value: Any) -> Half:
         """Casts the value or its fields; null stays null."""
@@ -161,21 +161,20 @@ class Cast(OneHalf):
             return schema, None
         if schema is None:
             return None, self._without_schema(value)
-        made = self._schemas(schema)
-        if self._whole is not None:
-            return made, cast(schema, value, self._whole)
-        return made, self._struct(require_struct(value, _PURPOSE, schema), made)
+        target = self._schemas(schema)
+        if self._value_type is not None:
+            return target, cast(schema, value, self._value_type)
+        return target, self._struct(require_struct(value, _PURPOSE, schema), target)
 
     def _without_schema(self, value: Any) -> Any:
-        if self._whole is not None:
-            return cast(None, value, self._whole)
-        given = require_map(value, _PURPOSE)
-        changed = dict(given)
+        if self._value_type is not None:
+            return cast(None, value, self._value_type)
+        fields = dict(require_map(value, _PURPOSE))
         for field, type in self._casts.items():
-            changed[field] = cast(None, given.get(field), type)
-        return changed
+            fields[field] = cast(None, fields.get(field), type)
+        return fields
 
-    def _struct(self, struct: Struct, made: Schema) -> Struct:
+    def _struct(self, struct: Struct, target: Schema) -> Struct:
         values = {}
         for field in struct.schema.fields:
             value = read_field(struct, field.name, with_default=self._with_default)
@@ -183,53 +182,52 @@ class Cast(OneHalf):
             if type is not None:
                 value = cast(field.schema, value, type)
             if value is None:
-                validate_value(made.field(field.name) or field.schema, None, field=field.name)
+                validate_value(target.field(field.name) or field.schema, None, field=field.name)
             values[field.name] = value
-        return Struct.unchecked(made, values)
+        return Struct.unchecked(target, values)
 
-    def _made(self, schema: Schema) -> Schema:
-        if self._whole is not None:
-            return _retyped(schema, copy_basics(schema, self._whole).build())
+    def _target_schema(self, schema: Schema) -> Schema:
+        if self._value_type is not None:
+            return _retyped(schema, copy_basics(schema, self._value_type).build())
         builder = copy_basics(schema, Type.STRUCT)
         for field in struct_fields(schema):
             type = self._casts.get(field.name)
-            new = field.schema if type is None else _retyped(field.schema, Schema(type))
-            builder.field(field.name, new)
+            own = field.schema
+            builder.field(field.name, own if type is None else _retyped(own, Schema(type)))
         if schema.optional:
             builder.optional()
-        made = builder.build()
         if schema.default is not None:
             # Connect tries to cast the default of a struct, which it cannot
             cast(schema, schema.default, Type.STRUCT)
-        return made
+        return builder.build()
 
 
-def _retyped(schema: Schema, made: Schema) -> Schema:
-    default = cast(schema, schema.default, made.type)
-    return replace(made, optional=schema.optional, default=default)
+def _retyped(schema: Schema, target: Schema) -> Schema:
+    default = cast(schema, schema.default, target.type)
+    return replace(target, optional=schema.optional, default=default)
 
 
 def cast(schema: Schema | None, value: Any, type: Type) -> Any:
     """Returns a value of `schema` as one of `type`. Raises `DataError`."""
     if value is None:
         return None
-    found = _inferred(value) if schema is None else schema.type
-    if found not in _INPUTS:
+    source = _inferred(value) if schema is None else schema.type
+    if source not in _INPUTS:
         raise DataError(
-            f"Cast transformation does not support casting from {found.name};"
+            f"Cast transformation does not support casting from {source.name};"
             f" supported types are {_names(_INPUTS)}"
         )
     if schema is not None:
         if schema.name in _LOGICAL_DATES and type is not Type.STRING:
             if not isinstance(value, dt.date | dt.time):
-                found_class = class_of(value, schema)
+                actual = class_of(value, schema)
                 raise WrongClass(
-                    f"class {found_class} cannot be cast to class java.util.Date ({found_class} and"
+                    f"class {actual} cannot be cast to class java.util.Date ({actual} and"
                     " java.util.Date are in module java.base of loader 'bootstrap')"
                 )
             millis = to_millis(value)
             value = millis // MILLIS_PER_DAY if schema.name == DATE_NAME else millis
-        elif found is Type.FLOAT32 and isinstance(value, float):
+        elif source is Type.FLOAT32 and isinstance(value, float):
             value = to_float(value)
     try:
         return _TO[type](value, schema)
@@ -249,8 +247,8 @@ def _inferred(value: Any) -> Type:
 
 
 def _unexpected(value: Any, schema: Schema | None) -> DataError:
-    found = class_of(value, schema)
-    return DataError(f"Unexpected type in Cast transformation: class {found}")
+    actual = class_of(value, schema)
+    return DataError(f"Unexpected type in Cast transformation: class {actual}")
 
 
 def _integer(bits: int) -> Callable[[Any, Schema | None], int]:
@@ -294,9 +292,9 @@ def _string(value: Any, schema: Schema | None) -> str:
 
 
 def _float32(value: Any, schema: Schema | None) -> float:
-    found = _fraction(to_float)(value, schema)
+    number = _fraction(to_float)(value, schema)
     # without a schema it is written as a double, and has to be printed with the same digits
-    return float(java_float(found)) if schema is None else found
+    return float(java_float(number)) if schema is None else number
 
 
 _TO: Final[Mapping[Type, Callable[[Any, Schema | None], Any]]] = {

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Final
 
 from connect_runtime.api import ConfigError, Predicate, Transformation
-from connect_runtime.api.java_text import java_list
-from connect_runtime.api.transforms import R
+from connect_runtime.api.record_plugins import R
 from connect_runtime.errors.handler import ErrorHandler, Failure, Stage
+from connect_runtime.java.text import java_list
 from connect_runtime.plugins import registry
 from connect_runtime.transforms.columns import ColumnPredicate, Columns, ColumnTransformation
 from connect_runtime.transforms.filter import Filter
@@ -40,7 +40,7 @@ class Step:
 
     @property
     def in_columns(self) -> bool:
-        """Whether it can work on columns."""
+        """Returns True if it can work on columns."""
         return isinstance(self.transformation, ColumnTransformation) and (
             self.predicate is None or isinstance(self.predicate, ColumnPredicate)
         )
@@ -52,18 +52,18 @@ class Step:
             self.transformation.apply_columns(columns)
             return
         assert isinstance(self.predicate, ColumnPredicate)
-        found = self.predicate.test_columns(columns)
-        chosen = [each is not self.negate for each in found]
+        results = self.predicate.test_columns(columns)
+        chosen = [result is not self.negate for result in results]
         if not any(chosen):
             return
         if all(chosen):
             self.transformation.apply_columns(columns)
         elif isinstance(self.transformation, Filter):
-            columns.keep([not each for each in chosen])
+            columns.keep([not is_chosen for is_chosen in chosen])
         else:
-            part = columns.part(chosen)
-            self.transformation.apply_columns(part)
-            columns.put_back(chosen, part)
+            subset = columns.subset(chosen)
+            self.transformation.apply_columns(subset)
+            columns.put_back(chosen, subset)
 
 
 class Chain:
@@ -84,8 +84,8 @@ class Chain:
         errors: ErrorHandler,
         before_error: Callable[[], None] = lambda: None,
     ) -> R | None:
-        """Returns the record as it is to be, or None to drop it; `source` is what `errors` is told
-        of, after `before_error` was called. Raises RecordSkipped, RetriesEnded and ConnectorError,
+        """Returns the record as it is to be, or None to drop it; `errors` is told of `source`,
+        after `before_error` was called. Raises RecordSkipped, RetriesEnded and ConnectorError,
         as `errors` does."""
         for step in self._steps:
             try:
@@ -106,13 +106,12 @@ class Chain:
             step.apply_columns(columns)
 
     def close(self) -> None:
-        """Closes all transformations and predicates. Raises what the first of them raises, after
-        all were closed."""
+        """Closes all transformations and predicates, then raises the first of their errors."""
         failures: list[Exception] = []
         for step in self._steps:
-            for part in filter(None, (step.transformation, step.predicate)):
+            for plugin in filter(None, (step.transformation, step.predicate)):
                 try:
-                    part.close()
+                    plugin.close()
                 except Exception as error:
                     failures.append(error)
         if failures:
@@ -163,8 +162,8 @@ def _type(config: Mapping[str, str], prefix: str) -> str:
 
 
 def _options(config: Mapping[str, str], prefix: str, without: frozenset[str]) -> dict[str, str]:
-    given = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
-    return {key: value for key, value in given.items() if key not in without}
+    options = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
+    return {key: value for key, value in options.items() if key not in without}
 
 
 def _aliases(config: Mapping[str, str], key: str) -> list[str]:

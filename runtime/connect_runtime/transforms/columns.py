@@ -11,10 +11,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from types import NoneType
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from connect_runtime.api import Predicate, Transformation
-from connect_runtime.api.field_columns import MapColumn, StructColumn
+from connect_runtime.api import ConfigDef, Predicate, Transformation
+from connect_runtime.data.field_columns import MapColumn, StructColumn
 
 Name: TypeAlias = Literal[
     "topics",
@@ -27,15 +27,15 @@ Name: TypeAlias = Literal[
     "values",
     "value_schemas",
 ]
-Part: TypeAlias = Literal["keys", "values"]
+HalfName: TypeAlias = Literal["keys", "values"]
 Lazy: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
 
-SCHEMAS: Final[Mapping[Part, Name]] = {"keys": "key_schemas", "values": "value_schemas"}
+SCHEMAS: Final[Mapping[HalfName, Name]] = {"keys": "key_schemas", "values": "value_schemas"}
 
 
 class Columns:
-    """Columns of equal length; those that nobody reads are never made. Of a source, `offsets` is
-    missing. `rows` are the places of the records among those that were given."""
+    """Columns of equal length; those that are never read are never made. Of a source, `offsets` is
+    missing. `rows` are the positions of the records among those of the batch."""
 
     def __init__(self, size: int, columns: Mapping[Name, Lazy]) -> None:
         self.rows: Sequence[int] = range(size)
@@ -65,34 +65,34 @@ class Columns:
         """Returns a function that returns the column."""
         return lambda: self[name]
 
-    def given_maps(self, part: Part) -> Sequence[dict[str, Any] | None] | None:
+    def given_maps(self, half: HalfName) -> Sequence[dict[str, Any] | None] | None:
         """Returns keys or values if all are maps without schema, or null; else None. They are not
         to be changed."""
-        column = self[part]
-        if part in self._own or isinstance(column, MapColumn):
+        column = self[half]
+        if half in self._own or isinstance(column, MapColumn):
             return column
         if isinstance(column, StructColumn):
             return None
-        plain = set(map(type, column)) <= {dict, NoneType} and not any(self[SCHEMAS[part]])
+        plain = set(map(type, column)) <= {dict, NoneType} and not any(self[SCHEMAS[half]])
         return column if plain else None
 
-    def maps(self, part: Part) -> Sequence[dict[str, Any] | None] | None:
+    def maps(self, half: HalfName) -> Sequence[dict[str, Any] | None] | None:
         """Returns what `given_maps` does, as maps that may be changed."""
-        column = self.given_maps(part)
-        if column is None or part in self._own:
+        column = self.given_maps(half)
+        if column is None or half in self._own:
             return column
-        self.set_maps(part, [None if each is None else each.copy() for each in column])
-        return self[part]
+        self.set_maps(half, [None if value is None else value.copy() for value in column])
+        return self[half]
 
-    def set_maps(self, part: Part, maps: Sequence[dict[str, Any] | None]) -> None:
-        """Replaces keys or values by maps without schema that nobody else has."""
-        self[part] = maps
-        self._own.add(part)
+    def set_maps(self, half: HalfName, maps: Sequence[dict[str, Any] | None]) -> None:
+        """Replaces keys or values by maps without schema that are used nowhere else."""
+        self[half] = maps
+        self._own.add(half)
 
-    def fields(self, part: Part) -> Mapping[str, Sequence[Any]] | None:
+    def fields(self, half: HalfName) -> Mapping[str, Sequence[Any]] | None:
         """Returns keys or values field by field if all are maps without schema and have the same
         fields, at least one; else None. They are not to be changed."""
-        column = self.given_maps(part)
+        column = self.given_maps(half)
         if isinstance(column, MapColumn):
             return column.fields
         if not column or None in column or not column[0]:
@@ -103,15 +103,15 @@ class Columns:
         values = zip(*map(dict.values, column), strict=True)  # type: ignore[arg-type]
         return dict(zip(names, values, strict=True))
 
-    def set_fields(self, part: Part, fields: Mapping[str, Sequence[Any]]) -> None:
+    def set_fields(self, half: HalfName, fields: Mapping[str, Sequence[Any]]) -> None:
         """Replaces keys or values by maps without schema that have these fields."""
-        self[part] = MapColumn(fields) if fields else [{} for _ in self.rows]
+        self[half] = MapColumn(fields) if fields else [{} for _ in self.rows]
 
-    def structs(self, part: Part, *, with_default: bool) -> StructColumn | None:
+    def structs(self, half: HalfName, *, with_default: bool) -> StructColumn | None:
         """Returns keys or values field by field if all are structs of one schema without null in a
         required field; else None. As a copied struct has, they have defaults instead of nulls if
         `with_default`."""
-        structs, schemas = StructColumn.of(self[part]), self[SCHEMAS[part]]
+        structs, schemas = StructColumn.of(self[half]), self[SCHEMAS[half]]
         if structs is None or schemas.count(structs.schema) < len(schemas):
             return None
         fields = dict(structs.fields)
@@ -120,15 +120,15 @@ class Columns:
             if default is None or None not in column:
                 continue
             if with_default:
-                fields[field.name] = [default if each is None else each for each in column]
+                fields[field.name] = [default if value is None else value for value in column]
             elif not field.schema.optional:
                 return None
         return StructColumn(structs.schema, fields)
 
-    def set_structs(self, part: Part, structs: StructColumn) -> None:
+    def set_structs(self, half: HalfName, structs: StructColumn) -> None:
         """Replaces keys or values by structs."""
-        self[SCHEMAS[part]] = [structs.schema] * len(structs)
-        self[part] = structs
+        self[SCHEMAS[half]] = [structs.schema] * len(structs)
+        self[half] = structs
 
     def keep(self, chosen: Sequence[bool]) -> None:
         """Drops the records that are not chosen."""
@@ -136,18 +136,18 @@ class Columns:
             self._columns[name] = _compressed(column, chosen)
         self.rows = list(compress(self.rows, chosen))
 
-    def part(self, chosen: Sequence[bool]) -> Columns:
+    def subset(self, chosen: Sequence[bool]) -> Columns:
         """Returns columns of the chosen records."""
-        found = Columns(0, {n: _compressed(c, chosen) for n, c in self._columns.items()})
-        found.rows = list(compress(self.rows, chosen))
-        return found
+        subset = Columns(0, {n: _compressed(c, chosen) for n, c in self._columns.items()})
+        subset.rows = list(compress(self.rows, chosen))
+        return subset
 
-    def put_back(self, chosen: Sequence[bool], part: Columns) -> None:
-        """Replaces the chosen records by those of `part`, none of which was dropped."""
-        for name in part._changed:
-            new = iter(part[name])
+    def put_back(self, chosen: Sequence[bool], subset: Columns) -> None:
+        """Replaces the chosen records by those of `subset`, none of which was dropped."""
+        for name in subset._changed:
+            changed = iter(subset[name])
             pairs = zip(chosen, self[name], strict=True)
-            self[name] = [next(new) if is_chosen else old for is_chosen, old in pairs]
+            self[name] = [next(changed) if is_chosen else value for is_chosen, value in pairs]
 
 
 def _compressed(column: Lazy, chosen: Sequence[bool]) -> Lazy:
@@ -156,7 +156,24 @@ def _compressed(column: Lazy, chosen: Sequence[bool]) -> Lazy:
     return list(compress(column, chosen))
 
 
-class ColumnTransformation(Transformation):
+class WithOptions:
+    """A plugin with a table of options."""
+
+    OPTIONS: ClassVar[ConfigDef] = ConfigDef()
+
+    def config(self) -> ConfigDef:
+        """Returns the table."""
+        return self.OPTIONS
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Parses the options and sets them. Raises `ConfigError`."""
+        self.set_options(self.OPTIONS.parse(options))
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets the options, all of which have values. Raises `ConfigError`."""
+
+
+class ColumnTransformation(WithOptions, Transformation):
     """A transformation that can work on columns."""
 
     @abstractmethod
@@ -164,9 +181,9 @@ class ColumnTransformation(Transformation):
         """Changes all records. Raises what `apply` would raise for one of them."""
 
 
-class ColumnPredicate(Predicate):
+class ColumnPredicate(WithOptions, Predicate):
     """A predicate that can work on columns."""
 
     @abstractmethod
     def test_columns(self, columns: Columns) -> Sequence[bool]:
-        """Returns for each record whether the predicate is true of it."""
+        """Returns one result of the predicate for each record."""

@@ -1,4 +1,4 @@
-"""Lifts the fields of nested structs or maps to the top, under joined names."""
+"""Flatten lifts the fields of nested structs or maps to the top, under joined names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from connect_runtime.api import (
     Struct,
     Type,
 )
-from connect_runtime.api.java_types import java_class
-from connect_runtime.api.schema import validate_value
-from connect_runtime.api.schema_builder import copy_basics
+from connect_runtime.api.schema import copy_basics, validate_value
+from connect_runtime.java.text import java_class
+from connect_runtime.transforms.fields import SchemaCache
 from connect_runtime.transforms.key_or_value import (
     Half,
     OfKey,
@@ -26,18 +26,9 @@ from connect_runtime.transforms.key_or_value import (
     require_map,
     require_struct,
 )
-from connect_runtime.transforms.schema_cache import SchemaCache
 
 _PURPOSE: Final = "flattening"
 _LEAVES: Final = (bool, int, float, str, bytes, bytearray, memoryview, list, tuple)
-_CONFIG: Final = ConfigDef().define(
-    "delimiter",
-    ConfigType.STRING,
-    ".",
-    importance=Importance.MEDIUM,
-    doc="Delimiter to insert between field names from the input record when generating field names"
-    " for the output record",
-)
 
 
 class Flatten(OneHalf):
@@ -46,14 +37,19 @@ class Flatten(OneHalf):
     Depth is followed with a stack of iterators, so that it is not limited by Python's.
     """
 
-    def config(self) -> ConfigDef:
-        """The options."""
-        return _CONFIG
+    OPTIONS = ConfigDef().define(
+        "delimiter",
+        ConfigType.STRING,
+        ".",
+        importance=Importance.MEDIUM,
+        doc="Delimiter to insert between field names from the input record when generating field"
+        " names for the output record",
+    )
 
-    def configure(self, options: Mapping[str, str]) -> None:
-        """Reads the options."""
-        self._delimiter: str = _CONFIG.parse(options)["delimiter"]
-        self._schemas = SchemaCache(self._made)
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets the delimiter."""
+        self._delimiter: str = options["delimiter"]
+        self._schemas = SchemaCache(self._flat_schema)
 
     def change(self, schema: Schema | None, value: Any) -> Half:
         """Flattens the value; null stays null, with its schema."""
@@ -62,30 +58,30 @@ class Flatten(OneHalf):
         if schema is None:
             return None, self._map(require_map(value, _PURPOSE))
         struct = require_struct(value, _PURPOSE, schema)
-        made = self._schemas(schema)
-        return made, Struct.unchecked(made, self._values(struct, made))
+        flat = self._schemas(schema)
+        return flat, Struct.unchecked(flat, self._values(struct, flat))
 
     def _joined(self, prefix: str, name: str) -> str:
         return f"{prefix}{self._delimiter}{name}" if prefix else name
 
     def _map(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         levels: list[tuple[str, Iterator[tuple[str, Any]]]] = [("", iter(value.items()))]
         while levels:
             prefix, entries = levels[-1]
-            for key, each in entries:
+            for key, entry in entries:
                 name = self._joined(prefix, key)
-                if isinstance(each, Mapping):
-                    levels.append((name, iter(each.items())))
+                if isinstance(entry, Mapping):
+                    levels.append((name, iter(entry.items())))
                     break
-                _check_leaf(name, each)
-                found[name] = each
+                _check_leaf(name, entry)
+                values[name] = entry
             else:
                 levels.pop()
-        return found
+        return values
 
-    def _values(self, struct: Struct, made: Schema) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _values(self, struct: Struct, flat: Schema) -> dict[str, Any]:
+        values: dict[str, Any] = {}
         levels = [("", struct, iter(struct.schema.fields))]
         while levels:
             prefix, at, fields = levels[-1]
@@ -100,13 +96,13 @@ class Flatten(OneHalf):
                     continue
                 value = at[field.name]
                 if value is None:
-                    validate_value(made.field(name) or field.schema, None, field=name)
-                found[name] = value
+                    validate_value(flat.field(name) or field.schema, None, field=name)
+                values[name] = value
             else:
                 levels.pop()
-        return found
+        return values
 
-    def _made(self, schema: Schema) -> Schema:
+    def _flat_schema(self, schema: Schema) -> Schema:
         builder = copy_basics(schema, Type.STRUCT)
         levels: list[tuple[str, Iterator[Field], bool, Struct | None]]
         levels = [("", iter(schema.fields), schema.optional, schema.default)]

@@ -1,7 +1,7 @@
-"""What transformations of a record's key or value share: reading one half, writing it back.
+"""Base classes and errors of transformations of a record's key or value.
 
-A transformation `X` says what it does with a schema and a value; its classes `XKey` and `XValue`
-say with which.
+A transformation `X` changes a schema and a value; its classes `XKey` and `XValue` choose the half
+of the record.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, TypeAlias
 
-from connect_runtime.api import DataError, Schema, Struct
-from connect_runtime.api.java_types import java_class
-from connect_runtime.api.transforms import ConnectRecord, R
-from connect_runtime.data.java_types import class_of
-from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation, Part
+from connect_runtime.api import ConnectorError, DataError, Schema, Struct
+from connect_runtime.api.record_plugins import ConnectRecord, R
+from connect_runtime.api.schema import class_of
+from connect_runtime.java.text import java_class
+from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation, HalfName
 
 Half: TypeAlias = tuple[Schema | None, Any]
 
@@ -26,8 +26,8 @@ class KeyOrValue(ColumnTransformation):
     is_key: ClassVar[bool]
 
     @property
-    def part(self) -> Part:
-        """The column that is changed."""
+    def half_name(self) -> HalfName:
+        """Returns the name of the column that is changed."""
         return "keys" if self.is_key else "values"
 
     def half(self, record: ConnectRecord) -> Half:
@@ -44,8 +44,8 @@ class KeyOrValue(ColumnTransformation):
 
     def set_halves(self, columns: Columns, halves: Sequence[Half]) -> None:
         """Replaces this half of all records."""
-        columns[SCHEMAS[self.part]] = [schema for schema, _ in halves]
-        columns[self.part] = [value for _, value in halves]
+        columns[SCHEMAS[self.half_name]] = [schema for schema, _ in halves]
+        columns[self.half_name] = [value for _, value in halves]
 
 
 class OneHalf(KeyOrValue):
@@ -54,19 +54,19 @@ class OneHalf(KeyOrValue):
     def apply(self, record: R) -> R | None:
         """Changes the key or the value; a record that stays as it is is returned itself."""
         schema, value = self.half(record)
-        new_schema, new_value = self.change(schema, value)
-        if new_value is value and new_schema is schema:
+        changed_schema, changed = self.change(schema, value)
+        if changed is value and changed_schema is schema:
             return record
-        return self.with_half(record, new_schema, new_value)
+        return self.with_half(record, changed_schema, changed)
 
     def apply_columns(self, columns: Columns) -> None:
         """Changes the keys or the values."""
-        halves = zip(columns[SCHEMAS[self.part]], columns[self.part], strict=True)
+        halves = zip(columns[SCHEMAS[self.half_name]], columns[self.half_name], strict=True)
         self.set_halves(columns, [self.change(schema, value) for schema, value in halves])
 
     @abstractmethod
     def change(self, schema: Schema | None, value: Any) -> Half:
-        """Returns the new schema and value."""
+        """Returns the changed schema and value."""
 
 
 class OfKey:
@@ -94,6 +94,37 @@ def require_map(value: Any, purpose: str) -> Mapping[str, Any]:
 def require_struct(value: Any, purpose: str, schema: Schema | None = None) -> Struct:
     """Returns a value of `schema`, which has to be a struct."""
     if not isinstance(value, Struct):
-        found = class_of(value, schema)
-        raise DataError(f"Only Struct objects supported for [{purpose}], found: {found}")
+        actual = class_of(value, schema)
+        raise DataError(f"Only Struct objects supported for [{purpose}], found: {actual}")
     return value
+
+
+# Java's own exceptions, which a dead letter queue shows; nothing else distinguishes them
+
+
+class InvalidArgument(DataError):
+    """Java's IllegalArgumentException."""
+
+    java_class = "java.lang.IllegalArgumentException"
+
+
+class WrongClass(DataError):
+    """Java's ClassCastException."""
+
+    java_class = "java.lang.ClassCastException"
+
+
+class MissingField(DataError):
+    """Java's NullPointerException, for a field that a schema lacks."""
+
+    java_class = "java.lang.NullPointerException"
+
+
+class NoSuchGroup(DataError):
+    """Java's IndexOutOfBoundsException, for a group that a regular expression lacks."""
+
+    java_class = "java.lang.IndexOutOfBoundsException"
+
+
+class UnknownTimestampType(ConnectorError):
+    """Connect's ConnectException, for a schema that is no timestamp."""

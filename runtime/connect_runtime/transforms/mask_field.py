@@ -1,4 +1,4 @@
-"""Replaces the values of fields by an empty value of their type, or by a given one."""
+"""MaskField replaces values of fields by an empty value of their type, or by a set one."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from connect_runtime.api import (
     Type,
     ValidList,
 )
-from connect_runtime.api.field_columns import StructColumn
-from connect_runtime.api.java_numbers import parse_decimal, to_double, to_float, to_integer
-from connect_runtime.data.java_types import class_of
-from connect_runtime.data.timestamps import date_of, from_millis, time_of
+from connect_runtime.api.schema import class_of
+from connect_runtime.data.field_columns import StructColumn
+from connect_runtime.data.logical_types import date_of, from_millis, time_of
+from connect_runtime.java.numbers import parse_decimal, to_double, to_float, to_integer
 from connect_runtime.transforms.columns import Columns
-from connect_runtime.transforms.copying import (
+from connect_runtime.transforms.fields import (
     REPLACE_NULL,
+    REPLACE_NULL_OPTION,
+    SchemaCache,
     copied_fields,
     copy_values,
-    define_replace_null,
 )
 from connect_runtime.transforms.key_or_value import (
     Half,
@@ -38,46 +39,42 @@ from connect_runtime.transforms.key_or_value import (
     require_map,
     require_struct,
 )
-from connect_runtime.transforms.schema_cache import SchemaCache
 
 _PURPOSE: Final = "mask fields"
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
 # values whose masks depend on their type alone, and can be shared by records
 _SHARED: Final = {NoneType, bool, int, float, str}
-_CONFIG: Final = define_replace_null(
-    ConfigDef()
-    .define(
-        "fields",
-        ConfigType.LIST,
-        validator=ValidList(allows_empty=False),
-        importance=Importance.HIGH,
-        doc="Names of fields to mask.",
-    )
-    .define(
-        "replacement",
-        ConfigType.STRING,
-        None,
-        validator=NonEmptyString(),
-        importance=Importance.LOW,
-        doc="Custom value replacement, that will be applied to all 'fields' values (numeric or"
-        " non-empty string values only).",
-    )
-)
 
 
 class MaskField(OneHalf):
     """Masks fields; null stays null."""
 
-    def config(self) -> ConfigDef:
-        """The options."""
-        return _CONFIG
+    OPTIONS = (
+        ConfigDef()
+        .define(
+            "fields",
+            ConfigType.LIST,
+            validator=ValidList(allows_empty=False),
+            importance=Importance.HIGH,
+            doc="Names of fields to mask.",
+        )
+        .define(
+            "replacement",
+            ConfigType.STRING,
+            None,
+            validator=NonEmptyString(),
+            importance=Importance.LOW,
+            doc="Custom value replacement, that will be applied to all 'fields' values (numeric"
+            " or non-empty string values only).",
+        )
+        .embed(REPLACE_NULL_OPTION)
+    )
 
-    def configure(self, options: Mapping[str, str]) -> None:
-        """Reads the options."""
-        parsed = _CONFIG.parse(options)
-        self._fields: tuple[str, ...] = tuple(dict.fromkeys(parsed["fields"]))
-        self._replacement: str | None = parsed["replacement"]
-        self._with_default: bool = parsed[REPLACE_NULL]
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets fields and replacement."""
+        self._fields: tuple[str, ...] = tuple(dict.fromkeys(options["fields"]))
+        self._replacement: str | None = options["replacement"]
+        self._with_default: bool = options[REPLACE_NULL]
         self._copied = SchemaCache(copied_fields)
 
     def change(self, schema: Schema | None, value: Any) -> Half:
@@ -97,13 +94,13 @@ class MaskField(OneHalf):
 
     def apply_columns(self, columns: Columns) -> None:
         """Masks the fields."""
-        fields = columns.fields(self.part)
+        fields = columns.fields(self.half_name)
         if fields is not None:
             missing = [None] * len(columns)
             masked = {n: self._masked_column(fields.get(n, missing), None) for n in self._fields}
-            columns.set_fields(self.part, {**fields, **masked})
+            columns.set_fields(self.half_name, {**fields, **masked})
             return
-        structs = columns.structs(self.part, with_default=self._with_default)
+        structs = columns.structs(self.half_name, with_default=self._with_default)
         if structs is None:
             super().apply_columns(columns)
             return
@@ -112,14 +109,16 @@ class MaskField(OneHalf):
             for name in self._fields
             if (schema := structs.schema.field(name)) is not None
         }
-        columns.set_structs(self.part, StructColumn(structs.schema, {**structs.fields, **masked}))
+        columns.set_structs(
+            self.half_name, StructColumn(structs.schema, {**structs.fields, **masked})
+        )
 
     def _masked_column(self, column: Sequence[Any], schema: Schema | None) -> Sequence[Any]:
-        kinds = set(map(type, column))
-        if not kinds <= _SHARED:
+        types = set(map(type, column))
+        if not types <= _SHARED:
             return [self._masked(value, schema) for value in column]
-        examples = {kind: next(v for v in column if type(v) is kind) for kind in kinds}
-        masks = {kind: self._masked(value, schema) for kind, value in examples.items()}
+        examples = {cls: next(v for v in column if type(v) is cls) for cls in types}
+        masks = {cls: self._masked(value, schema) for cls, value in examples.items()}
         if len(masks) == 1:
             return list(masks.values()) * len(column)
         return [masks[type(value)] for value in column]
@@ -154,13 +153,13 @@ def _replaced(value: Any, schema: Schema | None, replacement: str) -> Any:
     if isinstance(value, str):
         return replacement
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        found = class_of(value, schema)
-        raise DataError(f"Cannot mask value of type class {found} with custom replacement.")
+        name = class_of(value, schema)
+        raise DataError(f"Cannot mask value of type class {name} with custom replacement.")
     try:
         number = parse_decimal(replacement)
     except ValueError as error:
-        what = "number" if isinstance(value, Decimal) else "a number"
-        text = f"Unable to convert {replacement} (class java.lang.String) to {what}"
+        target = "number" if isinstance(value, Decimal) else "a number"
+        text = f"Unable to convert {replacement} (class java.lang.String) to {target}"
         raise DataError(text) from error
     if isinstance(value, Decimal):
         return number

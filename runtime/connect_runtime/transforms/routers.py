@@ -1,4 +1,4 @@
-"""Changes the topics of records: RegexRouter and TimestampRouter."""
+"""RegexRouter and TimestampRouter change the topics of records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any
 
 from connect_runtime.api import (
     ConfigDef,
@@ -15,59 +15,40 @@ from connect_runtime.api import (
     DataError,
     Importance,
     ValidRegex,
-    java_regex,
 )
-from connect_runtime.api.transforms import R
+from connect_runtime.api.record_plugins import R
+from connect_runtime.api.records import record_text
+from connect_runtime.java import regex as java_regex
+from connect_runtime.java.date_format import InvalidDateFormat, SimpleDateFormat
 from connect_runtime.transforms.columns import Columns, ColumnTransformation
-from connect_runtime.transforms.errors import InvalidArgument, NoSuchGroup
-from connect_runtime.transforms.java_records import record_text
-from connect_runtime.transforms.simple_date_format import InvalidDateFormat, SimpleDateFormat
-
-_REGEX: Final = (
-    ConfigDef()
-    .define(
-        "regex",
-        ConfigType.STRING,
-        validator=ValidRegex(),
-        importance=Importance.HIGH,
-        doc="Regular expression to use for matching.",
-    )
-    .define("replacement", ConfigType.STRING, importance=Importance.HIGH, doc="Replacement string.")
-)
-_TIMESTAMP: Final = (
-    ConfigDef()
-    .define(
-        "topic.format",
-        ConfigType.STRING,
-        "${topic}-${timestamp}",
-        importance=Importance.HIGH,
-        doc="Format string which can contain <code>${topic}</code> and <code>${timestamp}</code> as"
-        " placeholders for the topic and timestamp, respectively.",
-    )
-    .define(
-        "timestamp.format",
-        ConfigType.STRING,
-        "yyyyMMdd",
-        importance=Importance.HIGH,
-        doc="Format string for the timestamp that is compatible with"
-        " <code>java.text.SimpleDateFormat</code>.",
-    )
-)
+from connect_runtime.transforms.key_or_value import InvalidArgument, NoSuchGroup
 
 
 class RegexRouter(ColumnTransformation):
     """Replaces a topic that matches the expression from beginning to end."""
 
-    def config(self) -> ConfigDef:
-        """The options."""
-        return _REGEX
+    OPTIONS = (
+        ConfigDef()
+        .define(
+            "regex",
+            ConfigType.STRING,
+            validator=ValidRegex(),
+            importance=Importance.HIGH,
+            doc="Regular expression to use for matching.",
+        )
+        .define(
+            "replacement",
+            ConfigType.STRING,
+            importance=Importance.HIGH,
+            doc="Replacement string.",
+        )
+    )
 
-    def configure(self, options: Mapping[str, str]) -> None:
+    def set_options(self, options: Mapping[str, Any]) -> None:
         """Compiles the expression."""
-        parsed = _REGEX.parse(options)
-        self._regex = java_regex.compile(parsed["regex"])
-        self._replacement: str = parsed["replacement"]
-        self._known: dict[str, str] = {}
+        self._regex = java_regex.compile(options["regex"])
+        self._replacement: str = options["replacement"]
+        self._by_topic: dict[str, str] = {}
 
     def apply(self, record: R) -> R | None:
         """Routes the record."""
@@ -80,22 +61,22 @@ class RegexRouter(ColumnTransformation):
 
     def routed(self, topic: str) -> str:
         """Returns the topic that replaces this one, which is computed once. Raises `DataError`."""
-        found = self._known.get(topic)
-        if found is None:
-            found = self._known[topic] = self._replaced(topic)
-        return found
+        routed = self._by_topic.get(topic)
+        if routed is None:
+            routed = self._by_topic[topic] = self._replaced(topic)
+        return routed
 
     def _replaced(self, topic: str) -> str:
         if self._regex.fullmatch(topic) is None:
             return topic
         # As in Connect, the expression may now match less: `a|ab` matches all of ab, then a of it.
-        found = self._regex.search(topic)
-        if found is None:
+        match = self._regex.search(topic)
+        if match is None:
             return topic
-        return topic[: found.start()] + expanded(self._replacement, found) + topic[found.end() :]
+        return topic[: match.start()] + expanded(self._replacement, match) + topic[match.end() :]
 
 
-def expanded(replacement: str, found: re.Match[str]) -> str:
+def expanded(replacement: str, match: re.Match[str]) -> str:
     """Returns the text of a replacement as Java writes it, with `$1` and `${name}` for groups and
     backslashes before characters that stand for themselves. Raises `DataError`."""
     text, at = "", 0
@@ -108,15 +89,15 @@ def expanded(replacement: str, found: re.Match[str]) -> str:
             text += replacement[at]
             at += 1
         elif c == "$":
-            group, at = _group(replacement, at, found)
+            group, at = _group(replacement, at, match)
             text += group
         else:
             text += c
     return text
 
 
-def _group(replacement: str, at: int, found: re.Match[str]) -> tuple[str, int]:
-    """Returns the text of the group that is named behind a `$`, and where its name ends."""
+def _group(replacement: str, at: int, match: re.Match[str]) -> tuple[str, int]:
+    """Returns the text of the group that is named behind a `$`, and the end of its name."""
     if at == len(replacement):
         raise InvalidArgument("Illegal group reference: group index is missing")
     if replacement[at] == "{":
@@ -128,36 +109,52 @@ def _group(replacement: str, at: int, found: re.Match[str]) -> tuple[str, int]:
             raise InvalidArgument("named capturing group is missing trailing '}'")
         if name[0][0].isdigit():
             raise InvalidArgument(f"capturing group name {{{name[0]}}} starts with digit character")
-        if name[0] not in found.re.groupindex:
+        if name[0] not in match.re.groupindex:
             raise InvalidArgument(f"No group with name {{{name[0]}}}")
-        return found[name[0]] or "", name.end() + 1
+        return match[name[0]] or "", name.end() + 1
     if replacement[at] not in "0123456789":
         raise InvalidArgument("Illegal group reference")
     number = int(replacement[at])
-    if number > found.re.groups:
+    if number > match.re.groups:
         raise NoSuchGroup(f"No group {number}")
     at += 1
     # as many digits as there are groups
     while replacement[at : at + 1] in tuple("0123456789"):
         longer = number * 10 + int(replacement[at])
-        if longer > found.re.groups:
+        if longer > match.re.groups:
             break
         number, at = longer, at + 1
-    return found[number] or "", at
+    return match[number] or "", at
 
 
 class TimestampRouter(ColumnTransformation):
-    """Makes the topic from the old one and the record's timestamp, in UTC."""
+    """Makes the topic from the record's topic and its timestamp, in UTC."""
 
-    def config(self) -> ConfigDef:
-        """The options."""
-        return _TIMESTAMP
+    OPTIONS = (
+        ConfigDef()
+        .define(
+            "topic.format",
+            ConfigType.STRING,
+            "${topic}-${timestamp}",
+            importance=Importance.HIGH,
+            doc="Format string which can contain <code>${topic}</code> and"
+            " <code>${timestamp}</code> as placeholders for the topic and timestamp,"
+            " respectively.",
+        )
+        .define(
+            "timestamp.format",
+            ConfigType.STRING,
+            "yyyyMMdd",
+            importance=Importance.HIGH,
+            doc="Format string for the timestamp that is compatible with"
+            " <code>java.text.SimpleDateFormat</code>.",
+        )
+    )
 
-    def configure(self, options: Mapping[str, str]) -> None:
-        """Reads the options. Raises `ConfigError` for a pattern that is not supported."""
-        parsed = _TIMESTAMP.parse(options)
-        self._topic_format: str = parsed["topic.format"]
-        pattern = parsed["timestamp.format"]
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets both formats. Raises `ConfigError` for a pattern that is not supported."""
+        self._topic_format: str = options["topic.format"]
+        pattern = options["timestamp.format"]
         try:
             self._timestamp_format = SimpleDateFormat(pattern)
         except InvalidDateFormat as error:

@@ -1,4 +1,4 @@
-"""Converts times between texts, numbers since the epoch, and Connect's Date, Time and Timestamp."""
+"""TimestampConverter converts times between texts, numbers, and Connect's Date, Time, Timestamp."""
 
 from __future__ import annotations
 
@@ -22,27 +22,33 @@ from connect_runtime.api import (
     Struct,
     Type,
 )
-from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, validate_value
-from connect_runtime.api.schema_builder import copy_basics
-from connect_runtime.data.java_types import class_of
-from connect_runtime.data.timestamps import date_of, from_millis, time_of, to_millis
-from connect_runtime.transforms.copying import (
+from connect_runtime.api.schema import (
+    DATE_NAME,
+    TIME_NAME,
+    TIMESTAMP_NAME,
+    class_of,
+    copy_basics,
+    validate_value,
+)
+from connect_runtime.data.logical_types import date_of, from_millis, time_of, to_millis
+from connect_runtime.java.date_format import InvalidDateFormat, SimpleDateFormat
+from connect_runtime.transforms.fields import (
     REPLACE_NULL,
-    define_replace_null,
+    REPLACE_NULL_OPTION,
+    SchemaCache,
     read_field,
     struct_fields,
 )
-from connect_runtime.transforms.errors import MissingField, UnknownTimestampType
 from connect_runtime.transforms.key_or_value import (
     Half,
+    MissingField,
     OfKey,
     OfValue,
     OneHalf,
+    UnknownTimestampType,
     require_map,
     require_struct,
 )
-from connect_runtime.transforms.schema_cache import SchemaCache
-from connect_runtime.transforms.simple_date_format import InvalidDateFormat, SimpleDateFormat
 
 _PURPOSE: Final = "converting timestamp formats"
 # Units in a second
@@ -55,67 +61,64 @@ _TARGETS: Final = {
     "Timestamp": TIMESTAMP,
 }
 _LOGICAL: Final = {TIMESTAMP_NAME: "Timestamp", DATE_NAME: "Date", TIME_NAME: "Time"}
-# what a value of each kind of schema has to be
+# by kind of schema, the value that it needs
 _EXPECTED: Final = {
     "string": "string timestamp to be a String",
     "unix": "Unix timestamp to be a Long",
     **{name: f"{name} to be a java.util.Date" for name in _LOGICAL.values()},
 }
-_CONFIG: Final = define_replace_null(
-    ConfigDef()
-    .define(
-        "field",
-        ConfigType.STRING,
-        "",
-        importance=Importance.HIGH,
-        doc="The field containing the timestamp, or empty if the entire value is a timestamp",
-    )
-    .define(
-        "target.type",
-        ConfigType.STRING,
-        validator=OneOf.strings(*_TARGETS),
-        importance=Importance.HIGH,
-        doc="The desired timestamp representation: string, unix, Date, Time, or Timestamp",
-    )
-    .define(
-        "format",
-        ConfigType.STRING,
-        "",
-        importance=Importance.MEDIUM,
-        doc="A SimpleDateFormat-compatible format for the timestamp. Used to generate the output"
-        " when type=string or used to parse the input if the input is a string.",
-    )
-    .define(
-        "unix.precision",
-        ConfigType.STRING,
-        "milliseconds",
-        validator=OneOf.strings(*_UNITS),
-        importance=Importance.LOW,
-        doc="The desired Unix precision for the timestamp: seconds, milliseconds, microseconds, or"
-        " nanoseconds. Used to generate the output when type=unix or used to parse the input if"
-        " the input is a Long.Note: This SMT will cause precision loss during conversions from, and"
-        " to, values with sub-millisecond components.",
-    )
-)
 
 
 class TimestampConverter(OneHalf):
     """Converts a field, or the whole key or value. Texts are in UTC."""
 
-    def config(self) -> ConfigDef:
-        """The options."""
-        return _CONFIG
+    OPTIONS = (
+        ConfigDef()
+        .define(
+            "field",
+            ConfigType.STRING,
+            "",
+            importance=Importance.HIGH,
+            doc="The field containing the timestamp, or empty if the entire value is a timestamp",
+        )
+        .define(
+            "target.type",
+            ConfigType.STRING,
+            validator=OneOf.strings(*_TARGETS),
+            importance=Importance.HIGH,
+            doc="The desired timestamp representation: string, unix, Date, Time, or Timestamp",
+        )
+        .define(
+            "format",
+            ConfigType.STRING,
+            "",
+            doc="A SimpleDateFormat-compatible format for the timestamp. Used to generate the"
+            " output when type=string or used to parse the input if the input is a string.",
+        )
+        .define(
+            "unix.precision",
+            ConfigType.STRING,
+            "milliseconds",
+            validator=OneOf.strings(*_UNITS),
+            importance=Importance.LOW,
+            doc="The desired Unix precision for the timestamp: seconds, milliseconds,"
+            " microseconds, or nanoseconds. Used to generate the output when type=unix or used to"
+            " parse the input if the input is a Long.Note: This SMT will cause precision loss"
+            " during conversions from, and to, values with sub-millisecond components.",
+        )
+        .embed(REPLACE_NULL_OPTION)
+    )
 
-    def configure(self, options: Mapping[str, str]) -> None:
-        """Reads the options. Raises `ConfigError` for a pattern that is not supported."""
-        parsed = _CONFIG.parse(options)
-        self._field: str = parsed["field"]
-        self._target: str = parsed["target.type"]
-        self._units: int = _UNITS[parsed["unix.precision"]]
-        self._with_default: bool = parsed[REPLACE_NULL]
-        self._format = _date_format(parsed["format"], required=self._target == "string")
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets field, target and formats. Raises `ConfigError` for a pattern that is not
+        supported."""
+        self._field: str = options["field"]
+        self._target: str = options["target.type"]
+        self._units: int = _UNITS[options["unix.precision"]]
+        self._with_default: bool = options[REPLACE_NULL]
+        self._format = _date_format(options["format"], required=self._target == "string")
         self._write = self._writer()
-        self._schemas = SchemaCache(self._made)
+        self._schemas = SchemaCache(self._target_schema)
 
     def change(self, schema: Schema | None, value: Any) -> Half:
         """Converts the time; null stays null."""
@@ -124,8 +127,8 @@ class TimestampConverter(OneHalf):
         if not self._field:
             return self._retyped(schema), self._converted(value, schema)
         struct = None if value is None else require_struct(value, _PURPOSE, schema)
-        made = self._schemas(schema)
-        return made, None if struct is None else self._struct(struct, made)
+        target = self._schemas(schema)
+        return target, None if struct is None else self._struct(struct, target)
 
     def _without_schema(self, value: Any) -> Any:
         if value is None or not self._field:
@@ -134,26 +137,26 @@ class TimestampConverter(OneHalf):
         changed[self._field] = self._converted(changed.get(self._field), None)
         return changed
 
-    def _struct(self, struct: Struct, made: Schema) -> Struct:
+    def _struct(self, struct: Struct, target: Schema) -> Struct:
         values = {}
         for field in struct.schema.fields:
             value = read_field(struct, field.name, with_default=self._with_default)
             if field.name == self._field:
                 value = self._converted(value, field.schema)
             if value is None:
-                validate_value(made.field(field.name) or field.schema, None, field=field.name)
+                validate_value(target.field(field.name) or field.schema, None, field=field.name)
             values[field.name] = value
-        return Struct.unchecked(made, values)
+        return Struct.unchecked(target, values)
 
     def _retyped(self, schema: Schema) -> Schema:
         target = _TARGETS[self._target]
         return target.as_optional() if schema.optional else target
 
-    def _made(self, schema: Schema) -> Schema:
+    def _target_schema(self, schema: Schema) -> Schema:
         builder = copy_basics(schema, Type.STRUCT)
         for field in struct_fields(schema):
-            new = self._retyped(field.schema) if field.name == self._field else field.schema
-            builder.field(field.name, new)
+            is_converted = field.name == self._field
+            builder.field(field.name, self._retyped(field.schema) if is_converted else field.schema)
         if schema.optional:
             builder.optional()
         if schema.default is not None:
@@ -173,10 +176,10 @@ class TimestampConverter(OneHalf):
             return self._from_unix(value)
         if isinstance(value, dt.date | dt.time) and kind not in ("string", "unix"):
             return to_millis(value)
-        found = f"class {class_of(value, schema)}"
+        actual = f"class {class_of(value, schema)}"
         if kind is None:
-            raise DataError(f"TimestampConverter does not support {found} objects as timestamps")
-        raise DataError(f"Expected {_EXPECTED[kind]}, but found {found}")
+            raise DataError(f"TimestampConverter does not support {actual} objects as timestamps")
+        raise DataError(f"Expected {_EXPECTED[kind]}, but found {actual}")
 
     def _parsed(self, text: str) -> int:
         if self._format is None:
@@ -241,9 +244,9 @@ def _date_format(pattern: str, *, required: bool) -> SimpleDateFormat | None:
 
 
 def _kind(schema: Schema) -> str:
-    found = _LOGICAL.get(schema.name or "")
-    if found is not None:
-        return found
+    logical = _LOGICAL.get(schema.name or "")
+    if logical is not None:
+        return logical
     if schema.type is Type.STRING:
         return "string"
     if schema.type is Type.INT64:

@@ -20,13 +20,14 @@ from connect_runtime.api import (
     Described,
     Importance,
     Validator,
+    Width,
 )
-from connect_runtime.api.java_text import java_list
+from connect_runtime.java.text import java_list
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import NoDefinition, definition_of
 from connect_runtime.plugins.registry import PluginKind
+from connect_runtime.validation.connector_keys import Recommended, versions
 from connect_runtime.validation.infos import Findings
-from connect_runtime.validation.keys import HIGH, LONG, MEDIUM, Keys, Recommended, versions
 from connect_runtime.validation.plugin_choice import Choice, choose
 
 Config = Mapping[str, str | None]
@@ -41,14 +42,12 @@ _CONDITIONS: Final = (
         "predicate",
         ConfigType.STRING,
         None,
-        importance=MEDIUM,
         doc="Alias of the predicate that decides which records are transformed",
     )
     .define(
         "negate",
         ConfigType.BOOLEAN,
         False,
-        importance=MEDIUM,
         doc="Whether to transform the records for which the predicate does not hold",
     )
 )
@@ -80,7 +79,7 @@ class Member:
 
     @property
     def prefix(self) -> str:
-        """What its keys begin with."""
+        """Returns the prefix of its keys."""
         return f"{self.chain.key}.{self.alias}."
 
 
@@ -95,31 +94,31 @@ def members(config: Config) -> tuple[Member, ...]:
 
 def member_definitions(members: tuple[Member, ...]) -> ConfigDef:
     """Returns the keys of each, with the options of its class if that can be used."""
-    keys = Keys()
+    definitions = ConfigDef()
     for member in members:
         plugin = None if member.choice is None else member.choice.plugin
-        _add_class(keys, member, None if plugin is None else plugin.version)
+        _add_class(definitions, member, None if plugin is None else plugin.version)
         usable = None if member.choice is None else member.choice.usable
         if usable is None:
             continue
         with suppress(NoDefinition):  # an error of its key, by `check_members`
             options = _options(member, definition_of(usable))
-            keys.definitions.embed(_embedded(member, options, order=2))
-    return keys.definitions
+            definitions.embed(_embedded(member, options, order=2))
+    return definitions
 
 
 def generic_definitions(members: tuple[Member, ...]) -> ConfigDef:
     """Returns the keys that each has on any cluster: the options of Connect's own classes, and of
     all others only those that every class has."""
-    keys = Keys()
+    definitions = ConfigDef()
     for member in members:
-        _add_class(keys, member, None)
+        _add_class(definitions, member, None)
         usable = None if member.choice is None else member.choice.usable
         own = ConfigDef()
         if usable is not None and usable.class_name.startswith(_CONNECTS):
             own = definition_of(usable)
-        keys.definitions.embed(_embedded(member, _options(member, own), order=2))
-    return keys.definitions
+        definitions.embed(_embedded(member, _options(member, own), order=2))
+    return definitions
 
 
 def check_members(config: Config, members: tuple[Member, ...], findings: Findings) -> None:
@@ -146,9 +145,9 @@ def check_members(config: Config, members: tuple[Member, ...], findings: Finding
 
 def _undefined(key: str, member: Member, error: NoDefinition) -> str:
     kind = member.chain.title
-    why = f"Error getting config definition from {kind}: {error}"
+    reason = f"Error getting config definition from {kind}: {error}"
     name = None if member.choice is None else member.choice.class_name
-    return str(ConfigError.invalid(key, f"class {name}", why))
+    return str(ConfigError.invalid(key, f"class {name}", reason))
 
 
 def check_negations(config: Config, members: tuple[Member, ...], findings: Findings) -> None:
@@ -180,33 +179,27 @@ def _negation_error(member: Member, config: Config) -> str:
     )
 
 
-def _add_class(keys: Keys, member: Member, version: str | None) -> None:
-    title, alias, group = member.chain.title, member.alias, _group(member)
-    kind = member.chain.kind
-    keys.add(
-        f"{member.prefix}type",
-        ConfigType.CLASS,
-        NO_DEFAULT,
-        f"Class of the {kind} '{alias}'",
-        group=group,
-        display=f"{title} type for {alias}",
-        importance=HIGH,
-        width=LONG,
-        order=0,
-        recommender=Recommended(tuple(each.class_name for each in registry.plugins(kind))),
+def _add_class(definitions: ConfigDef, member: Member, version: str | None) -> None:
+    title, alias, kind = member.chain.title, member.alias, member.chain.kind
+    classes = tuple(plugin.class_name for plugin in registry.plugins(kind))
+    installed = None if version == "undefined" else version
+    rows: tuple[tuple[str, ConfigType, Any, str, Recommended], ...] = (
+        ("type", ConfigType.CLASS, NO_DEFAULT, "Class", Recommended(classes)),
+        (_VERSION, ConfigType.STRING, installed, "Version", versions(version)),
     )
-    keys.add(
-        f"{member.prefix}{_VERSION}",
-        ConfigType.STRING,
-        None if version == "undefined" else version,
-        f"Version of the {kind} '{alias}'",
-        group=group,
-        display=f"{title} version for {alias}",
-        importance=HIGH,
-        width=LONG,
-        order=1,
-        recommender=versions(version),
-    )
+    for order, (key, type, default, name, recommender) in enumerate(rows):
+        definitions.define(
+            f"{member.prefix}{key}",
+            type,
+            default,
+            importance=Importance.HIGH,
+            doc=f"{name} of the {kind} '{alias}'",
+            group=_group(member),
+            order=order,
+            width=Width.LONG,
+            display_name=f"{title} {key.removeprefix('plugin.')} for {alias}",
+            recommender=recommender,
+        )
 
 
 def _group(member: Member) -> str:
@@ -217,14 +210,14 @@ def _options(member: Member, own: ConfigDef) -> list[ConfigKey]:
     """Returns its options in Connect's order: required ones first, then by importance and name."""
     shared = _CONDITIONS if member.chain.kind == "transformation" else ConfigDef()
     hidden = {*shared.keys, "type", _VERSION}
-    found = ConfigDef().embed(shared).embed(key for key in own if key.name not in hidden)
-    groups = found.groups
+    options = ConfigDef().embed(shared).embed(key for key in own if key.name not in hidden)
+    groups = options.groups
 
     def place(key: ConfigKey) -> tuple[Any, ...]:
         group = -1 if key.group is None else groups.index(key.group)
         return group, key.order, not key.required, _IMPORTANCES.index(key.importance), key.name
 
-    return sorted(found, key=place)
+    return sorted(options, key=place)
 
 
 def _embedded(member: Member, options: list[ConfigKey], order: int) -> Iterator[ConfigKey]:
@@ -236,13 +229,13 @@ def _embedded(member: Member, options: list[ConfigKey], order: int) -> Iterator[
             validator=key.validator and _unprefixed(prefix, key.validator),
             group=_group(member) + (f": {key.group}" if key.group else ""),
             order=number,
-            dependents=tuple(f"{prefix}{each}" for each in key.dependents),
+            dependents=tuple(f"{prefix}{name}" for name in key.dependents),
             recommender=key.recommender and _OwnRecommender(prefix, key),
         )
 
 
 def _unprefixed(prefix: str, validator: Validator) -> Validator:
-    """Tells a validator the option's own name, which its texts then hold, as in Connect."""
+    """Returns the validator called with the option's own name, which its texts have in Connect."""
     return Described(
         lambda name, value: validator(name.removeprefix(prefix), value), str(validator)
     )
@@ -264,5 +257,5 @@ class _OwnRecommender:
         return self.key.recommender.visible(self.key.name, self._own(parsed))
 
     def _own(self, parsed: Mapping[str, Any]) -> dict[str, Any]:
-        given = parsed.items()
-        return {k.removeprefix(self.prefix): v for k, v in given if k.startswith(self.prefix)}
+        prefix = self.prefix
+        return {k.removeprefix(prefix): v for k, v in parsed.items() if k.startswith(prefix)}

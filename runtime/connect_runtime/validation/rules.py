@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Final
+
+import orjson
 
 from connect_runtime.api import (
     ConfigError,
@@ -11,16 +16,14 @@ from connect_runtime.api import (
     ExactlyOnceSupport,
     SourceConnector,
     TransactionBoundaries,
-    java_regex,
 )
-from connect_runtime.api.java_text import java_list, java_trim
+from connect_runtime.java import regex as java_regex
+from connect_runtime.java.text import java_list, java_trim
 from connect_runtime.plugins.registry import CONVERTER_KINDS
 from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY
 from connect_runtime.settings.connector_topics import unlisted_groups
 from connect_runtime.validation.infos import Findings
 from connect_runtime.validation.plugin_choice import choose, range_error
-from connect_runtime.validation.slow_patterns import LIMIT_S, matches
-from connect_specs.java_map import in_hash_map_order
 from connect_specs.names import ClusterTopics, is_topic_name
 
 Config = Mapping[str, str | None]
@@ -29,12 +32,18 @@ _GROUP: Final = "consumer.override.group.id"
 _DLQ: Final = "errors.deadletterqueue.topic.name"
 _SUPPORT: Final = "exactly.once.support"
 _BOUNDARY: Final = "transaction.boundary"
+MATCH_LIMIT_S: Final = 5.0
+_MATCH: Final = """
+import json, re, sys
+pattern, flags, text = json.load(sys.stdin)
+sys.exit(re.compile(pattern, flags).fullmatch(text) is None)
+"""
 
 
 def check_nulls(config: Config, findings: Findings) -> None:
     """Refuses null values, also of unknown keys, as Connect does: before the connector's own keys
-    are validated, which may be null. In the order of a Java HashMap."""
-    for key, value in in_hash_map_order(config).items():
+    are validated, which may be null."""
+    for key, value in config.items():
         if value is None:
             findings.error(key, "Null value can not be supplied as the configuration value.")
 
@@ -81,19 +90,19 @@ def _check_dead_letters(config: Config, topics: str, regex: str, findings: Findi
     dlq = java_trim(config.get(_DLQ) or "")
     if not dlq:
         return
-    named = list(dict.fromkeys(filter(None, java_list(topics))))
-    if dlq in named:
+    names = list(dict.fromkeys(filter(None, java_list(topics))))
+    if dlq in names:
         findings.error(
             "topics",
             f"The DLQ topic '{dlq}' may not be included in the list of topics "
-            f"('topics=[{', '.join(named)}]') consumed by the connector",
+            f"('topics=[{', '.join(names)}]') consumed by the connector",
         )
     if not regex or findings.values["topics.regex"].errors:
         return
     try:
-        is_matched = matches(java_regex.compile(regex), dlq)
+        is_matched = _matches(java_regex.compile(regex), dlq)
     except TimeoutError:
-        text = f"Invalid regex: it takes more than {LIMIT_S:g} s to match the topic '{dlq}'"
+        text = f"Invalid regex: it takes more than {MATCH_LIMIT_S:g} s to match the topic '{dlq}'"
         findings.error("topics.regex", text)
         return
     if is_matched:
@@ -124,17 +133,17 @@ def check_source(
     connector: SourceConnector, config: Config, findings: Findings, *, exactly_once: bool
 ) -> None:
     """Runs KIP-618's preflight checks, on a config whose other keys are valid. `exactly_once`:
-    whether the worker's sources write in transactions."""
-    given = {key: value for key, value in config.items() if value is not None}
+    the worker's sources write in transactions."""
+    present = {key: value for key, value in config.items() if value is not None}
     if not findings.values[_SUPPORT].errors and _is(config, _SUPPORT, "required"):
         if not exactly_once:
             text = "This worker does not have exactly-once source support enabled."
             findings.error(_SUPPORT, text)
-        text = _support_error(connector, given)
+        text = _support_error(connector, present)
         if text:
             findings.error(_SUPPORT, text)
     if not findings.values[_BOUNDARY].errors and _is(config, _BOUNDARY, "connector"):
-        text = _boundary_error(connector, given)
+        text = _boundary_error(connector, present)
         if text:
             findings.error(_BOUNDARY, text)
 
@@ -145,19 +154,19 @@ def check_offsets_topic(config: Config, findings: Findings, topics: ClusterTopic
     # the value of a reference is not known here
     if not name or "${" in name or findings.values[OFFSETS_TOPIC_KEY].errors:
         return
-    why = ""
+    reason = ""
     if not is_topic_name(name):
-        why = "not a name that Kafka allows for a topic"
+        reason = "not a name that Kafka allows for a topic"
     elif name in (topics.config, topics.status, topics.assignments, topics.ledger):
-        why = "the Connect cluster keeps other records in this topic"
-    if why:
-        findings.error(OFFSETS_TOPIC_KEY, str(ConfigError.invalid(OFFSETS_TOPIC_KEY, name, why)))
+        reason = "the Connect cluster keeps other records in this topic"
+    if reason:
+        findings.error(OFFSETS_TOPIC_KEY, str(ConfigError.invalid(OFFSETS_TOPIC_KEY, name, reason)))
 
 
 def check_topic_creation(config: Config, findings: Findings) -> None:
     """Checks that settings of new topics are in listed groups."""
-    given = {key: value for key, value in config.items() if value is not None}
-    for key, text in unlisted_groups(given):
+    present = {key: value for key, value in config.items() if value is not None}
+    for key, text in unlisted_groups(present):
         findings.error(key, text)
 
 
@@ -216,3 +225,21 @@ def _unexpected(error: Exception) -> str:
         if str(error)
         else f"{text}; please see the worker logs for more details."
     )
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> bool:
+    """Returns True if the pattern matches all of the text. Raises TimeoutError if that takes too
+    long.
+
+    Runs in a process of its own: Python's matcher holds up all threads of its process, and some
+    patterns take it years, such as `(a|aa)+b` for sixty times the letter a.
+    """
+    arguments = orjson.dumps([pattern.pattern, pattern.flags, text])
+    command = [sys.executable, "-I", "-S", "-c", _MATCH]
+    try:
+        result = subprocess.run(
+            command, input=arguments, timeout=MATCH_LIMIT_S, capture_output=True, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
+    return result.returncode == 0

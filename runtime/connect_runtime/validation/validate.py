@@ -11,20 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
-from connect_runtime.api import (
-    ConfigDef,
-    ConfigValue,
-    Connector,
-    ConnectorError,
-    SourceConnector,
-    java_regex,
-)
+from connect_runtime.api import ConfigDef, ConfigValue, Connector, ConnectorError, SourceConnector
 from connect_runtime.api.configdef import HIDDEN
-from connect_runtime.api.java_text import java_text
 from connect_runtime.api.validators import INVALID_REGEX
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.plugin_calls import Exits, TakesTooLong, within
 from connect_runtime.herder.verbs import Refusal, RequestError
+from connect_runtime.java import regex as java_regex
+from connect_runtime.java.text import java_text
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import (
     NoDefinition,
@@ -44,23 +38,25 @@ from connect_runtime.validation.chains import (
     member_definitions,
     members,
 )
-from connect_runtime.validation.definitions import (
+from connect_runtime.validation.connector_keys import (
+    WorkerDefaults,
     common_definitions,
     sink_definitions,
     source_definitions,
+    topic_creation_definitions,
 )
 from connect_runtime.validation.infos import (
     ConfigInfo,
     ConfigInfos,
     Findings,
+    as_written,
     prefixed,
+    referring_keys,
+    unchecked,
 )
-from connect_runtime.validation.keys import WorkerDefaults
 from connect_runtime.validation.override_infos import override_infos
 from connect_runtime.validation.plugin_choice import choose, version_errors
-from connect_runtime.validation.references import as_written, referring_keys, unchecked
-from connect_runtime.validation.topic_creation_keys import topic_creation_definitions
-from connect_specs.java_map import in_hash_map_order
+from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.secrets import Redactor, is_sensitive
 
 _log = logging.getLogger(__name__)
@@ -70,7 +66,7 @@ Config = Mapping[str, str | None]
 _NO_DEFAULTS = WorkerDefaults()
 _NO_CONFIG: Config = {}
 _VERSION = "connector.plugin.version"
-# How long a request waits for a plugin: it may take 90 s, and a create does more than validating
+# a request waits for a plugin no longer: it may take 90 s, and a create does more than validating
 PATIENCE_S = 60
 _TYPES = {"key.converter": "key", "value.converter": "value", "header.converter": "header"}
 _ENDPOINT = (
@@ -81,13 +77,13 @@ _ENDPOINT = (
 
 def check(config: Config, worker: WorkerConfig, providers: ConfigProviders | None = None) -> None:
     """Raises RequestError 400 with all errors. `providers` as for `validate`."""
-    found = validate(config, worker, providers)
-    if found.error_count:
-        lines = "".join(f"\n{error}" for error in found.errors)
+    infos = validate(config, worker, providers)
+    if infos.error_count:
+        lines = "".join(f"\n{error}" for error in infos.errors)
         raise RequestError(
             400,
             "Connector configuration is invalid and contains the following "
-            f"{found.error_count} error(s):{lines}{_ENDPOINT}",
+            f"{infos.error_count} error(s):{lines}{_ENDPOINT}",
         )
 
 
@@ -102,21 +98,21 @@ def validate(
     are skipped if there are others. Raises RequestError PLUGIN_FAILED if the connector's class
     throws, exits, takes too long, or answers with something else.
     """
-    what = f"The validation of {config.get('connector.class')}"
+    subject = f"The validation of {config.get('connector.class')}"
     try:
         return within(PATIENCE_S, lambda: _validated(config, worker, providers))
     except TakesTooLong as error:
-        text = f"{what} has not returned in {PATIENCE_S} s"
+        text = f"{subject} has not returned in {PATIENCE_S} s"
         raise RequestError(500, text, Refusal.PLUGIN_FAILED) from error
     except Exits as error:
-        text = f"{what} raised {error}"
+        text = f"{subject} raised {error}"
         raise RequestError(500, text, Refusal.PLUGIN_FAILED) from None
     except RequestError:
         raise
     except Exception as error:  # a plugin's code, such as that of a recommender
-        where = "".join(traceback.format_tb(error.__traceback__))
-        _log.error("%s failed with %s:\n%s", what, type(error).__name__, where)
-        text = f"{what} raised {type(error).__name__}: {_redacted(config, error)}"
+        trace = "".join(traceback.format_tb(error.__traceback__))
+        _log.error("%s failed with %s:\n%s", subject, type(error).__name__, trace)
+        text = f"{subject} raised {type(error).__name__}: {_redacted(config, error)}"
         raise RequestError(500, text, Refusal.PLUGIN_FAILED) from error
 
 
@@ -131,14 +127,14 @@ def _validated(
     resolved = providers.look_up({k: v for k, v in config.items() if v is not None})
     redactor = providers.redactor(resolved)
     try:
-        found = _validate({**config, **resolved.config}, worker, ask=not resolved.problems)
+        infos = _validate({**config, **resolved.config}, worker, ask=not resolved.problems)
     except RequestError as error:
         # without its cause, which may quote values
         raise RequestError(error.status, redactor.redact(error.message), error.refusal) from None
     except Exception as error:  # a plugin's code
         text = redactor.redact(f"{type(error).__name__}: {error}")
         raise RequestError(500, text, Refusal.PLUGIN_FAILED) from None
-    return as_written(found, config, referring, resolved.problems, redactor)
+    return as_written(infos, config, referring, resolved.problems, redactor)
 
 
 def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> ConfigInfos:
@@ -184,7 +180,7 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
 
 
 def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterator[tuple[str, str]]:
-    """Yields the errors of keys that Connect itself defines, whatever the class: key and error.
+    """Yields the errors of keys that Connect itself defines for every class: key and error.
 
     For connectors that are not installed here; nor need their converters and transformations be.
     Expressions are refused only if Java does: here they are not used.
@@ -219,8 +215,8 @@ def connector_plugin(config: Config) -> Plugin:
         hidden = {
             key: HIDDEN for key, value in config.items() if value and is_sensitive(key, value)
         }
-        shown = java_text(in_hash_map_order({**config, **hidden}))
-        raise RequestError(400, f"Connector config {shown} contains no connector type")
+        text = java_text({**config, **hidden})
+        raise RequestError(400, f"Connector config {text} contains no connector type")
     try:
         return registry.connector(name)
     except registry.NoSuchClass as error:
@@ -241,8 +237,8 @@ def framework_definitions(
 
 
 def _of_other_version(plugin: Plugin, config: Config, errors: Mapping[str, str]) -> ConfigInfos:
-    """Tells of a connector that is not installed in the version that is wanted: only the keys of
-    every connector are known then."""
+    """Returns the errors of a connector that is not installed in the required version. Only the
+    keys of every connector are known then."""
     definitions = common_definitions(plugin.version)
     findings = Findings()
     findings.take(definitions.validate(config))
@@ -276,28 +272,28 @@ def _own(
         status = 400 if isinstance(error, NotADefinition) else 500
         raise RequestError(status, str(error), Refusal.PLUGIN_FAILED) from error
     try:
-        found = connector.validate(config) if ask else own.validate(config)
+        values = connector.validate(config) if ask else own.validate(config)
     except Exception as error:
         text = _redacted(config, error) or type(error).__name__
         raise RequestError(500, text, Refusal.PLUGIN_FAILED) from error
-    if not isinstance(found, list | tuple) or not all(isinstance(v, ConfigValue) for v in found):
-        must = "Config that is not null" if found is None else "list of ConfigValue"
-        text = f"{plugin.class_name}.validate() must return a {must}."
+    if not isinstance(values, list | tuple) or not all(isinstance(v, ConfigValue) for v in values):
+        expected = "Config that is not null" if values is None else "list of ConfigValue"
+        text = f"{plugin.class_name}.validate() must return a {expected}."
         raise RequestError(400, text, Refusal.PLUGIN_FAILED)
     # also in place of the error of a null, as in Connect
-    findings.take(found)
+    findings.take(values)
     return own
 
 
 def _redacted(config: Config, error: Exception) -> str:
-    given = {key: value for key, value in config.items() if value is not None}
-    return Redactor.of_configs(given, named=password_keys(given)).redact(str(error))
+    present = {key: value for key, value in config.items() if value is not None}
+    return Redactor.of_configs(present, named=password_keys(present)).redact(str(error))
 
 
 def _option_infos(config: Config, findings: Findings) -> list[ConfigInfo]:
-    """Returns options of the converters that the connector sets itself. A converter that does not
-    tell them is an error of the key that names it."""
-    found: list[ConfigInfo] = []
+    """Returns options of the converters that the connector sets itself. A converter without a
+    definition is an error of the key that names it."""
+    infos: list[ConfigInfo] = []
     for key in ("header.converter", "key.converter", "value.converter"):
         name, version_key = config.get(key), f"{key}.plugin.version"
         version = config.get(version_key)
@@ -321,8 +317,8 @@ def _option_infos(config: Config, findings: Findings) -> list[ConfigInfo]:
             text = f"Failed to perform config validation for {kind}: {_redacted(config, error)}"
             findings.error(key, text)
         else:
-            found.extend(prefixed(prefix, definitions, values))
-    return found
+            infos.extend(prefixed(prefix, definitions, values))
+    return infos
 
 
 def _with(infos: ConfigInfos, added: list[ConfigInfo]) -> ConfigInfos:
@@ -333,3 +329,17 @@ def _with(infos: ConfigInfos, added: list[ConfigInfo]) -> ConfigInfos:
         groups=tuple(dict.fromkeys((*infos.groups, *groups))),
         configs=(*infos.configs, *(replace(info, is_option=True) for info in added)),
     )
+
+
+def check_worker_converters(worker: WorkerConfig) -> None:
+    """Raises Invalid if a converter of the worker is not installed: connectors without their own
+    would all fail."""
+    classes = {
+        "key.converter": worker.key_converter,
+        "value.converter": worker.value_converter,
+        "header.converter": worker.header_converter,
+    }
+    errors = {key: choose(kind, key, classes[key]).error for key, kind in CONVERTER_KINDS.items()}
+    problems = [Diagnostic("worker.invalid", error, key) for key, error in errors.items() if error]
+    if problems:
+        raise Invalid(*problems)

@@ -22,7 +22,7 @@ from connect_runtime.api import (
     Type,
     decimal,
 )
-from connect_runtime.api.transforms import ConnectRecord
+from connect_runtime.api.record_plugins import ConnectRecord
 from support.applying_transforms import configurations, ours
 from support.connect_classes import ConnectClasses
 from support.connect_json import Json, comparable
@@ -54,13 +54,13 @@ PRIMITIVES: dict[Type, st.SearchStrategy[Any]] = {
     Type.STRING: TEXTS,
     Type.BYTES: st.binary(max_size=4),
 }
-DAYS = st.dates(dt.date(1, 1, 3))
+DAYS = st.dates(dt.date(1582, 10, 15))
 LOGICAL: tuple[tuple[Schema, st.SearchStrategy[Any]], ...] = (
     (DATE, DAYS),
     (TIME, st.times().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000))),
     (
         TIMESTAMP,
-        st.datetimes(dt.datetime(1, 1, 3), timezones=st.just(dt.UTC)).map(  # noqa: DTZ001
+        st.datetimes(dt.datetime(1582, 10, 15), timezones=st.just(dt.UTC)).map(  # noqa: DTZ001
             lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000)
         ),
     ),

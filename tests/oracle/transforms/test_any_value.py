@@ -14,12 +14,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from connect_runtime.api import DataError, Schema, Struct
-from connect_runtime.api.java_numbers import to_float
-from connect_runtime.api.java_text import java_float
 from connect_runtime.data.json_converter import JsonConverter
-from connect_runtime.data.literals import parse_literal
-from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
+from connect_runtime.data.simple_header_converter import SimpleHeaderConverter, parse_literal
 from connect_runtime.data.string_converter import StringConverter
+from connect_runtime.java.numbers import to_float
+from connect_runtime.java.text import java_float
 from oracle.transforms.test_any_record import JSON, schemas
 from support.connect_classes import ConnectClasses
 from support.connect_json import comparable, schema_json, value_json

@@ -27,7 +27,7 @@ from connect_runtime.api import (
     Type,
     decimal,
 )
-from connect_runtime.api.partitions import group_partitions
+from connect_runtime.api.connectors import group_partitions
 from connect_runtime.api.schema import validate_value
 from connect_runtime.api.schema_projector import project_value
 from support.connect_classes import ConnectClasses

@@ -21,8 +21,8 @@ from connect_runtime.api import (
     Schema,
     Struct,
 )
-from connect_runtime.api.java_text import java_text
 from connect_runtime.data.string_converter import StringConverter
+from connect_runtime.java.text import java_text
 from support.connect_classes import ConnectClasses
 from support.connect_json import schema_json, value_json
 from support.converting import reading, writing
@@ -37,7 +37,7 @@ PIECES = b"A\x80\x8f\x90\x9f\xa0\xbf\xc0\xc2\xe0\xe1\xed\xef\xf0\xf4\xf5"
 NAME = "org.apache.kafka.connect.storage.StringConverter"
 IN = Schema.struct({"f": FLOAT32, "d": FLOAT64})
 OUT = Schema.struct({"f": FLOAT32, "s": STRING, "in": IN, "all": Schema.array(FLOAT32)})
-DAYS = [dt.date(*each) for each in ((1970, 1, 1), (2024, 2, 29), (1582, 10, 14), (1, 1, 3))]
+DAYS = [dt.date(*each) for each in ((1970, 1, 1), (2024, 2, 29), (1582, 10, 15), (9999, 1, 3))]
 TIMES = [dt.time(), dt.time(23, 59, 59, 999_000)]
 MOMENTS = [dt.datetime.combine(day, time, dt.UTC) for day in DAYS for time in TIMES]
 DATED = Schema.struct({"at": TIMESTAMP, "day": DATE, "all": Schema.array(TIME)})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.validation.coming_policy import refused_later
+from connect_reconciler.validation.keys import refused_later
 from connect_specs.desired import Project, RestTarget
 from connect_specs.names import ClusterTopics
 

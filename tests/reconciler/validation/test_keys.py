@@ -104,7 +104,7 @@ def test_what_the_worker_tells_a_converter_is_not_asked_of_the_config() -> None:
 def _wrong(config: dict[str, str]) -> dict[str, str]:
     keys = keys_of(config, PLUGINS)
     assert keys is not None
-    return {finding.key: finding.what for finding in wrong_values(config, keys)}
+    return {finding.key: finding.problem for finding in wrong_values(config, keys)}
 
 
 UNREAD = "remove it, unless the connector passes it on"

@@ -21,8 +21,8 @@ from connect_runtime.api import (
     Struct,
     Type,
 )
-from connect_runtime.api.java_numbers import to_float
-from connect_runtime.api.java_text import java_float, java_text
+from connect_runtime.java.numbers import to_float
+from connect_runtime.java.text import java_float, java_text
 
 
 @pytest.mark.parametrize(

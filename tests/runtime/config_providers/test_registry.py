@@ -23,8 +23,7 @@ from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.connectors.file_source import FileStreamSourceConnector
 from connect_runtime.data.string_converter import StringConverter
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
-from connect_runtime.transforms.filter import Filter
-from connect_runtime.transforms.predicates import RecordIsTombstone
+from connect_runtime.transforms.filter import Filter, RecordIsTombstone
 from support import config_providers
 from support.config_providers import NAME, VaultProvider
 

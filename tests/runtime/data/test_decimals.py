@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from connect_runtime.api import DataError
-from connect_runtime.data.decimals import (
+from connect_runtime.data.logical_types import (
     MOST_BYTES,
     data_of,
     decimal_of,

@@ -25,8 +25,7 @@ from connect_runtime.api import (
     Struct,
 )
 from connect_runtime.data.converters import converters_of
-from connect_runtime.data.literals import parse_literal
-from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
+from connect_runtime.data.simple_header_converter import SimpleHeaderConverter, parse_literal
 
 STRING_NAME = "org.apache.kafka.connect.storage.StringConverter"
 WORKER = {"key.converter": STRING_NAME, "value.converter": STRING_NAME}

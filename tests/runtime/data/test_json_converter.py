@@ -32,9 +32,9 @@ from connect_runtime.api import (
     Type,
     decimal,
 )
+from connect_runtime.data.base_converter import UnreadableRows
 from connect_runtime.data.json_converter import JsonConverter
-from connect_runtime.data.json_text import Options, encoder
-from connect_runtime.data.unreadable import UnreadableRows
+from connect_runtime.data.json_writer import Options, encoder
 from support.converting import reading, writing
 
 TENTH = 0.10000000149011612  # as a number of 32 bits
@@ -339,7 +339,7 @@ def test_messages_that_cannot_be_read_are_named(enabled: str) -> None:
         assert not isinstance(alone.value, UnreadableRows)
         assert (row, str(error)) == (expected, str(alone.value))
         assert str(error.__cause__) == str(alone.value.__cause__)
-    assert list(found.value.others.values) == list(read([whole, None, whole]).values)
+    assert list(found.value.readable.values) == list(read([whole, None, whole]).values)
 
 
 @pytest.mark.parametrize("enabled", ["false", "true"])

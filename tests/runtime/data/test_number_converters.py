@@ -19,8 +19,8 @@ from connect_runtime.api import (
     DataError,
     Schema,
 )
-from connect_runtime.data.any_part import AnyPartConverter
-from connect_runtime.data.number_converters import (
+from connect_runtime.data.base_converter import AnyPartConverter
+from connect_runtime.data.primitive_converters import (
     BooleanConverter,
     DoubleConverter,
     FloatConverter,

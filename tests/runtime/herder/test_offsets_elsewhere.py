@@ -12,10 +12,10 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from connect_runtime.herder.verbs import RequestError
+from connect_runtime.java.hash_map import offset_key_bytes
 from connect_runtime.kafka import clients
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
-from connect_specs.java_map import offset_key_bytes
 from connect_specs.names import task_transactional_id
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic, produce, read_to_end

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.herder.verbs import RequestError
-from connect_runtime.storage.serialized_map import decode
+from connect_runtime.java.offset_file_format import decode
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState

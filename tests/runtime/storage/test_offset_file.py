@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.java.offset_file_format import decode, encode
 from connect_runtime.storage import offset_file
 from connect_runtime.storage.log import OffsetsNotWritten
 from connect_runtime.storage.offset_file import OffsetFile
-from connect_runtime.storage.serialized_map import decode, encode
 from connect_specs.diagnostics import Failed
 from support.wait import wait_until
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connect_runtime.java.hash_map import offset_key_bytes, offset_value_bytes
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.offsets_topic import (
     LayeredOffsets,
@@ -20,7 +21,6 @@ from connect_runtime.storage.offsets_topic import (
 )
 from connect_runtime.storage.snapshots import OffsetSnapshot, SourceOffset
 from connect_specs.diagnostics import Failed
-from connect_specs.java_map import offset_key_bytes, offset_value_bytes
 
 FILE = b'["fs",{"filename":"in.txt"}]'
 # Connect itself would write cluster, partition, topic.

@@ -14,9 +14,8 @@ from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import PluginKind
 from connect_runtime.transforms.chain import Chain, Step
 from connect_runtime.transforms.columns import ColumnPredicate, Columns, ColumnTransformation
-from connect_runtime.transforms.filter import Filter
+from connect_runtime.transforms.filter import Filter, TopicNameMatches
 from connect_runtime.transforms.insert_field import InsertFieldValue
-from connect_runtime.transforms.predicates import TopicNameMatches
 from support.applying_transforms import TABLES, Configuration, configurations
 from support.connect_json import Json, record_json
 from support.record_tables import record_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from connect_runtime.api import INT64, STRING, Schema, SinkRecord, Struct
+from connect_runtime.transforms.fields import SchemaCache
 from connect_runtime.transforms.insert_field import InsertFieldValue
-from connect_runtime.transforms.schema_cache import SchemaCache
 
 
 def _schema(number: int) -> Schema:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from connect_runtime.validation.unresolved_references import unresolved_references
+from connect_runtime.validation.infos import unresolved_references
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_runtime.validation.version_ranges import InvalidVersionRange, required_versions
+from connect_runtime.validation.plugin_choice import InvalidVersionRange, required_versions
 
 THERE = "4.1.0"
 

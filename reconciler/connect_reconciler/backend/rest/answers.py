@@ -20,7 +20,7 @@ from connect_reconciler.backend.rest.connection import shown_url
 from connect_reconciler.backend.rest.refusals import refusal_in, takes_no_such_path
 from connect_reconciler.model.secrets import HIDDEN
 from connect_runtime.herder.verbs import Refusal, RequestError
-from connect_runtime.storage import java_json
+from connect_runtime.java.jackson import read_json
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from connect_specs.secrets import Redactor, secret_parts
@@ -120,7 +120,7 @@ def decoded(response: httpx.Response) -> Any:
     if not response.headers.get("Content-Type", "").startswith("application/json"):
         return None
     try:
-        return java_json.loads(response.content)
+        return read_json(response.content)
     except ValueError:
         return None
 

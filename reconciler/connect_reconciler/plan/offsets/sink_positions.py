@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from connect_reconciler.model.live import Live, TimeAt, TopicLogs
 from connect_reconciler.model.offsets import TopicPartition
-from connect_runtime.api import java_regex
+from connect_runtime.java import regex as java_regex
 from connect_specs.desired import OffsetEntry, Position, sink_entry
 from connect_specs.diagnostics import Diagnostic
 

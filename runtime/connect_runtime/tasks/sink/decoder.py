@@ -27,8 +27,8 @@ from connect_runtime.api import (
     SinkRecord,
 )
 from connect_runtime.api.records import Lazy
+from connect_runtime.data.base_converter import UnreadableRows
 from connect_runtime.data.converters import Converters
-from connect_runtime.data.unreadable import UnreadableRows
 from connect_runtime.errors.columns import pieces_of
 from connect_runtime.errors.handler import ErrorHandler, Failure, RecordSkipped, Stage
 from connect_runtime.plugins import registry
@@ -280,7 +280,7 @@ class _Unreadable(Exception):
     def __init__(self, field: _ConvertedField, rows: UnreadableRows) -> None:
         self.field = field
         self.errors = rows.errors
-        self.values = rows.others if field.stage is Stage.VALUE_CONVERTER else None
+        self.values = rows.readable if field.stage is Stage.VALUE_CONVERTER else None
 
 
 def _joined(columns: Sequence[Column]) -> Column:

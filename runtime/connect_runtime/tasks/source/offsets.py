@@ -25,6 +25,7 @@ from connect_runtime.api import (
     SourceRecord,
     SourceTask,
 )
+from connect_runtime.java.hash_map import offset_key_bytes, offset_value_bytes
 from connect_runtime.kafka import clients as kafka_clients
 from connect_runtime.kafka.errors import reason
 from connect_runtime.kafka.log import KafkaLogs, connector_logs
@@ -44,7 +45,6 @@ from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks.kafka_failures import kafka_may_interrupt
 from connect_runtime.tasks.task_setup import TaskSetup
 from connect_specs.desired import PartitionKey, partition_key
-from connect_specs.java_map import offset_key_bytes, offset_value_bytes
 
 _log = logging.getLogger(__name__)
 

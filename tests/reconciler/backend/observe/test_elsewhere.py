@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from connect_reconciler.cli import entry
+from connect_runtime.java.hash_map import offset_key_bytes
 from connect_runtime.kafka import groups
-from connect_specs.java_map import offset_key_bytes
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 
 PARTITION = {"filename": "/dev/null"}

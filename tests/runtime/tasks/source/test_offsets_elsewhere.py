@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from connect_runtime.java.hash_map import offset_key_bytes
 from connect_runtime.kafka import clients
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
-from connect_specs.java_map import offset_key_bytes
 from support.broker import BrokerAddress, produce, read_to_end
 from support.connectors import SOURCE
 from support.connectors import partition as source_partition

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from connect_runtime.api import INT64, STRING, Header, Schema, SourceBatch, Struct
-from connect_runtime.data.bytes_converter import ByteArrayConverter
 from connect_runtime.data.converters import Converters
 from connect_runtime.data.json_converter import JsonConverter
+from connect_runtime.data.primitive_converters import ByteArrayConverter
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
 from connect_runtime.errors.handler import ErrorHandler, ErrorPolicy
 from connect_runtime.tasks.source.pipeline import RecordPipeline

@@ -1,0 +1,116 @@
+"""The base of Connect's own converters: they convert keys, values and headers alike, and depend on
+neither topic nor headers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
+
+from connect_runtime.api import (
+    Column,
+    ConfigDef,
+    ConfigType,
+    Converter,
+    DataError,
+    HeaderConverter,
+    Importance,
+    OneOf,
+    Read,
+    Schema,
+    Write,
+)
+from connect_runtime.kafka_version import KAFKA_VERSION
+
+
+def with_converter_type(options: ConfigDef) -> ConfigDef:
+    """Returns `converter.type`, then `options`."""
+    return (
+        ConfigDef()
+        .define(
+            "converter.type",
+            ConfigType.STRING,
+            validator=OneOf.strings("key", "value", "header"),
+            importance=Importance.LOW,
+            doc="How this converter will be used.",
+        )
+        .embed(options)
+    )
+
+
+class AnyPartConverter(Converter, HeaderConverter):
+    """A converter whose headers are written and read as its values are. `configure` gets no
+    `is_key` for headers.
+    """
+
+    OPTIONS: ClassVar[ConfigDef] = with_converter_type(ConfigDef())
+
+    def config(self) -> ConfigDef:
+        return self.OPTIONS
+
+    def configure(self, options: Mapping[str, str], *, is_key: bool = False) -> None:
+        """Does nothing: without options there is nothing to set."""
+
+    def version(self) -> str:
+        return KAFKA_VERSION
+
+    @property
+    def ignores_context(self) -> bool:
+        return True
+
+    def from_connect(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
+        return self._write(topic, None, schema, [value])[0]
+
+    def to_connect(self, topic: str, key: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        column = self._read(topic, None, [data])
+        return column.each_schema()[0], column.values[0]
+
+    @cached_property
+    def _write(self) -> Write:
+        return self.writer()
+
+    @cached_property
+    def _read(self) -> Read:
+        return self.reader()
+
+
+T = TypeVar("T")
+
+
+class UnreadableRows(DataError):
+    """Raised if some of several records cannot be read. `errors` has their errors by row, in order;
+    `readable` has the other records.
+
+    An error refers to the frame that caught it, and so to its variables. Raise this with the dict
+    of errors deleted, or the records stay in memory until the garbage collector comes.
+    """
+
+    def __init__(self, errors: dict[int, DataError], readable: Column) -> None:
+        super().__init__(f"{len(errors)} records cannot be read")
+        self.errors = errors
+        self.readable = readable
+
+
+def read_each(
+    column: Sequence[bytes | None],
+    decode: Callable[[bytes], T],
+    column_of: Callable[[list[T | None]], Column],
+) -> Column:
+    """Reads records one by one; null stays null. Raises the error of `decode` for a single record,
+    UnreadableRows for several."""
+    if len(column) == 1:
+        return column_of([None if data is None else decode(data) for data in column])
+    values: list[T | None] = []
+    failing: dict[int, DataError] = {}
+    for row, data in enumerate(column):
+        try:
+            values.append(None if data is None else decode(data))
+        except DataError as error:
+            failing[row] = error
+    result = column_of(values)
+    if failing:
+        try:
+            raise UnreadableRows(failing, result)
+        finally:
+            del failing
+    return result

@@ -1,0 +1,177 @@
+"""The converters of bytes, booleans and single numbers: fixed width, big-endian.
+
+Java distinguishes a short from an int by the value's class; here the schema does, and a value
+without one only has to fit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from connect_runtime.api import (
+    OPTIONAL_BOOLEAN,
+    OPTIONAL_BYTES,
+    OPTIONAL_FLOAT32,
+    OPTIONAL_FLOAT64,
+    OPTIONAL_INT16,
+    OPTIONAL_INT32,
+    OPTIONAL_INT64,
+    Column,
+    DataError,
+    RawHeaders,
+    Read,
+    Schema,
+    Type,
+    Write,
+)
+from connect_runtime.api.schema import class_of
+from connect_runtime.data.base_converter import AnyPartConverter
+from connect_runtime.java.text import java_class
+
+
+class ByteArrayConverter(AnyPartConverter):
+    """Passes bytes through; refuses everything else."""
+
+    @property
+    def reads_anything(self) -> bool:
+        return True
+
+    def writer(self) -> Write:
+        return _write_bytes
+
+    def reader(self) -> Read:
+        return _read_bytes
+
+
+def _write_bytes(
+    topic: str, headers: Sequence[RawHeaders] | None, schema: Schema | None, values: Sequence[Any]
+) -> list[bytes | None]:
+    if schema is not None and schema.type is not Type.BYTES:
+        raise DataError(f"Invalid schema type for ByteArrayConverter: {schema.type.name}")
+    for value in values:
+        if value is not None and not isinstance(value, bytes | bytearray | memoryview):
+            actual = java_class(value)
+            raise DataError(
+                f"ByteArrayConverter is not compatible with objects of type class {actual}"
+            )
+    return [None if v is None else bytes(v) for v in values]
+
+
+def _read_bytes(
+    topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
+) -> Column:
+    return Column(column, OPTIONAL_BYTES)
+
+
+class _NumberConverter(AnyPartConverter):
+    """One numeric type: its name in texts, its schema when read, and its bytes."""
+
+    name: ClassVar[str]
+    schema: ClassVar[Schema]
+    layout: ClassVar[struct.Struct]
+
+    def writer(self) -> Write:
+        pack = self.layout.pack
+
+        def write(
+            topic: str,
+            headers: Sequence[RawHeaders] | None,
+            schema: Schema | None,
+            values: Sequence[Any],
+        ) -> list[bytes | None]:
+            for value in values:
+                if value is not None and not self._fits(value, schema):
+                    actual = class_of(value, schema)
+                    raise DataError(f"Failed to serialize to {self.name} (was class {actual}): ")
+            return [None if value is None else pack(value) for value in values]
+
+        return write
+
+    def _fits(self, value: Any, schema: Schema | None) -> bool:
+        if schema is not None and schema.type is not self.schema.type:
+            return False
+        try:
+            self.layout.pack(value)
+        except (struct.error, OverflowError):
+            return False
+        return type(value) is (float if self.layout.format[-1] in "fd" else int)
+
+    def reader(self) -> Read:
+        size, unpack = self.layout.size, self.layout.unpack
+
+        def read(
+            topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
+        ) -> Column:
+            for data in column:
+                if data is not None and len(data) != size:
+                    raise DataError(f"Failed to deserialize {self.name}: ")
+            return Column([None if d is None else unpack(d)[0] for d in column], self.schema)
+
+        return read
+
+
+class ShortConverter(_NumberConverter):
+    """Two bytes."""
+
+    name, schema, layout = "short", OPTIONAL_INT16, struct.Struct(">h")
+
+
+class IntegerConverter(_NumberConverter):
+    """Four bytes."""
+
+    name, schema, layout = "integer", OPTIONAL_INT32, struct.Struct(">i")
+
+
+class LongConverter(_NumberConverter):
+    """Eight bytes."""
+
+    name, schema, layout = "long", OPTIONAL_INT64, struct.Struct(">q")
+
+
+class FloatConverter(_NumberConverter):
+    """Four bytes, IEEE 754."""
+
+    name, schema, layout = "float", OPTIONAL_FLOAT32, struct.Struct(">f")
+
+
+class DoubleConverter(_NumberConverter):
+    """Eight bytes, IEEE 754."""
+
+    name, schema, layout = "double", OPTIONAL_FLOAT64, struct.Struct(">d")
+
+
+class BooleanConverter(AnyPartConverter):
+    """One byte, 0 or 1 (KIP-901)."""
+
+    def writer(self) -> Write:
+        return _write_booleans
+
+    def reader(self) -> Read:
+        return _read_booleans
+
+
+_BOOLEANS: Final[Mapping[bytes | None, bool | None]] = {None: None, b"\x00": False, b"\x01": True}
+
+
+def _write_booleans(
+    topic: str, headers: Sequence[RawHeaders] | None, schema: Schema | None, values: Sequence[Any]
+) -> list[bytes | None]:
+    if schema is not None and schema.type is not Type.BOOLEAN:
+        raise DataError(f"Invalid schema type for BooleanConverter: {schema.type.name}")
+    for value in values:
+        if value is not None and not isinstance(value, bool):
+            raise DataError(
+                f"BooleanConverter is not compatible with objects of type class {java_class(value)}"
+            )
+    return [None if value is None else bytes((value,)) for value in values]
+
+
+def _read_booleans(
+    topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
+) -> Column:
+    try:
+        return Column([_BOOLEANS[data] for data in column], OPTIONAL_BOOLEAN)
+    except KeyError as error:
+        raise DataError("Failed to deserialize boolean: ") from error

@@ -1,0 +1,284 @@
+"""Transformations that change the shape of a key or value: HoistField, ExtractField, ValueToKey and
+SetSchemaMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigError,
+    ConfigType,
+    DataError,
+    Importance,
+    Schema,
+    Struct,
+    Type,
+    ValidList,
+)
+from connect_runtime.api.record_plugins import R
+from connect_runtime.api.schema import SchemaBuilder
+from connect_runtime.data.field_columns import StructColumn
+from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation
+from connect_runtime.transforms.fields import (
+    FIELD_SYNTAX,
+    FIELD_SYNTAX_OPTION,
+    REPLACE_NULL,
+    REPLACE_NULL_OPTION,
+    CopiedField,
+    SchemaCache,
+    copied_fields,
+    copy_values,
+    field_path,
+    struct_fields,
+)
+from connect_runtime.transforms.key_or_value import (
+    Half,
+    InvalidArgument,
+    OfKey,
+    OfValue,
+    OneHalf,
+    require_map,
+    require_struct,
+)
+
+_PLAIN: Final = {
+    Type.BOOLEAN: bool,
+    Type.FLOAT64: float,
+    Type.STRING: str,
+    Type.BYTES: bytes,
+}
+_EXTRACTION: Final = "field extraction"
+_NESTED_ACCESS: Final = "nested field access"
+_KEY_FROM_VALUE: Final = "copying fields from value to key"
+
+
+class HoistField(OneHalf):
+    """Wraps the key or value in a struct or map with one field."""
+
+    OPTIONS = ConfigDef().define(
+        "field",
+        ConfigType.STRING,
+        doc="Field name for the single field that will be created in the resulting Struct or Map.",
+    )
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets the field's name."""
+        self._field: str = options["field"]
+        self._schemas = SchemaCache(
+            lambda schema: SchemaBuilder(Type.STRUCT).field(self._field, schema).build()
+        )
+
+    def change(self, schema: Schema | None, value: Any) -> Half:
+        """Wraps the value, null included."""
+        if schema is None:
+            return None, {self._field: value}
+        wrapper = self._schemas(schema)
+        return wrapper, Struct(wrapper, {self._field: value})
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Wraps the values."""
+        schemas, values = columns[SCHEMAS[self.half_name]], columns[self.half_name]
+        if not any(schemas):
+            columns.set_fields(self.half_name, {self._field: values})
+        elif _all_fit(schemas, values):
+            wrapper = self._schemas(schemas[0])
+            columns.set_structs(self.half_name, StructColumn(wrapper, {self._field: values}))
+        else:
+            super().apply_columns(columns)
+
+
+def _all_fit(schemas: Sequence[Schema], values: Sequence[Any]) -> bool:
+    """Returns True if all values are of one schema whose values are those of a Python type."""
+    first = schemas[0]
+    plain = None if first is None or first.name is not None else _PLAIN.get(first.type)
+    return set(map(type, values)) == {plain} and schemas.count(first) == len(schemas)
+
+
+class HoistFieldKey(OfKey, HoistField):
+    """HoistField of keys."""
+
+
+class HoistFieldValue(OfValue, HoistField):
+    """HoistField of values."""
+
+
+class ExtractField(OneHalf):
+    """Replaces the key or value by one of its fields, also one within others if the syntax is
+    V2."""
+
+    OPTIONS = (
+        ConfigDef()
+        .define("field", ConfigType.STRING, doc="Field name to extract.")
+        .embed(REPLACE_NULL_OPTION)
+        .embed(FIELD_SYNTAX_OPTION)
+    )
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets the field's path."""
+        self._text: str = options["field"]
+        self._path = field_path(self._text, options[FIELD_SYNTAX])
+        self._with_default: bool = options[REPLACE_NULL]
+
+    def change(self, schema: Schema | None, value: Any) -> Half:
+        """Returns the field's schema and value; null for a field of null."""
+        if schema is None:
+            return None, self._from_map(value)
+        if value is not None:
+            require_struct(value, _EXTRACTION, schema)
+        return self._schema(schema), self._from_struct(value)
+
+    def _from_map(self, value: Any) -> Any:
+        purpose = _EXTRACTION
+        for name in self._path:
+            if value is None:
+                return None
+            value = require_map(value, purpose).get(name)
+            purpose = _NESTED_ACCESS
+        return value
+
+    def _schema(self, schema: Schema) -> Schema:
+        field: Schema | None = schema
+        for name in self._path:
+            if field is None:
+                break
+            if field.type is not Type.STRUCT:
+                raise DataError("Cannot look up fields on non-struct type")
+            field = field.field(name)
+        if field is None:
+            raise InvalidArgument(f"Unknown field: {self._text}")
+        return field
+
+    def _from_struct(self, value: Any) -> Any:
+        last = len(self._path) - 1
+        for depth, name in enumerate(self._path):
+            if value is None:
+                return None
+            struct = require_struct(value, _NESTED_ACCESS)
+            if struct.schema.field(name) is None:
+                return None
+            with_default = depth < last or self._with_default
+            value = struct[name] if with_default else struct.without_default(name)
+        return value
+
+
+class ExtractFieldKey(OfKey, ExtractField):
+    """ExtractField of keys."""
+
+
+class ExtractFieldValue(OfValue, ExtractField):
+    """ExtractField of values."""
+
+
+class ValueToKey(ColumnTransformation):
+    """Replaces the key by a struct or map of fields of the value."""
+
+    OPTIONS = (
+        ConfigDef()
+        .define(
+            "fields",
+            ConfigType.LIST,
+            validator=ValidList(allows_empty=False),
+            importance=Importance.HIGH,
+            doc="Field names on the record value to extract as the record key.",
+        )
+        .embed(REPLACE_NULL_OPTION)
+    )
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets the fields."""
+        self._fields: list[str] = options["fields"]
+        self._with_default: bool = options[REPLACE_NULL]
+        self._schemas = SchemaCache(self._key_schema)
+
+    def apply(self, record: R) -> R | None:
+        """Replaces the key."""
+        schema, key = self._key(record.value_schema, record.value)
+        return replace(record, key_schema=schema, key=key)
+
+    def apply_columns(self, columns: Columns) -> None:
+        """Replaces the keys."""
+        values = zip(columns["value_schemas"], columns["values"], strict=True)
+        keys = [self._key(schema, value) for schema, value in values]
+        columns["key_schemas"] = [schema for schema, _ in keys]
+        columns["keys"] = [key for _, key in keys]
+
+    def _key(self, schema: Schema | None, value: Any) -> Half:
+        if schema is None:
+            fields = require_map(value, _KEY_FROM_VALUE)
+            return None, {name: fields.get(name) for name in self._fields}
+        struct = require_struct(value, _KEY_FROM_VALUE, schema)
+        key_schema, copied = self._schemas(struct.schema)
+        values = copy_values(copied, struct, with_default=self._with_default)
+        return key_schema, Struct.unchecked(key_schema, values)
+
+    def _key_schema(self, schema: Schema) -> tuple[Schema, tuple[CopiedField, ...]]:
+        builder = SchemaBuilder(Type.STRUCT)
+        for name in self._fields:
+            field = schema.field(name)
+            if field is None:
+                raise DataError(f"Field does not exist: {name}")
+            builder.field(name, field)
+        key_schema = builder.build()
+        return key_schema, copied_fields(key_schema)
+
+
+class SetSchemaMetadata(OneHalf):
+    """Sets the name of a schema, its version or both."""
+
+    OPTIONS = (
+        ConfigDef()
+        .define(
+            "schema.name",
+            ConfigType.STRING,
+            None,
+            importance=Importance.HIGH,
+            doc="Schema name to set.",
+        )
+        .define(
+            "schema.version",
+            ConfigType.INT,
+            None,
+            importance=Importance.HIGH,
+            doc="Schema version to set.",
+        )
+        .embed(REPLACE_NULL_OPTION)
+    )
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets name and version. Raises `ConfigError` if there is neither."""
+        self._name: str | None = options["schema.name"]
+        self._version: int | None = options["schema.version"]
+        if self._name is None and self._version is None:
+            raise ConfigError("Neither schema name nor version configured")
+        self._with_default: bool = options[REPLACE_NULL]
+        self._schemas = SchemaCache(self._renamed)
+
+    def change(self, schema: Schema | None, value: Any) -> Half:
+        """Replaces the schema, also that of a struct."""
+        if schema is None:
+            if value is None:
+                return None, None
+            raise DataError("Schema required for [updating schema metadata]")
+        renamed, copied = self._schemas(schema)
+        if isinstance(value, Struct):
+            values = copy_values(copied, value, with_default=self._with_default)
+            value = Struct.unchecked(renamed, values)
+        return renamed, value
+
+    def _renamed(self, schema: Schema) -> tuple[Schema, tuple[CopiedField, ...]]:
+        struct_fields(schema)
+        name = schema.name if self._name is None else self._name
+        version = schema.version if self._version is None else self._version
+        return replace(schema, name=name, version=version), copied_fields(schema)
+
+
+class SetSchemaMetadataKey(OfKey, SetSchemaMetadata):
+    """SetSchemaMetadata of keys."""
+
+
+class SetSchemaMetadataValue(OfValue, SetSchemaMetadata):
+    """SetSchemaMetadata of values."""
