@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, PlainSerializer, PlainValidator
+from typing_extensions import TypeAliasType
 
 from connect_reconciler.model.config_values import Value
 from connect_specs.desired import Consequence, OffsetEntry
 from connect_specs.states import TargetState
 
-# In plan files: a code never changes its meaning
+# In plan files: a code never changes its meaning. A named type, so that their schema lists it once
 # fmt: off
-ReasonCode: TypeAlias = Literal[
+ReasonCode = TypeAliasType("ReasonCode", Literal[
     "new", "deleted-outside", "only-recorded", "renamed", "unowned", "owner-unseen", "keys-differ",
     "state",
     "state-before", "state-of-old-name", "held-by-an-apply", "held-and-now-stopped",
@@ -22,7 +23,7 @@ ReasonCode: TypeAlias = Literal[
     # of a rollback
     "was-there", "was-not-there", "was-only-begun", "had-this-name", "keys-were-different",
     "was-protected", "offsets-were-others",
-]
+])
 # The kinds of changes that a summary counts, in its order
 ChangeKind: TypeAlias = Literal[
     "create", "rename", "adopt", "change", "stop", "pause", "resume", "restart", "rewind", "skip",

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
+from typing_extensions import TypeAliasType
 
 from connect_reconciler.actions.connector_state import ConnectorState, States
 from connect_reconciler.model.config_values import Secret, Value, recorded
@@ -200,19 +201,23 @@ class OfConnector:
     ]
 
 
-Precondition: TypeAlias = Annotated[
-    Exists
-    | Absent
-    | TargetIs
-    | OwnerIs
-    | NotProtected
-    | PinNotRecorded
-    | PinRecorded
-    | RenameRecorded
-    | InsideLog
-    | OfConnector,
-    Field(discriminator="type"),
-]
+# A named type, so that the schema of plan files lists them once
+Precondition = TypeAliasType(
+    "Precondition",
+    Annotated[
+        Exists
+        | Absent
+        | TargetIs
+        | OwnerIs
+        | NotProtected
+        | PinNotRecorded
+        | PinRecorded
+        | RenameRecorded
+        | InsideLog
+        | OfConnector,
+        Field(discriminator="type"),
+    ],
+)
 
 
 def check(precondition: Precondition, states: States, name: str) -> Diagnostic | None:

@@ -36,7 +36,7 @@ def test_the_plan_with_everything_has_everything() -> None:
     plan = plan_with_everything()
     assert {type(action) for action in plan.actions} == set(ACTIONS.values())
     requires = {type(each) for action in plan.actions for each in action.requires}
-    assert requires == set(get_args(get_args(Precondition)[0]))
+    assert requires == set(get_args(get_args(Precondition.__value__)[0]))
 
 
 def test_every_action_is_shown() -> None:
