@@ -15,7 +15,7 @@ from connect_reconciler.testing.outcomes import BASE64, shown_schema
 from connect_runtime.api import ConfigError, DataError, Header, Schema, SourceRecord
 from connect_runtime.data.json_reader import decoder, schema_of
 from connect_runtime.data.json_writer import Options
-from connect_runtime.settings.sink_topics import named_topics
+from connect_runtime.settings.connector_topics import named_topics
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.record_tests import Json, RecordInput
 

@@ -17,7 +17,7 @@ from connect_reconciler.testing.pipeline import Subject, pipeline_keys, prepared
 from connect_reconciler.workflow.at_ref import project_at
 from connect_reconciler.workflow.testing import Subjects, inputs_of
 from connect_runtime.settings.connector_clients import PREFIXES, ConnectorClients
-from connect_runtime.settings.sink_topics import matching_topics, named_topics, topic_pattern
+from connect_runtime.settings.connector_topics import matching_topics, named_topics, topic_pattern
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid
 from connect_specs.loader import load_specs

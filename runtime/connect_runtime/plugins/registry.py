@@ -9,7 +9,7 @@ and class, in modules that may be imported (`plugins.modules`). Error texts are 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint
@@ -17,7 +17,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 from connect_runtime.api import (
     ConfigError,
-    Connector,
     ConnectorError,
     Converter,
     HeaderConverter,
@@ -50,10 +49,6 @@ class NoSuchClass(ConnectorError):
     """No installed connector has this name, in Connect's words."""
 
 
-_CONNECTORS: Final[Mapping[PluginKind, type[Any]]] = {
-    "sink": SinkConnector,
-    "source": SourceConnector,
-}
 # what short names leave out
 _SUFFIXES: Final[Mapping[PluginKind, str]] = {
     "sink": "Connector",
@@ -75,36 +70,52 @@ _CHAINS: Final[Mapping[str, PluginKind]] = {
     "predicates": "predicate",
 }
 
-_KindOf: TypeAlias = Callable[[object], PluginKind | None]
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Group:
-    """Plugins of one kind other than connectors: the class that they extend, the entry point group
-    that they register under, and the built-ins."""
+    """Plugins that a key of a config may name: the class that they extend, by kind, the entry point
+    group that they register under, and the built-ins."""
 
-    kind: PluginKind
-    base: type[Any]
+    bases: Mapping[PluginKind, type[Any]]
     entry_points: str
     built_in: Mapping[str, str]
 
     def kind_of(self, cls: object) -> PluginKind | None:
-        return self.kind if _is_a(cls, (self.base,)) else None
+        return next((kind for kind, base in self.bases.items() if _is_a(cls, (base,))), None)
+
+    def installed(self) -> tuple[Plugin, ...]:
+        """Returns the built-ins, and those of packages that have loaded, sorted."""
+        plugins = (*_built_ins(self), *loaded(self.entry_points, self._load))
+        return tuple(sorted(plugins, key=lambda plugin: (plugin.kind, plugin.class_name)))
+
+    def find(self, name: str) -> tuple[Plugin, ...]:
+        """Returns the plugins that a config's class name means. Raises `ConnectorError`."""
+        path = self.built_in.get(name)
+        if path is not None:
+            return (_built_in(self, name, path),)
+        # a class that its name leads to needs no other plugin
+        matches = _exact(name, _built_ins(self)) or _importable(self, name)
+        return matches or _match(name, self.installed())
+
+    def _load(self, entry: EntryPoint) -> Plugin:
+        cls = entry.load()
+        return _plugin(self, cls, _path(cls))
 
 
+_CONNECTORS: Final = _Group(
+    {"sink": SinkConnector, "source": SourceConnector}, "connect.connectors", built_in.CONNECTORS
+)
 _GROUPS: Final[Mapping[PluginKind, _Group]] = {
-    group.kind: group
-    for group in (
-        _Group("converter", Converter, "connect.converters", built_in.CONVERTERS),
-        _Group(
-            "header_converter",
-            HeaderConverter,
-            "connect.header_converters",
-            built_in.HEADER_CONVERTERS,
-        ),
-        _Group("transformation", Transformation, "connect.transforms", built_in.TRANSFORMATIONS),
-        _Group("predicate", Predicate, "connect.predicates", built_in.PREDICATES),
-    )
+    "converter": _Group({"converter": Converter}, "connect.converters", built_in.CONVERTERS),
+    "header_converter": _Group(
+        {"header_converter": HeaderConverter},
+        "connect.header_converters",
+        built_in.HEADER_CONVERTERS,
+    ),
+    "transformation": _Group(
+        {"transformation": Transformation}, "connect.transforms", built_in.TRANSFORMATIONS
+    ),
+    "predicate": _Group({"predicate": Predicate}, "connect.predicates", built_in.PREDICATES),
 }
 
 
@@ -139,25 +150,18 @@ class Plugin:
 
 def connectors() -> tuple[Plugin, ...]:
     """Returns all installed connectors: sinks, then sources, each sorted by name."""
-    registered = _registered("connect.connectors", _connector_kind)
-    plugins = (*_built_in_connectors(), *registered)
-    return tuple(sorted(plugins, key=lambda plugin: (plugin.kind, plugin.class_name)))
+    return _CONNECTORS.installed()
 
 
 def plugins(kind: PluginKind) -> tuple[Plugin, ...]:
     """Returns all installed plugins of a kind other than connectors, sorted by name."""
-    group = _GROUPS[kind]
-    installed = (*_built_in_of(group), *_registered(group.entry_points, group.kind_of))
-    return tuple(sorted(installed, key=lambda plugin: plugin.class_name))
+    return _GROUPS[kind].installed()
 
 
 @cache
 def connector(name: str) -> Plugin:
     """Returns the connector for `connector.class=name`. Raises `ConnectorError`."""
-    matches = _built_in(name, built_in.CONNECTORS, _connector_kind)
-    matches = matches or _exact(name, _built_in_connectors())
-    # a class that its name leads to needs no other plugin
-    matches = matches or _named(name, Connector, _connector_kind) or _match(name, connectors())
+    matches = _CONNECTORS.find(name)
     if not matches:
         refuse_unlisted(name)
         raise NoSuchClass(
@@ -175,9 +179,7 @@ def connector(name: str) -> Plugin:
 @cache
 def plugin(kind: PluginKind, key: str, name: str) -> Plugin:
     """Returns the plugin of a kind other than connectors for `<key>=name`. Raises `ConfigError`."""
-    group = _GROUPS[kind]
-    matches = _built_in(name, group.built_in, group.kind_of) or _exact(name, _built_in_of(group))
-    matches = matches or _named(name, group.base, group.kind_of) or _match(name, plugins(kind))
+    matches = _GROUPS[kind].find(name)
     if len(matches) != 1:
         problem = unlisted_text(name) or f"Class {name} could not be found."
         raise ConfigError.invalid(key, name, problem)
@@ -240,26 +242,13 @@ def load_built_in() -> None:
             _load(path)
 
 
-def _built_in(name: str, paths: Mapping[str, str], kind: _KindOf) -> tuple[Plugin, ...]:
-    """Finds a built-in by its full name, without looking at other installed plugins."""
-    path = paths.get(name)
-    return () if path is None else (_plugin(_load(path), name, kind, built_in.version_of(name)),)
-
-
 @cache
-def _built_in_connectors() -> tuple[Plugin, ...]:
-    return _all_built_in(built_in.CONNECTORS, _connector_kind)
+def _built_ins(group: _Group) -> tuple[Plugin, ...]:
+    return tuple(_built_in(group, java, path) for java, path in group.built_in.items())
 
 
-@cache
-def _built_in_of(group: _Group) -> tuple[Plugin, ...]:
-    return _all_built_in(group.built_in, group.kind_of)
-
-
-def _all_built_in(paths: Mapping[str, str], kind: _KindOf) -> tuple[Plugin, ...]:
-    return tuple(
-        _plugin(_load(path), java, kind, built_in.version_of(java)) for java, path in paths.items()
-    )
+def _built_in(group: _Group, java: str, path: str) -> Plugin:
+    return _plugin(group, _load(path), java, built_in.version_of(java))
 
 
 def _exact(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
@@ -271,7 +260,7 @@ def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
     return _exact(name, plugins) or tuple(p for p in plugins if name in p.aliases)
 
 
-def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
+def _importable(group: _Group, name: str) -> tuple[Plugin, ...]:
     """Returns the class of a Python name in a module that may be imported; nothing if there is
     none."""
     module = split_name(name)[0]
@@ -290,7 +279,7 @@ def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
         raise ConnectorError(f"{name} cannot be imported: {error}") from error
     except _THROWN as error:
         raise ConnectorError(f"{name} cannot be imported: {_short_text(error)}") from error
-    if not _is_a(cls, (base,)):
+    if group.kind_of(cls) is None:
         return ()
     try:
         instance = cls()
@@ -300,33 +289,15 @@ def _named(name: str, base: type[Any], kind: _KindOf) -> tuple[Plugin, ...]:
         version = str(instance.version())
     except _THROWN as error:
         raise ConnectorError(f"{name} does not say its version: {_short_text(error)}") from error
-    return (_plugin(cls, _path(cls), kind, version),)
+    return (_plugin(group, cls, _path(cls), version),)
 
 
-def _registered(group: str, kind: _KindOf) -> list[Plugin]:
-    """Returns the plugins of an entry point group that have loaded."""
-
-    def load(entry: EntryPoint) -> Plugin:
-        cls = entry.load()
-        return _plugin(cls, _path(cls), kind)
-
-    return loaded(group, load)
-
-
-def _plugin(
-    cls: type[Any], class_name: str, kind_of: _KindOf, version: str | None = None
-) -> Plugin:
+def _plugin(group: _Group, cls: type[Any], class_name: str, version: str | None = None) -> Plugin:
     """Returns the class as a plugin; without `version`, of the class's own."""
-    kind = kind_of(cls)
+    kind = group.kind_of(cls)
     if kind is None:
         raise ConnectorError(f"{class_name} is no plugin of the kind that is wanted")
-    return Plugin(
-        cls=cls, class_name=class_name, kind=kind, version=version or str(cls().version())
-    )
-
-
-def _connector_kind(cls: object) -> PluginKind | None:
-    return next((kind for kind, base in _CONNECTORS.items() if _is_a(cls, (base,))), None)
+    return Plugin(cls, class_name, kind, version or str(cls().version()))
 
 
 def _is_a(cls: object, bases: tuple[type[Any], ...]) -> bool:

@@ -60,10 +60,6 @@ def tasks_json(tasks: Sequence[TaskInfo]) -> list[Json]:
     return [{"id": task_id_json(task.id), "config": dict(task.config)} for task in tasks]
 
 
-def tasks_from_json(value: Sequence[Mapping[str, Any]]) -> tuple[TaskInfo, ...]:
-    return tuple(TaskInfo(task_id_from_json(task["id"]), dict(task["config"])) for task in value)
-
-
 def connector_status_json(status: ConnectorStatus) -> Json:
     return {
         "name": status.name,

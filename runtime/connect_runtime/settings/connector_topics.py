@@ -1,5 +1,5 @@
-"""Settings about the topics that connectors use: how a source creates them (KIP-158), and whether
-a worker records them (KIP-558).
+"""Settings about the topics that connectors use: those that a sink reads, those that a source
+creates (KIP-158), and their record on a worker (KIP-558).
 
 `topic.creation.groups` lists groups; the first whose `include` matches a topic's name, and whose
 `exclude` does not, gives its settings, else the group `default`. Patterns match whole names.
@@ -7,11 +7,14 @@ a worker records them (KIP-558).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
+from connect_runtime.api import ConfigError
 from connect_runtime.java import regex as java_regex
+from connect_runtime.java.text import java_list, java_trim
 
 ENABLE_KEY: Final = "topic.creation.enable"
 GROUPS_KEY: Final = "topic.creation.groups"
@@ -20,6 +23,7 @@ DEFAULT: Final = "default"
 TRACKING_KEY: Final = "topic.tracking.enable"
 TRACKING_RESET_KEY: Final = "topic.tracking.allow.reset"
 
+_INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _OWN: Final = frozenset({"include", "exclude", "replication.factor", "partitions"})
 
 
@@ -131,3 +135,30 @@ class TopicTracking:
 
 def _is_true(worker: Mapping[str, str], key: str) -> bool:
     return worker.get(key, "true").strip().lower() == "true"
+
+
+def named_topics(config: Mapping[str, str]) -> frozenset[str]:
+    """Returns the topics in `topics`. Raises ConfigError if there are none."""
+    topics = frozenset(filter(None, java_list(config.get("topics") or "")))
+    if not topics:
+        raise ConfigError("Must configure one of topics or topics.regex")
+    return topics
+
+
+def topic_pattern(config: Mapping[str, str]) -> re.Pattern[str] | None:
+    """Returns `topics.regex`, if it is set. Raises ConfigError if it is not valid."""
+    pattern = java_trim(config.get("topics.regex") or "")
+    if not pattern:
+        return None
+    try:
+        return java_regex.compile(pattern)
+    except java_regex.InvalidPattern as error:
+        raise ConfigError.invalid("topics.regex", pattern, f"Invalid regex: {error}") from None
+
+
+def matching_topics(
+    pattern: re.Pattern[str], topics: Iterable[str], *, internal: bool = False
+) -> frozenset[str]:
+    """Returns the topics whose whole names match; Kafka's internal ones only with `internal`."""
+    hidden = frozenset() if internal else _INTERNAL
+    return frozenset(topic for topic in topics if topic not in hidden and pattern.fullmatch(topic))

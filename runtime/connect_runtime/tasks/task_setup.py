@@ -28,8 +28,12 @@ from connect_runtime.settings.connector_clients import (
     Kind,
     check_known,
 )
-from connect_runtime.settings.connector_topics import TopicCreation, TopicTracking
-from connect_runtime.settings.sink_topics import named_topics, topic_pattern
+from connect_runtime.settings.connector_topics import (
+    TopicCreation,
+    TopicTracking,
+    named_topics,
+    topic_pattern,
+)
 from connect_runtime.tasks.launch import TaskLaunch, exactly_once
 from connect_runtime.traces import trace_text
 from connect_runtime.transforms.chain import Chain, chain_of

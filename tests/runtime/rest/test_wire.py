@@ -7,7 +7,6 @@ from connect_runtime.herder.verbs import (
     ConnectorStatus,
     InstanceStatus,
     RuntimeInfo,
-    TaskInfo,
 )
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State, TaskId
@@ -22,13 +21,11 @@ STATUS = ConnectorStatus(
 )
 RUNTIME = RuntimeInfo("http://a:1", False, 7, 8, 3, (TaskId("c", 4),), "it broke", True)
 OFFSETS = (OffsetEntry({"p": 1}, {"o": None}), OffsetEntry({"p": 2}, None))
-TASKS = (TaskInfo(TaskId("c", 0), {"a": "b"}),)
 
 
 def test_all_of_it_comes_back() -> None:
     assert wire.connector_info_from_json(wire.connector_info_json(INFO)) == INFO
     assert wire.connector_status_from_json(wire.connector_status_json(STATUS)) == STATUS
-    assert wire.tasks_from_json(wire.tasks_json(TASKS)) == TASKS
     assert wire.offsets_from_json(wire.offsets_json(OFFSETS)) == OFFSETS
     assert wire.runtime_from_json(wire.runtime_json(RUNTIME)) == RUNTIME
 

@@ -1,7 +1,9 @@
-"""Client properties of connectors, layer by layer, and where their offsets are."""
+"""Client properties of connectors, layer by layer, the place of their offsets, and addresses of
+brokers, with the texts of Java's clients."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 
 import pytest
@@ -12,10 +14,13 @@ from connect_runtime.settings.connector_clients import (
     Kind,
     NewOffsetsTopic,
     OffsetsPlace,
+    check_addresses,
+    check_known,
     forbidden_overrides,
     policy_of,
 )
 
+BOOTSTRAP = "bootstrap.servers"
 WORKER = {
     "bootstrap.servers": "a:9092,b:9092",
     "security.protocol": "SASL_SSL",
@@ -313,3 +318,38 @@ def test_overrides(policy: str, kind: Kind, key: str, allowed: bool) -> None:
     else:
         with pytest.raises(ConfigError, match="Client Config Overrides not allowed"):
             check()
+
+
+def test_hosts_and_ports() -> None:
+    given = ["a.b:9092", "[::1]:1", "SASL_SSL://c:65535", ""]
+    assert check_addresses(BOOTSTRAP, given) == [("a.b", 9092), ("::1", 1), ("c", 65535)]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ([], "No resolvable bootstrap urls given in bootstrap.servers"),
+        ([""], "No resolvable bootstrap urls given in bootstrap.servers"),
+        (["127.0.0.1"], "Invalid url in bootstrap.servers: 127.0.0.1"),
+        (["a:1", "b:"], "Invalid url in bootstrap.servers: b:"),
+        (["a:65536"], "Invalid port in bootstrap.servers: a:65536"),
+        (["a:1234567890"], "Invalid port in bootstrap.servers: a:1234567890"),
+    ],
+)
+def test_what_is_no_address(given: list[str], text: str) -> None:
+    for check in (check_addresses, check_known):
+        with pytest.raises(ConfigError) as refused:
+            check(BOOTSTRAP, given)
+        assert str(refused.value) == text
+
+
+def test_one_host_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(host: str, port: int) -> list[object]:
+        if host != "known":
+            raise socket.gaierror("unknown")
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    check_known(BOOTSTRAP, ["unknown:1", "known:2"])
+    with pytest.raises(ConfigError, match="No resolvable bootstrap urls given"):
+        check_known(BOOTSTRAP, ["unknown:1", "other:2"])

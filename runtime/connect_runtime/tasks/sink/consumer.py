@@ -27,7 +27,7 @@ from connect_runtime.kafka.errors import (
     reason,
 )
 from connect_runtime.metrics.client_stats import STATISTICS_MS
-from connect_runtime.settings.sink_topics import matching_topics
+from connect_runtime.settings.connector_topics import matching_topics
 from connect_runtime.tasks.kafka_failures import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.sink.offsets import ReadBatch
 from connect_runtime.tasks.task_setup import TaskSetup
