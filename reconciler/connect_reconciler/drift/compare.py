@@ -206,7 +206,7 @@ def _key_changed_in(
     value: str | None,
     live: Live,
 ) -> ChangedIn | None:
-    # A config that is written whole over REST may hold masks, which say nothing about the value
+    # A config that is written whole over REST may hold masks, which hide values
     masked = live.rest_alone and value is not None and is_mask(value)
     if connector.owned is None:
         # Its config holds no ledger: it was never applied, or someone wrote all of its config

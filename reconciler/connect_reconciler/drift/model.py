@@ -33,7 +33,7 @@ class FindingKind(StrEnum):
 class ChangedIn(StrEnum):
     """Side that changed since the last apply: the specs, the cluster, or both.
 
-    `unknown`: no ledger says what was applied.
+    `unknown`: no ledger holds the last apply.
     """
 
     SPECS = "specs"

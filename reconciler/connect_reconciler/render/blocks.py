@@ -82,8 +82,8 @@ class Block:
 
     @property
     def heading(self) -> str:
-        """Returns `create (new: connectors/c.yaml:1)`: the kinds of changes, the reason if one
-        action says it all, and the spec."""
+        """Returns `create (new: connectors/c.yaml:1)`: the kinds of changes, the reason if
+        there is one action, and the spec."""
         first = self.actions[0]
         words = first.reason if self.alone and first.reason_code == "state" else self.words
         place = "" if self.place is None else f"{self.place.file}:{self.place.line}"

@@ -221,7 +221,7 @@ def prepared(subject: Subject) -> Iterator[Pipeline]:
     except (Exception, SystemExit) as error:
         text = str(error)
         if not isinstance(error, ConnectorError | ValueError):
-            # Of a class of the user's, whose text alone may say little
+            # Of a class of the user's, whose text alone may be no help
             text = f"{type(error).__name__}: {text}"
         problem = f"{_label(subject)} cannot be used: {redactor.redact(text)}"
         hint = "`connect validate` checks configs"

@@ -87,7 +87,7 @@ def _without_offsets(context: RuleContext) -> str:
 
 
 def _reads(entry: OffsetEntry, context: RuleContext) -> bool | None:
-    """Returns whether the config reads the offset's partition; None if only the connector knows."""
+    """Returns whether the config reads the offset's partition; None if that is unknown."""
     if context.kind == "sink":
         at = sink_partition(entry.partition)
         return at is not None and may_read(context.config, at[0])

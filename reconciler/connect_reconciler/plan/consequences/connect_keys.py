@@ -44,12 +44,10 @@ def _groups(context: RuleContext) -> tuple[str, str]:
     return previous, sink_group(context.name, context.config, context.worker)
 
 
-def _same_group(context: RuleContext) -> str | None:
+def _same_offsets(context: RuleContext) -> str | None:
     previous, group = _groups(context)
-    return f"stays in consumer group {group}" if previous == group else None
-
-
-def _carried_group(context: RuleContext) -> str | None:
+    if previous == group:
+        return f"stays in consumer group {group}"
     if not context.renamed:
         return None
     return f"reads with {_group_name(context)}, which gets the offsets of {context.previous_name}"
@@ -237,8 +235,7 @@ CONNECT_RULES: tuple[Rule, ...] = (
     ),
     # sinks
     Rule("topics topics.regex", _topics, kind="sink"),
-    Rule(GROUP_KEY, _same_group, kind="sink"),
-    Rule(GROUP_KEY, _carried_group, kind="sink"),
+    Rule(GROUP_KEY, _same_offsets, kind="sink"),
     Rule(GROUP_KEY, _new_group, "new-group", kind="sink"),
     Rule(
         GROUP_KEY, "reads in another consumer group, from where that is", "new-group", kind="sink"

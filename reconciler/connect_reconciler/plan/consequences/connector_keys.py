@@ -1,6 +1,6 @@
 """Keys of well-known connectors. Rules of a class stand before those of every source or sink.
 
-What a sink delivered stays; its offsets go on.
+Records that a sink delivered stay; its offsets go on.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Rule:
 
     `effect` can be a map by the key's next value, where `default` stands in for an omitted one; the
     rule does not hold for values that are not in it. `classes` are globs for connector.class.
-    Without an effect, the consequence says everything.
+    Without an effect, the consequence is all there is.
     """
 
     keys: str

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from typing import Literal, TypeAlias, TypeVar
 
@@ -42,31 +43,18 @@ T = TypeVar("T")
 
 def count(field: str, unit: Unit, prefix: str = "") -> Measure:
     """Measures a whole number of units, such as bytes."""
-
-    def distance(start: int, end: int) -> Distance:
-        return _counted(start, end, unit, prefix=prefix)
-
-    return _measure(lambda offset: whole(offset.get(field)), distance)
+    return _measure(_field(whole, field), partial(_counted, unit=unit, prefix=prefix))
 
 
 def number(field: str) -> Measure:
     """Measures a whole number of which only the order is known."""
-
-    def distance(start: int, end: int) -> Distance:
-        apart = abs(end - start)
-        return Distance(_direction(start, end), f"{apart:,}", count=apart)
-
-    return _measure(lambda offset: _digits(offset.get(field)), distance)
+    return _measure(_field(_digits, field), _counted)
 
 
 def jdbc_time() -> Measure:
     """Measures `timestamp` in ms; `timestamp_nanos`, if present, replaces the fraction of its
     second."""
-
-    def distance(start_ns: int, end_ns: int) -> Distance | None:
-        return _time_between(start_ns, end_ns, prefix="the rows of ")
-
-    return _measure(_jdbc_nanos, distance)
+    return _measure(_jdbc_nanos, partial(_time_between, prefix="the rows of "))
 
 
 def moment(field: str) -> Measure:
@@ -75,7 +63,7 @@ def moment(field: str) -> Measure:
     def distance(start: tuple[str, int], end: tuple[str, int]) -> Distance | None:
         return _time_between(start[1], end[1]) if start[0] == end[0] else None
 
-    return _measure(lambda offset: _moment(field, offset.get(field)), distance)
+    return _measure(_field(partial(_moment, field), field), distance)
 
 
 def postgres_lsn(*fields: str) -> Measure:
@@ -129,20 +117,14 @@ def mysql_gtids() -> Measure:
             return None
         return _counted(_size(start), _size(end), "transaction")
 
-    return _measure(lambda offset: _gtid_set(offset.get("gtids")), distance)
-
-
-_SQL_SERVER_LSN = re.compile(r"[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}")
+    return _measure(_field(_gtid_set, "gtids"), distance)
 
 
 def sql_server_lsn(field: str) -> Measure:
     """Measures `00000025:00000d98:00a2`: an order, and no amount."""
-
-    def position(offset: Offset) -> int | None:
-        text = str(offset.get(field))
-        return int(text.replace(":", ""), 16) if _SQL_SERVER_LSN.fullmatch(text) else None
-
-    return _measure(position, lambda start, end: Distance(_direction(start, end)))
+    return _measure(
+        _field(_sql_server_lsn, field), lambda start, end: Distance(_direction(start, end))
+    )
 
 
 def span(seconds: int) -> str:
@@ -174,6 +156,10 @@ def _measure(
     return measure
 
 
+def _field(parse: Callable[[JsonScalar], T | None], name: str) -> Callable[[Offset], T | None]:
+    return lambda offset: parse(offset.get(name))
+
+
 def _digits(value: JsonScalar) -> int | None:
     if isinstance(value, str) and re.fullmatch(r"0|[1-9][0-9]*", value, re.ASCII):
         return int(value) if len(value) < 100 else None
@@ -186,9 +172,11 @@ def _direction(start: int, end: int) -> Literal["back", "ahead", "same"]:
     return "back" if end < start else "ahead"
 
 
-def _counted(start: int, end: int, unit: Unit, *, prefix: str = "", suffix: str = "") -> Distance:
+def _counted(
+    start: int, end: int, unit: Unit | None = None, *, prefix: str = "", suffix: str = ""
+) -> Distance:
     apart = abs(end - start)
-    amount = counted(apart, unit)
+    amount = counted(apart, unit) if unit else f"{apart:,}"
     return Distance(_direction(start, end), amount, "", prefix, suffix, apart, unit)
 
 
@@ -271,10 +259,7 @@ def _iso_moment(text: str) -> tuple[str, int] | None:
 
 
 def _wal(field: str) -> Measure:
-    def distance(start: int, end: int) -> Distance:
-        return _counted(start, end, "byte", suffix=" of WAL")
-
-    return _measure(lambda offset: _lsn(offset.get(field)), distance)
+    return _measure(_field(_lsn, field), partial(_counted, unit="byte", suffix=" of WAL"))
 
 
 def _lsn(value: JsonScalar) -> int | None:
@@ -291,6 +276,14 @@ _BinlogPosition: TypeAlias = tuple[re.Match[str], int]
 def _binlog_position(offset: Offset) -> _BinlogPosition | None:
     file, byte = _BINLOG.fullmatch(str(offset.get("file"))), whole(offset.get("pos"))
     return None if file is None or byte is None else (file, byte)
+
+
+_SQL_SERVER_LSN = re.compile(r"[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}")
+
+
+def _sql_server_lsn(value: JsonScalar) -> int | None:
+    text = str(value)
+    return int(text.replace(":", ""), 16) if _SQL_SERVER_LSN.fullmatch(text) else None
 
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

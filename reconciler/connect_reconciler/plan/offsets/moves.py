@@ -28,7 +28,7 @@ from connect_specs.desired import OffsetEntry, Partition, Position, partition_ke
 from connect_specs.plain_text import counted
 from connect_specs.states import TargetState
 
-# How exact a number is; `bounds`: at least so much is redelivered, or at most jumped over
+# Exactness of a number; `bounds`: at least so much is redelivered, or at most jumped over
 Bound: TypeAlias = Literal["exact", "bounds", "about"]
 
 

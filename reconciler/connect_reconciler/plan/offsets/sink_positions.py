@@ -32,7 +32,7 @@ def sink_topics(config: Mapping[str, str], existing: Iterable[str]) -> tuple[str
 
 
 def may_read(config: Mapping[str, str], topic: str) -> bool:
-    """Returns whether a sink reads the topic; True if only a worker knows it."""
+    """Returns whether a sink reads the topic; True if that is unknown."""
     names, pattern = config.get("topics", ""), config.get("topics.regex", "")
     if "${" in names or "${" in pattern or (pattern.strip() and _pattern(config) is None):
         return True

@@ -1,7 +1,7 @@
 """Effects of moving a source's offset, in units of its shape if that is known.
 
 The shapes are a table: to add one, add a row. A row counts only if partition and offsets have
-exactly the keys that it names. Offsets of no row are opaque: only the connector knows their order.
+exactly the keys that it names. Offsets of no row are opaque: only the connector can order them.
 """
 
 from __future__ import annotations
