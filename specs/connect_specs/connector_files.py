@@ -47,9 +47,11 @@ def read_connector_files(files: Iterable[Path], folder: Path) -> tuple[FirstConn
         first = connectors.setdefault(connector.name, connector)
         if first is not connector:
             message = f"the connector {connector.name!r} is already specified"
-            why = f"its other file is {first.where.file}"
+            reason = f"its other file is {first.where.file}"
             hint = "name another file, or this one once"
-            problems.append(Diagnostic("spec.duplicate-name", message, connector.where, why, hint))
+            problems.append(
+                Diagnostic("spec.duplicate-name", message, connector.where, reason, hint)
+            )
     if problems:
         raise Invalid(*problems)
     return tuple(connectors.values())

@@ -115,9 +115,9 @@ def _strimzi_config(spec: Fields) -> ConfigValues:
     places: dict[str, Location] = {}
     for field, key in (("class", CLASS_KEY), ("tasksMax", "tasks.max"), ("version", VERSION_KEY)):
         value = spec.get(field)
-        same = isinstance(value, Scalar) and value.text == config.values.get(key)
+        is_equal = isinstance(value, Scalar) and value.text == config.values.get(key)
         # Like Strimzi, takes a version from the config if the field is missing
-        if key in config.places and not same and not (value is None and key == VERSION_KEY):
+        if key in config.places and not is_equal and not (value is None and key == VERSION_KEY):
             message = f"a KafkaConnector's config may not hold {key!r}"
             if value is not None:
                 message += f" with another value than its {field!r}"

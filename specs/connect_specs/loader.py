@@ -172,10 +172,10 @@ class SpecReader:
         if first is connector:
             return
         message = f"the connector {connector.name!r} is already specified"
-        why = f"its other spec is at {first.where}"
+        reason = f"its other spec is at {first.where}"
         hint = "rename one of them, or remove it"
         self.problems.append(
-            Diagnostic("spec.duplicate-name", message, connector.where, why=why, hint=hint)
+            Diagnostic("spec.duplicate-name", message, connector.where, why=reason, hint=hint)
         )
 
 
@@ -239,7 +239,7 @@ def _check_renames(connectors: Mapping[str, DesiredConnector], problems: list[Di
     specs do not exchange their names. The plan checks the rest, which depends on the cluster."""
     successors: dict[str, DesiredConnector] = {}
     for connector in connectors.values():
-        previous, why = connector.renamed_from, ""
+        previous, reason = connector.renamed_from, ""
         if previous is None:
             continue
         if previous == connector.name:
@@ -247,16 +247,16 @@ def _check_renames(connectors: Mapping[str, DesiredConnector], problems: list[Di
             hint = "write the connector's old name, or remove 'renamed_from'"
         elif previous in connectors and connectors[previous].renamed_from == connector.name:
             message = f"{previous!r} and {connector.name!r} cannot be renamed to each other"
-            why = f"the spec of {previous!r} is at {connectors[previous].where}"
+            reason = f"the spec of {previous!r} is at {connectors[previous].where}"
             hint = "rename one of them to a third name first"
         elif (first := successors.setdefault(previous, connector)) is not connector:
             message = f"{previous!r} cannot be renamed to two connectors"
-            why = f"{first.name!r} at {first.where} is renamed from it, too"
+            reason = f"{first.name!r} at {first.where} is renamed from it, too"
             hint = "keep 'renamed_from' in the spec that gets its offsets"
         else:
             continue
         location = connector.renamed_from_where
-        problems.append(Diagnostic("spec.bad-rename", message, location, why=why, hint=hint))
+        problems.append(Diagnostic("spec.bad-rename", message, location, why=reason, hint=hint))
 
 
 def _no_specs(project: Project) -> Diagnostic:

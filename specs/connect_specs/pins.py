@@ -97,8 +97,8 @@ def _read_id(node: Node, problems: list[Diagnostic]) -> str | None:
         message = f"pin ids that begin with {prefix!r} are reserved, and this is {name!r}"
         hint = "choose another id; if these offsets were applied under this one, remove 'offsets'"
         hint += " instead: under another id they are applied again"
-        why = "renames and rollbacks are recorded under such ids"
-        problems.append(Diagnostic("offsets.reserved-pin", message, node.location, why, hint))
+        reason = "renames and rollbacks are recorded under such ids"
+        problems.append(Diagnostic("offsets.reserved-pin", message, node.location, reason, hint))
     return name
 
 
@@ -122,10 +122,10 @@ def _read_entries(node: Node, problems: list[Diagnostic]) -> tuple[OffsetEntry, 
         first = first or (is_sink, fields.location)
         if is_sink is not first[0]:
             message = "the set mixes offsets of a sink and of a source"
-            why = f"the first entry, at {first[1]}, is of the other kind"
+            reason = f"the first entry, at {first[1]}, is of the other kind"
             hint = "a sink's entry is {partition: {kafka_topic, kafka_partition}, "
             hint += "offset: {kafka_offset}}"
-            problems.append(Diagnostic("offsets.mixed", message, fields.location, why, hint))
+            problems.append(Diagnostic("offsets.mixed", message, fields.location, reason, hint))
         entry = _read_entry(fields, problems, is_sink=is_sink)
         if entry is None:
             continue
@@ -133,9 +133,9 @@ def _read_entries(node: Node, problems: list[Diagnostic]) -> tuple[OffsetEntry, 
         key = partition_key(entry.partition)
         if locations.setdefault(key, fields.location) is not fields.location:
             message, hint = "this partition is already in the set", "remove one of the two"
-            why = f"it is first given at {locations[key]}"
+            reason = f"it is first given at {locations[key]}"
             problems.append(
-                Diagnostic("offsets.same-partition", message, fields.location, why, hint)
+                Diagnostic("offsets.same-partition", message, fields.location, reason, hint)
             )
     return tuple(entries)
 
@@ -185,9 +185,9 @@ def _read_values(node: Map, problems: list[Diagnostic], *, is_sink: bool) -> dic
             values[key.text] = _read_count(key.text, value, problems)
         elif not isinstance(value, Scalar):
             message = f"the value of {key.text!r} is {value_kind(value)}"
-            why = "Connect's offsets hold text, numbers, true, false and null"
+            reason = "Connect's offsets hold text, numbers, true, false and null"
             hint = "write one value, in quotes if it is text"
-            problems.append(Diagnostic("offsets.nested", message, value.location, why, hint))
+            problems.append(Diagnostic("offsets.nested", message, value.location, reason, hint))
         else:
             try:
                 values[key.text] = typed(value)

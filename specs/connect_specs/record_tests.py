@@ -1,7 +1,7 @@
 """Reads `*.test.yaml`: records for the connectors of the spec beside it, and the expected outcomes.
 
 `connectors/orders.test.yaml` belongs to `connectors/orders.yaml` (or `.yml`, `.json`,
-`.properties`). Where that file holds several connectors, `connector` names one. The meaning of a
+`.properties`). `connector` names one of several connectors in that file. The meaning of a
 record's values depends on the connector: for a sink they are Kafka's, for a source those that the
 connector returns. Here they stay as they were written, as JSON.
 """
@@ -196,9 +196,11 @@ def _read_file(
             first = tests.setdefault((test.connector, test.name), test)
             if first is not test:
                 message = f"the name {test.name!r} is given twice"
-                why = f"the other record is at {first.where}"
+                reason = f"the other record is at {first.where}"
                 hint = "name each record by what is special about it"
-                problems.append(Diagnostic("test.duplicate-name", message, test.where, why, hint))
+                problems.append(
+                    Diagnostic("test.duplicate-name", message, test.where, reason, hint)
+                )
     return tests.values()
 
 
@@ -264,8 +266,8 @@ def _read_test(node: Node, connector: str, problems: list[Diagnostic]) -> Record
 def _expected(fields: Fields, location: Location) -> Expected | None:
     outcomes = [name for name in _OUTCOMES if fields.get(name) is not None]
     if len(outcomes) != 1:
-        listed = " and ".join(outcomes) or "none"
-        message = f"a record needs one of {', '.join(_OUTCOMES)}, and has {listed}"
+        names = " and ".join(outcomes) or "none"
+        message = f"a record needs one of {', '.join(_OUTCOMES)}, and has {names}"
         hint = "write expect: {value: ...}, dropped: true, or error: {stage: ..., message: ...}"
         place = fields.location(outcomes[-1]) if outcomes else location
         fields.report("outcome", place, message, hint)

@@ -42,10 +42,10 @@ def read_target(node: Node | None, folder: Path, problems: list[Diagnostic]) -> 
 
 
 def _read_fields(fields: Fields, node: Map, folder: Path) -> RestTarget | None:
-    rest = fields.get("rest")
-    url = _url(rest.text) if isinstance(rest, Scalar) else None
+    address = fields.get("rest")
+    url = _url(address.text) if isinstance(address, Scalar) else None
     if url is None:
-        fields.problems.append(_bad_target(rest or node))
+        fields.problems.append(_bad_target(address or node))
     user, password = _login(fields, node, url, folder)
     headers = _headers(fields)
     if user is not None and any(name.lower() == "authorization" for name in headers):
@@ -120,9 +120,9 @@ def _password_of_file(fields: Fields, folder: Path) -> str | None:
         text = read_text(path, "password_file")
     except Invalid as invalid:
         message = "'password_file' cannot be read"
-        why = "; ".join(problem.why or problem.what for problem in invalid.diagnostics)
+        reason = "; ".join(problem.why or problem.what for problem in invalid.diagnostics)
         hint = "the path is relative to connect.yaml; name a file that can be read"
-        fields.problems.append(Diagnostic("file.unreadable", message, location, why, hint))
+        fields.problems.append(Diagnostic("file.unreadable", message, location, reason, hint))
         return None
     password = re.sub(r"(?:\r\n|\n)\Z", "", text)
     if not password:

@@ -118,9 +118,9 @@ def _find(
         try:
             paths = _files_of(project.folder, entry, location, kind, problems)
         except (OSError, ValueError) as error:
-            why = (error.strerror if isinstance(error, OSError) else str(error)) or ""
+            reason = (error.strerror if isinstance(error, OSError) else str(error)) or ""
             message = f"{entry!r} cannot be read"
-            problems.append(Diagnostic("file.unreadable", message, location, why, _PERMISSION))
+            problems.append(Diagnostic("file.unreadable", message, location, reason, _PERMISSION))
             continue
         for path in paths:
             files.setdefault(real_path(path), path)
@@ -243,8 +243,8 @@ class Folders:
         except NotADirectoryError:
             return []
         except OSError as error:
-            message, why = "the folder cannot be read", error.strerror or ""
-            self._add("file.unreadable", message, folder, why, _PERMISSION)
+            message, reason = "the folder cannot be read", error.strerror or ""
+            self._add("file.unreadable", message, folder, reason, _PERMISSION)
             return []
         return [path for path in paths if hidden or not path.name.startswith(".")]
 
@@ -270,8 +270,8 @@ class Folders:
         self._add("file.link-loop", message, path, "", "remove the link")
         return True
 
-    def _add(self, code: str, message: str, path: Path, why: str, hint: str) -> None:
+    def _add(self, code: str, message: str, path: Path, reason: str, hint: str) -> None:
         location = Location(relative_name(path, self._top))
-        problem = Diagnostic(code, message, location, why, hint)
+        problem = Diagnostic(code, message, location, reason, hint)
         if problem not in self._problems:
             self._problems.append(problem)

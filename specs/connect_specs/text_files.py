@@ -68,9 +68,11 @@ def read_bytes(path: Path, file: str) -> bytes:
         with path.open("rb") as stream:
             return stream.read(BYTES_MAX + 1)
     except OSError as error:
-        message, why = "the file cannot be read", error.strerror or type(error).__name__
+        message, reason = "the file cannot be read", error.strerror or type(error).__name__
         hint = _unread_hint(path, error)
-        raise Invalid(Diagnostic("file.unreadable", message, Location(file), why, hint)) from error
+        raise Invalid(
+            Diagnostic("file.unreadable", message, Location(file), reason, hint)
+        ) from error
 
 
 def decoded(data: bytes, file: str, *, latin1_fallback: bool = False) -> str:

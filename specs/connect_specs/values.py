@@ -82,9 +82,10 @@ def load_values(folder: Path, env: str | None, given: Iterable[str] = ()) -> Val
         root = _read(values, stem, problems) if stem is not None and stem in stems else None
         if root is None:
             continue
-        listed = root.get(SENSITIVE)
-        if listed is not None:
-            sensitive += (name.text for name in as_texts(listed, SENSITIVE, "values", problems))
+        secret_names = root.get(SENSITIVE)
+        if secret_names is not None:
+            texts = as_texts(secret_names, SENSITIVE, "values", problems)
+            sensitive += (name.text for name in texts)
         root = Map(tuple(e for e in root.entries if e[0].text != SENSITIVE), root.location)
         if stem != _DEFAULT:
             warnings = tuple(_typos(root, names))
@@ -235,9 +236,8 @@ def _with_options(
     """Returns `names` with the values of the command line, and their locations; the last of a name
     wins.
 
-    A dotted name reaches into a map: `db.host=localhost`. Where the files have a list or a map, the
-    value is YAML and replaces it: `regions=[eu, us]`. Mistakes are added to `problems`, which never
-    hold a value.
+    A dotted name reaches into a map: `db.host=localhost`. The value of a list or a map is YAML, and
+    replaces it: `regions=[eu, us]`. Mistakes are added to `problems`, which never hold a value.
     """
     values, locations = dict(names), dict[str, Location]()
     for option in options:
@@ -251,8 +251,8 @@ def _with_options(
         default = _value_at(values, keys)
         if default is None:
             message = f"no values file has the name {name!r}"
-            known = {key for key, _ in flat(values)} | values.keys()
-            hint = did_you_mean(name, known) if known else "add it to values/default.yaml"
+            paths = {key for key, _ in flat(values)} | values.keys()
+            hint = did_you_mean(name, paths) if paths else "add it to values/default.yaml"
             problems.append(Diagnostic("values.unknown-name", message, location, hint=hint))
             continue
         value = _option_value(text, default, location, problems)
