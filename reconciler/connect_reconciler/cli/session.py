@@ -1,7 +1,7 @@
-"""What a verb works on: the project, its values and its secrets. And its names, for a shell.
+"""The input of a verb: the project, its values and its secrets. And its names, for a shell.
 
-Completions are read from the project's files alone, never from a cluster. Where the files cannot be
-read, nothing is offered.
+Completions are read from the project's files alone, never from a cluster. Files that cannot be read
+offer none.
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ class Invocation:
     given: tuple[str, ...] = field(default=(), repr=False)
 
     def project(self) -> Project:
-        """The project of the nearest connect.yaml above. Raises Invalid."""
+        """Returns the project of the nearest connect.yaml above. Raises Invalid."""
         from connect_specs.project import find_project, load_project
 
         return load_project(find_project(self.folder), self.env, given=self.given)
 
     def in_environment(self, variables: Mapping[str, str]) -> Self:
-        """The same, with the environment of CONNECT_ENV if `--env` is not given."""
+        """Returns the invocation with the environment of CONNECT_ENV if `--env` is not given."""
         return replace(self, env=self.env or variables.get("CONNECT_ENV") or None)
 
-    def path(self, named: Path) -> Path:
-        """A path that the user wrote, resolved against the folder."""
-        return self.folder / named
+    def path(self, relative: Path) -> Path:
+        """Returns a path that the user wrote, resolved against the folder."""
+        return self.folder / relative
 
 
 def invocation(context: typer.Context) -> Invocation:
-    """The invocation that the root command put into the context."""
-    found = context.obj
-    assert isinstance(found, Invocation), "the root command ran first"
-    return found
+    """Returns the invocation that the root command put into the context."""
+    call = context.obj
+    assert isinstance(call, Invocation), "the root command ran first"
+    return call
 
 
 def origins_of(project: Project) -> tuple[Origin, ...]:
-    """All values of the project; none if it has no values/. Raises Invalid."""
+    """Returns all values of the project; none if it has no values/. Raises Invalid."""
     from connect_specs.value_secrets import origins
     from connect_specs.values import load_values
 
@@ -75,54 +75,57 @@ def origins_of(project: Project) -> tuple[Origin, ...]:
     return () if values is None else tuple(origins(values))
 
 
-def origins_text(found: tuple[Origin, ...]) -> str:
-    """One line per value."""
+def origins_text(values: tuple[Origin, ...]) -> str:
+    """Returns one line per value."""
     lines = []
-    for each in found:
-        line = f"{each.name} = {_SENSITIVE if each.text is None else each.text}  ({each.where}"
-        if each.overrides:
-            line += f", overrides {', '.join(map(str, each.overrides))}"
+    for value in values:
+        text = _SENSITIVE if value.text is None else value.text
+        line = f"{value.name} = {text}  ({value.where}"
+        if value.overrides:
+            line += f", overrides {', '.join(map(str, value.overrides))}"
         lines.append(f"{one_line(line)})\n")
     return "".join(lines) or "there are no values: this project has no values/\n"
 
 
-def origins_json(found: tuple[Origin, ...]) -> list[dict[str, object]]:
-    """As `--json` shows them: for secrets, `value` is null and `sensitive` true."""
+def origins_json(values: tuple[Origin, ...]) -> list[dict[str, object]]:
+    """Returns the values as `--json` shows them: for secrets, `value` is null and `sensitive`
+    true."""
     return [
         {
-            "name": each.name,
-            "value": each.text,
-            "sensitive": each.text is None,
-            "where": str(each.where),
-            "overrides": [str(place) for place in each.overrides],
+            "name": value.name,
+            "value": value.text,
+            "sensitive": value.text is None,
+            "where": str(value.where),
+            "overrides": [str(place) for place in value.overrides],
         }
-        for each in found
+        for value in values
     ]
 
 
 def secrets_of_specs(project: Project) -> SpecSecrets:
-    """What the specs say is secret; they are reread after 5 s."""
+    """Returns the secrets of the specs, which are read again after 5 s."""
     from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
 
-    read: list[tuple[float, dict[str, tuple[str, ...]] | None]] = []
+    cache: list[tuple[float, dict[str, tuple[str, ...]] | None]] = []
 
     def sensitive(name: str) -> Collection[str]:
-        now = time.monotonic()
-        if not read or now - read[0][0] > _REREAD_S:
-            read[:] = [(now, _by_name(project))]
-        found = read[0][1]
-        return _EVERYTHING if found is None else found.get(name, ())
+        time_s = time.monotonic()
+        if not cache or time_s - cache[0][0] > _REREAD_S:
+            cache[:] = [(time_s, _sensitive_keys(project))]
+        keys = cache[0][1]
+        return _EVERYTHING if keys is None else keys.get(name, ())
 
     return SpecSecrets(sensitive, project.secrets)
 
 
-def _by_name(project: Project) -> dict[str, tuple[str, ...]] | None:
+def _sensitive_keys(project: Project) -> dict[str, tuple[str, ...]] | None:
+    """Returns the keys that specs call sensitive, by connector; None if specs cannot be read."""
     from connect_specs.loader import load_specs
 
     try:
         connectors = load_specs(project).connectors
     except ConnectError:
-        # Other verbs report what is wrong with specs
+        # Other verbs report the mistakes in specs
         return None
     return {name: spec.sensitive for name, spec in connectors.items()}
 
@@ -136,12 +139,12 @@ def complete(command: Any) -> int:
     try:
         return shell_complete(command, {}, "connect", COMPLETE, os.environ[COMPLETE])
     except Exception:
-        # an error message in the middle of a command line helps nobody
+        # an error message in the middle of a command line is of no help
         return 1
 
 
 def connector_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """The connectors of the specs that start with `incomplete`, each with its file."""
+    """Returns the connectors of the specs that start with `incomplete`, each with its file."""
     from connect_specs.loader import read_specs
 
     try:
@@ -149,14 +152,14 @@ def connector_names(context: typer.Context, incomplete: str) -> list[tuple[str, 
     except Exception:
         return []
     return [
-        (name, each.where.file)
-        for name, each in desired.connectors.items()
+        (name, spec.where.file)
+        for name, spec in desired.connectors.items()
         if name.startswith(incomplete)
     ]
 
 
 def environments(context: typer.Context, incomplete: str) -> list[str]:
-    """The environments that have a file in values/."""
+    """Returns the environments that have a file in values/."""
     from connect_specs.project import find_project
     from connect_specs.values import load_values
 
@@ -164,10 +167,10 @@ def environments(context: typer.Context, incomplete: str) -> list[str]:
         values = load_values(find_project(_invocation(context).folder).parent, None)
     except Exception:
         return []
-    found = () if values is None else values.environments
-    return [name for name in found if name.startswith(incomplete)]
+    names = () if values is None else values.environments
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def _invocation(context: typer.Context) -> Invocation:
-    given = context.obj if isinstance(context.obj, Invocation) else Invocation(Path.cwd())
-    return given.in_environment(os.environ)
+    call = context.obj if isinstance(context.obj, Invocation) else Invocation(Path.cwd())
+    return call.in_environment(os.environ)
