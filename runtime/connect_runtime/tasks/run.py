@@ -15,7 +15,7 @@ from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.control.assignments import AttemptAssignment, DesiredTaskState
 from connect_runtime.tasks.control.statuses import StatusReporter
-from connect_runtime.tasks.control.worker_topics import TopicsReader, open_reader
+from connect_runtime.tasks.control.worker_topics import TopicsReader, newest_state, open_reader
 from connect_runtime.tasks.kafka_failures import BatchTooLarge, Interrupted
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.tasks.sink.sink_task import run_sink
@@ -54,7 +54,7 @@ def run_task(
     reporter = StatusReporter(setup)
     try:
         try:
-            end = _run_in_fitting_batches(setup, reporter, orphaned, metrics or TaskMetrics())
+            end = _run_in_fitting_batches(setup, orphaned, reporter, metrics or TaskMetrics())
         finally:
             reporter.close()
         return Outcome(launch.id, launch.attempt, end)
@@ -71,13 +71,13 @@ def run_task(
 
 
 def _run_in_fitting_batches(
-    setup: TaskSetup, reporter: StatusReporter, orphaned: Callable[[], bool], metrics: TaskMetrics
+    setup: TaskSetup, orphaned: Callable[[], bool], reporter: StatusReporter, metrics: TaskMetrics
 ) -> AttemptEnd:
     """Starts again with smaller batches if Kafka refuses them. Java's producer splits a batch
     that is too large, which librdkafka cannot; this task has not kept what it sent."""
     while True:
         try:
-            return _run(setup, reporter, orphaned, metrics)
+            return _run(setup, orphaned, reporter, metrics)
         except BatchTooLarge:
             smaller = setup.with_smaller_batches()
             if smaller is None:
@@ -87,14 +87,14 @@ def _run_in_fitting_batches(
 
 
 def _run(
-    setup: TaskSetup, reporter: StatusReporter, orphaned: Callable[[], bool], metrics: TaskMetrics
+    setup: TaskSetup, orphaned: Callable[[], bool], reporter: StatusReporter, metrics: TaskMetrics
 ) -> AttemptEnd:
     # the leader repeats an assignment after it has forgotten the connector's topics
-    assignment = AttemptAssignment(setup, repeated=reporter.forget_topics)
+    assignment = AttemptAssignment(setup, orphaned, repeated=reporter.forget_topics)
     reader = open_reader(setup)
     try:
         end = reader.read_assignment(assignment).end
-        return end or _run_newest(setup, reader, assignment, reporter, orphaned, metrics)
+        return end or _run_newest(setup, reader, assignment, reporter, metrics)
     finally:
         reader.close()
 
@@ -104,33 +104,27 @@ def _run_newest(
     reader: TopicsReader,
     assignment: AttemptAssignment,
     reporter: StatusReporter,
-    orphaned: Callable[[], bool],
     metrics: TaskMetrics,
 ) -> AttemptEnd:
     try:
         task = setup.new_task()
         reporter.version = task.version()
         if isinstance(task, SourceTask):
-            return run_source(setup, task, reader, assignment, reporter, orphaned, metrics)
+            return run_source(setup, task, reader, assignment, reporter, metrics)
         reader.close()
-        return run_sink(setup, task, assignment, reporter, orphaned, metrics)
+        return run_sink(setup, task, assignment, reporter, metrics)
     except (Fenced, Interrupted):
         raise
     except Exception as error:
         if not isinstance(error, BatchTooLarge) or setup.with_smaller_batches() is None:
-            _report_failure(setup, assignment, reporter, error)
+            _report_failure(setup, reporter, error)
         raise
 
 
-def _report_failure(
-    setup: TaskSetup, assignment: AttemptAssignment, reporter: StatusReporter, error: Exception
-) -> None:
+def _report_failure(setup: TaskSetup, reporter: StatusReporter, error: Exception) -> None:
     """Writes FAILED, unless another attempt has the task by now."""
-    reader = open_reader(setup)
     try:
-        if reader.read_assignment(assignment) is not DesiredTaskState.SUPERSEDED:
+        if newest_state(setup) is not DesiredTaskState.SUPERSEDED:
             reporter.write(reporter.failure(error))
     except (ConnectError, KafkaException, Interrupted) as failed:
         _log.error("Task %s failed, and its status cannot be written: %s", setup.id, failed)
-    finally:
-        reader.close()

@@ -41,7 +41,7 @@ def test_a_properties_file_by_javas_rules(tmp_path: Path) -> None:
     assert found == {"password": "s3cret", "user": "mè", "empty": "", "ü": "ß"}
 
 
-def test_no_path_is_no_value() -> None:
+def test_a_provider_without_a_path_has_no_values() -> None:
     assert _file().get("", frozenset({"a"})).values == {}
     assert _directory().get("", frozenset({"a"})).values == {}
 

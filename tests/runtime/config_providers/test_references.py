@@ -43,7 +43,9 @@ TEXTS = st.text(alphabet="${}:ab\n", max_size=24)
         ("", []),
     ],
 )
-def test_what_is_found(value: str, found: list[tuple[str, str, str]]) -> None:
+def test_references_are_found_as_apache_finds_them(
+    value: str, found: list[tuple[str, str, str]]
+) -> None:
     assert [(each.provider, each.path, each.key) for each in references(value)] == found
     assert holds_reference(value) == bool(found)
 

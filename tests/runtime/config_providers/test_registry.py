@@ -113,7 +113,7 @@ def test_a_third_partys_provider_with_a_secret_from_another(name: str) -> None:
         ),
     ],
 )
-def test_what_a_worker_cannot_use(worker: dict[str, str], where: str, what: str) -> None:
+def test_unusable_providers_are_reported(worker: dict[str, str], where: str, what: str) -> None:
     providers = ConfigProviders(worker)
     (problem,) = providers.problems()
     assert problem.where == where
@@ -139,7 +139,7 @@ def test_a_reference_without_a_value_is_an_error_that_names_it() -> None:
     assert [each.key for each in found.problems] == ["password"]
 
 
-def test_what_a_provider_throws_or_answers_wrongly() -> None:
+def test_exceptions_and_invalid_answers_of_providers_are_errors() -> None:
     providers = ConfigProviders(VAULT)
 
     def throws(path: str, keys: frozenset[str]) -> ConfigData:

@@ -94,7 +94,7 @@ with console_for([{SINK}]):
         ([{"connector.class": "Other"}, {}], False),
     ],
 )
-def test_who_uses_the_console(
+def test_file_connectors_without_file_use_the_console(
     configs: list[dict[str, str]], used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "read", lambda *_: b"")  # whoever runs the tests types nothing
@@ -175,7 +175,7 @@ def test_a_line_of_a_killed_task_is_ended_before_the_next() -> None:
     assert whole == b"whole"
 
 
-def test_what_standard_output_refuses_fails_the_task() -> None:
+def test_an_error_of_standard_output_fails_the_task() -> None:
     task = FileStreamSinkTask()
     with _standard_output("/dev/full"), console_for([SINK]):
         task.start({})

@@ -71,7 +71,7 @@ def test_schemas_tell_how_numbers_are_written(tmp_path: Path) -> None:
     assert (tmp_path / "out.txt").read_text() == "0.1\n0.1\n0.1\n0.10000000149011612\n"
 
 
-def test_what_was_put_survives_the_process(tmp_path: Path) -> None:
+def test_put_records_survive_the_process(tmp_path: Path) -> None:
     task = FileStreamSinkTask()
     task.start({"file": str(tmp_path / "out.txt")})
     task.put(batch("a"))

@@ -369,7 +369,7 @@ def test_a_file_shorter_than_its_position_is_an_error_at_the_start(tmp_path: Pat
     task.stop()
 
 
-def test_what_has_no_size_is_followed(tmp_path: Path) -> None:
+def test_files_without_size_are_followed(tmp_path: Path) -> None:
     task = started(Path("/dev/null"), {"position": 7})
     assert task.poll() is None
     task.stop()

@@ -136,9 +136,7 @@ def test_nothing_is_called_of_a_class_that_is_no_plugin(acme: Path) -> None:
         ),
     ],
 )
-def test_whatever_a_module_does_is_an_error_of_its_connector(
-    acme: Path, text: str, why: str
-) -> None:
+def test_errors_of_importing_a_module_fail_its_connector(acme: Path, text: str, why: str) -> None:
     modules.allow_modules({"plugin.modules": acme.name})
     (acme / "lines.py").write_text(text)
     with pytest.raises(ConnectorError, match=f"lines.Lines {why}"):

@@ -27,7 +27,7 @@ def config_of(name: str) -> dict[str, str]:
     return {key: text(value) for key, value in (worker | spec["config"]).items()}
 
 
-def test_what_cannot_be_delivered_is_kept_with_its_reason(
+def test_undeliverable_records_are_kept_with_the_reason(
     cluster: Any, topic: Any, tmp_path: Path
 ) -> None:
     topic(1)

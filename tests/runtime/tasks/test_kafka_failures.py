@@ -42,14 +42,14 @@ STAYS = [
 
 
 @pytest.mark.parametrize("code", PASSES)
-def test_what_passes_by_itself_interrupts(code: int) -> None:
+def test_temporary_errors_interrupt(code: int) -> None:
     assert passes(KafkaError(code))
     with pytest.raises(Interrupted), kafka_may_interrupt():
         raise KafkaException(KafkaError(code))
 
 
 @pytest.mark.parametrize("code", STAYS)
-def test_what_stays_fails_the_task(code: int) -> None:
+def test_lasting_errors_fail_the_task(code: int) -> None:
     assert not passes(KafkaError(code))
     with pytest.raises(KafkaException), kafka_may_interrupt():
         raise KafkaException(KafkaError(code))

@@ -32,7 +32,7 @@ def test_secrets_by_their_keys_and_within_values(config: dict[str, str], text: s
     assert "[hidden]" in found
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_values_without_secrets_are_shown() -> None:
     config = {"password.enabled": "true", "file": "/data/in.txt", "secret.id": "ab"}
     text = "true: ab is not in /data/in.txt"
     assert task_setup(config=config).trace(ValueError(text)) == f"ValueError: {text}"

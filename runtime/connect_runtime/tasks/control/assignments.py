@@ -49,12 +49,13 @@ _STOP_CHECK_S: Final = 0.2
 
 
 class DesiredTaskState(Enum):
-    """The state that the leader wants an attempt to have."""
+    """The state that an attempt is to have."""
 
     RUN = "run"
     PAUSE = "pause"
     STOP = "stop"
     SUPERSEDED = "superseded"  # another attempt has the task: do not even clean up in Kafka
+    ORPHANED = "orphaned"  # the runtime that launched the attempt is gone
 
     @property
     def end(self) -> AttemptEnd | None:
@@ -62,6 +63,7 @@ class DesiredTaskState(Enum):
         ends = {
             DesiredTaskState.STOP: AttemptEnd.STOPPED,
             DesiredTaskState.SUPERSEDED: AttemptEnd.SUPERSEDED,
+            DesiredTaskState.ORPHANED: AttemptEnd.ORPHANED,
         }
         return ends.get(self)
 
@@ -69,19 +71,30 @@ class DesiredTaskState(Enum):
 class AttemptAssignment:
     """Reduces assignment records to the desired state of one attempt, by the newest of them.
 
-    `repeated` is called for each further record that names the attempt. `offset` is the next one to
-    read.
+    Once `orphaned()`, that is the state. `repeated` is called for each further record that names
+    the attempt. `offset` is the next one to read.
     """
 
-    def __init__(self, setup: TaskSetup, repeated: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        setup: TaskSetup,
+        orphaned: Callable[[], bool] = lambda: False,
+        repeated: Callable[[], None] = lambda: None,
+    ) -> None:
         self._id = setup.id
         self._attempt = setup.attempt
         self._key = str(setup.id).encode()
         self._snapshot = AssignmentSnapshot()
         self._was_named = False
+        self._orphaned = orphaned
         self._repeated = repeated
+        self._newest = DesiredTaskState.SUPERSEDED
         self.offset = setup.assignments_offset
-        self.desired = DesiredTaskState.SUPERSEDED
+
+    @property
+    def desired(self) -> DesiredTaskState:
+        """Returns the state that the attempt is to have now."""
+        return DesiredTaskState.ORPHANED if self._orphaned() else self._newest
 
     def apply(self, records: Iterable[LogRecord]) -> DesiredTaskState:
         """Applies further records of the assignments topic."""
@@ -91,8 +104,8 @@ class AttemptAssignment:
                 continue
             self._snapshot = assignments_topic.reduce_all(self._snapshot, (record,))
             was_named, self._was_named = self._was_named, True
-            self.desired = self._newest()
-            if was_named and self.desired.end is None:
+            self._newest = self._wanted_by_leader()
+            if was_named and self._newest.end is None:
                 self._repeated()
         return self.desired
 
@@ -100,7 +113,7 @@ class AttemptAssignment:
         """Applies those of these records that are at or after `offset`."""
         return self.apply(record for record in records if record.offset >= self.offset)
 
-    def _newest(self) -> DesiredTaskState:
+    def _wanted_by_leader(self) -> DesiredTaskState:
         assignment = self._snapshot.tasks.get(self._id)
         if assignment is None:
             return DesiredTaskState.STOP
@@ -158,9 +171,9 @@ class RetryWait:
     def __init__(self) -> None:
         self._ends: Callable[[float], bool] | None = None
 
-    def follow(self, follower: AssignmentFollower, orphaned: Callable[[], bool]) -> None:
+    def follow(self, follower: AssignmentFollower) -> None:
         """Notices from now on that the attempt is to end."""
-        self._ends = lambda wait_s: follower.desired(wait_s).end is not None or orphaned()
+        self._ends = lambda wait_s: follower.desired(wait_s).end is not None
 
     def __call__(self, seconds: float) -> bool:
         """Waits. Returns False at once if the task is to end."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby, pairwise
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from confluent_kafka import Message
 
@@ -35,17 +35,7 @@ from connect_runtime.plugins import registry
 from connect_runtime.transforms.chain import Chain
 from connect_runtime.transforms.columns import Columns, Name
 
-_COLUMNS: Final[tuple[Name, ...]] = (
-    "topics",
-    "partitions",
-    "offsets",
-    "timestamps",
-    "headers",
-    "keys",
-    "key_schemas",
-    "values",
-    "value_schemas",
-)
+_COLUMNS: Final[tuple[Name, ...]] = get_args(Name)
 # of so many records, of which one cannot be transformed, each is transformed by itself
 _FEW: Final = 64
 _NO_TIMESTAMP: Final = -1

@@ -54,14 +54,13 @@ def run_sink(
     task: SinkTask,
     assignment: AttemptAssignment,
     reporter: StatusReporter,
-    orphaned: Callable[[], bool],
     metrics: TaskMetrics,
 ) -> AttemptEnd:
     """Runs until the leader ends it. Raises the error that failed the task."""
     metrics.begin("sink")
     follower = follow_assignment(setup, assignment)
     try:
-        return _SinkLoop(setup, task, reporter, metrics).run(follower, orphaned)
+        return _SinkLoop(setup, task, reporter, metrics).run(follower)
     finally:
         follower.close()
 
@@ -146,13 +145,13 @@ class _SinkLoop:
         assert self._consumer is not None
         return self._consumer
 
-    def run(self, follower: AssignmentFollower, orphaned: Callable[[], bool]) -> AttemptEnd:
+    def run(self, follower: AssignmentFollower) -> AttemptEnd:
         """Puts batches until the leader ends the attempt, then commits, leaves the group and stops
         the task."""
-        self._wait.follow(follower, orphaned)
+        self._wait.follow(follower)
         try:
             with memory_reserve():
-                end = self._until_end(follower, orphaned)
+                end = self._until_end(follower)
             self._finish(commit=end is not AttemptEnd.SUPERSEDED)
         except BaseException:  # also SystemExit, and asyncio's CancelledError
             # as Connect does: records that the task took before it failed need not be redelivered
@@ -164,11 +163,9 @@ class _SinkLoop:
             self._reporter.write(self._reporter.record(State.UNASSIGNED))
         return end
 
-    def _until_end(self, follower: AssignmentFollower, orphaned: Callable[[], bool]) -> AttemptEnd:
+    def _until_end(self, follower: AssignmentFollower) -> AttemptEnd:
         while True:
             desired = follower.desired(0.0 if self._started else _READ_S)
-            if orphaned():
-                return AttemptEnd.ORPHANED
             if desired.end is not None:
                 return desired.end
             runs = desired is DesiredTaskState.RUN

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -96,7 +96,6 @@ def run_source(
     reader: TopicsReader,
     assignment: AttemptAssignment,
     reporter: StatusReporter,
-    orphaned: Callable[[], bool],
     metrics: TaskMetrics,
 ) -> AttemptEnd:
     """Runs until the leader ends it. `assignment` has been read once already.
@@ -131,11 +130,11 @@ def run_source(
         offsets = TaskOffsets(setup.id.connector, layers.topic, layers.merged)
         topics = SourceTopics(setup, layers)
         follower = follow_assignment(setup, assignment)
-        wait.follow(follower, orphaned)
+        wait.follow(follower)
         try:
             pipeline = RecordPipeline(converters, chain, errors)
             loop = _SourceLoop(setup, task, writer, offsets, topics, pipeline, reporter, metrics)
-            return loop.run(follower, orphaned)
+            return loop.run(follower)
         finally:
             follower.close()
             topics.close()
@@ -193,11 +192,11 @@ class _SourceLoop:
         self._idle = IdleWait(poll_waits=task.poll_waits)
         self._poll_s = 0.0
 
-    def run(self, follower: AssignmentFollower, orphaned: Callable[[], bool]) -> AttemptEnd:
+    def run(self, follower: AssignmentFollower) -> AttemptEnd:
         """Polls until the leader ends the attempt, then stops the task."""
         try:
             with memory_reserve():
-                end = self._until_end(follower, orphaned)
+                end = self._until_end(follower)
             if end is not AttemptEnd.SUPERSEDED:
                 with suppress(TaskSuperseded):
                     self._commit_at_stop(_DRAIN_S if end is AttemptEnd.ORPHANED else None)
@@ -213,12 +212,12 @@ class _SourceLoop:
             self._enter_state(State.UNASSIGNED)
         return end
 
-    def _until_end(self, follower: AssignmentFollower, orphaned: Callable[[], bool]) -> AttemptEnd:
-        while True:
+    def _until_end(self, follower: AssignmentFollower) -> AttemptEnd:
+        end: AttemptEnd | None = None
+        while end is None:
             self._writer.serve()
             desired = follower.desired(self._wait_s())
-            if orphaned():
-                return AttemptEnd.ORPHANED
+            end = desired.end
             try:
                 if desired is DesiredTaskState.RUN:
                     self._run_once()
@@ -226,16 +225,11 @@ class _SourceLoop:
                         self._report_poll()
                 elif desired is DesiredTaskState.PAUSE:
                     self._pause()
-                else:
-                    return self._end_of(desired)
             except TaskSuperseded as superseded:
-                return self._end_of(superseded.desired)
-
-    def _end_of(self, desired: DesiredTaskState) -> AttemptEnd:
-        if desired is DesiredTaskState.STOP:
-            return AttemptEnd.STOPPED
-        self._writer.abort()
-        return AttemptEnd.SUPERSEDED
+                end = superseded.end
+        if end is AttemptEnd.SUPERSEDED:
+            self._writer.abort()
+        return end
 
     def _save_after_failure(self) -> None:
         """Writes offsets after a failure: records sent without a transaction stay."""

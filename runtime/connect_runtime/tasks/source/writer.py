@@ -27,6 +27,7 @@ from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks.control.assignments import DesiredTaskState
 from connect_runtime.tasks.kafka_failures import RAISED, SendFailures
+from connect_runtime.tasks.launch import AttemptEnd
 from connect_specs.plain_text import counted
 
 # May wait in memory for Kafka's acknowledgement, with any transaction boundary.
@@ -159,11 +160,11 @@ def queue(
 
 
 class TaskSuperseded(Exception):
-    """The attempt is to end; nothing was sent. `desired` is STOP or SUPERSEDED."""
+    """The attempt is to end; nothing was sent."""
 
-    def __init__(self, desired: DesiredTaskState) -> None:
-        super().__init__(desired.value)
-        self.desired = desired
+    def __init__(self, end: AttemptEnd) -> None:
+        super().__init__(end.value)
+        self.end = end
 
 
 class IdleClosingWriter:
@@ -250,9 +251,9 @@ class IdleClosingWriter:
         return self._writer
 
     def _check(self) -> None:
-        desired = self._newest()
-        if desired.end is not None:
-            raise TaskSuperseded(desired)
+        end = self._newest().end
+        if end is not None:
+            raise TaskSuperseded(end)
 
 
 def _return_memory() -> None:

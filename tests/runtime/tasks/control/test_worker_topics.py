@@ -111,7 +111,7 @@ def test_a_task_follows_by_itself_if_its_server_is_silent(
     running.stop()
 
 
-def test_what_was_committed_before_a_read_is_read(cluster: Any, serving: Serving) -> None:
+def test_records_committed_before_a_read_are_read(cluster: Any, serving: Serving) -> None:
     """Whatever the connector's name is, and whoever wrote the keys; of others nothing is read."""
     servers, topic = cluster.bootstrap_servers, cluster.topics.offsets
     setup = cluster.setup(TaskId('a "b"', 0), {"name": 'a "b"'})

@@ -191,7 +191,7 @@ def test_a_batch_is_put_again(cluster: Any, topic: Any, install: Any) -> None:
     assert committed(cluster) == 3
 
 
-def test_what_was_not_taken_is_not_committed(cluster: Any, topic: Any, install: Any) -> None:
+def test_records_that_put_refused_are_not_committed(cluster: Any, topic: Any, install: Any) -> None:
     topic(1)
     filled(cluster, "a", "b")
 
@@ -354,7 +354,7 @@ def test_a_failed_first_flush_delivers_again(cluster: Any, topic: Any, install: 
 
 
 @pytest.mark.parametrize(("policy", "values"), [("latest", ["new"]), ("earliest", ["old", "new"])])
-def test_where_a_new_group_starts(
+def test_a_new_group_starts_by_auto_offset_reset(
     cluster: Any, topic: Any, install: Any, policy: str, values: list[str]
 ) -> None:
     topic(1)
@@ -711,7 +711,7 @@ def test_a_stop_does_not_wait_for_a_retry(cluster: Any, topic: Any, install: Any
 
 
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
-def test_what_was_taken_before_a_failure_is_flushed_and_committed(
+def test_records_put_before_a_failure_are_flushed_and_committed(
     cluster: Any, topic: Any, install: Any, error: type[BaseException]
 ) -> None:
     topic(1)

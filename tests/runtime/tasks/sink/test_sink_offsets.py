@@ -20,7 +20,7 @@ def offsets() -> SinkOffsets:
     return made
 
 
-def test_where_a_task_started_is_not_committed(offsets: SinkOffsets) -> None:
+def test_the_start_position_is_not_committed(offsets: SinkOffsets) -> None:
     current = offsets.current([A, B])
     assert current == {A: 10, B: 0}
     assert offsets.committable(current, current) == {A: 10}
@@ -39,7 +39,7 @@ def test_where_a_task_started_is_not_committed(offsets: SinkOffsets) -> None:
         ({A: -1, B: -2}, {}),
     ],
 )
-def test_what_pre_commit_may_return(
+def test_offsets_that_pre_commit_may_return(
     offsets: SinkOffsets,
     allowed: dict[TopicPartition, int],
     committed: dict[TopicPartition, int],
@@ -150,7 +150,7 @@ def test_pending_records_go_by_the_partition_that_they_were_read_from() -> None:
     assert [r.offset for r in left.records] == [7]
 
 
-def test_what_is_read_later_follows_what_is_pending() -> None:
+def test_later_records_follow_pending_ones() -> None:
     pending = _pending({A: 2}, _record(A, 1))
     assert pending.then(_pending({})) is pending
     both = pending.then(_pending({A: 3}, _record(A, 2)))

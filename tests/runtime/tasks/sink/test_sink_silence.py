@@ -95,7 +95,7 @@ def test_a_sink_goes_on_after_a_silence(
         (KafkaError.GROUP_AUTHORIZATION_FAILED, AttemptEnd.FAILED),
     ],
 )
-def test_what_kafka_interrupts_at_the_start(
+def test_a_silent_kafka_at_the_start_interrupts(
     silent: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, ended: AttemptEnd
 ) -> None:
     made = SinkConsumer.__init__

@@ -105,7 +105,7 @@ def test_an_attempt_that_is_over_meanwhile_sends_nothing(
     rest.writer.serve()
     with pytest.raises(TaskSuperseded) as raised:
         rest.send()
-    assert raised.value.desired is wanted
+    assert raised.value.end is wanted.end
     with pytest.raises(TaskSuperseded):
         rest.writer.commit([NewRecord("offsets", b"k", b"v")])
     assert rest.happened[2:] == ["asked", "made", "asked", "closed", "asked"]

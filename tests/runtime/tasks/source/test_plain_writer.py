@@ -100,7 +100,7 @@ def test_a_source_continues_when_exactly_once_support_changes(cluster: Any, run:
     assert cluster.values() == [str(number) for number in range(90)]
 
 
-def test_no_offset_before_its_interval_and_all_at_the_stop(cluster: Any, run: Any) -> None:
+def test_offsets_are_written_at_the_interval_and_at_the_stop(cluster: Any, run: Any) -> None:
     running = run()
     wait_until(lambda: len(cluster.values()) == 100, what="all records")
     assert position(cluster) is None
@@ -174,7 +174,7 @@ def test_a_pause_does_not_keep_offsets_that_could_not_be_written_before(
     ("given", "expected"),
     [(None, True), ("enabled", True), ("Preparing", True), (" DISABLED ", False)],
 )
-def test_who_writes_in_transactions(given: str | None, expected: bool) -> None:
+def test_sources_write_in_transactions_unless_disabled(given: str | None, expected: bool) -> None:
     worker = {} if given is None else {"exactly.once.source.support": given}
     assert exactly_once(worker) is expected
 
@@ -191,7 +191,7 @@ def test_the_producer_follows_what_the_user_sets(cluster: Any) -> None:
     assert "transactional.id" not in given
 
 
-def test_what_exactly_once_cannot_follow_is_named(
+def test_overrides_without_effect_are_logged(
     cluster: Any, run: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.worker |= {

@@ -166,7 +166,9 @@ def test_a_failure_is_told_with_its_trace(
     assert "s3cret" not in outcome.trace
 
 
-def test_what_cannot_be_produced_fails_the_task(cluster: Any, topic: Any, tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_produced_fails_the_task(
+    cluster: Any, topic: Any, tmp_path: Path
+) -> None:
     file = tmp_path / "in.txt"
     file.write_text("small\n")
     cluster.assign(TASK, 1)

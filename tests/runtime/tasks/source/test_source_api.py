@@ -123,7 +123,9 @@ def test_a_record_may_be_as_large_as_with_javas_producer(
     assert stopped(cluster, running) is AttemptEnd.STOPPED
 
 
-def test_what_was_not_committed_is_not_told(cluster: Any, topic: Any, install: Any) -> None:
+def test_hooks_are_called_only_for_committed_records(
+    cluster: Any, topic: Any, install: Any
+) -> None:
     topic(1)
     task = scripted(
         Counted,
@@ -250,7 +252,7 @@ def test_a_long_transaction_does_not_pile_up_in_memory(
 # --- hooks ---
 
 
-def test_what_the_hooks_raise_fails_nothing_and_is_logged_without_secrets(
+def test_errors_of_hooks_are_logged_without_secrets_and_fail_nothing(
     cluster: Any, topic: Any, install: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = "hunter2-secret"

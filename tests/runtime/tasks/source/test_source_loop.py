@@ -118,7 +118,7 @@ def _run(
         ),  # type: ignore[arg-type]
         metrics,
     )
-    assert loop.run(orders, lambda: False) is AttemptEnd.STOPPED
+    assert loop.run(orders) is AttemptEnd.STOPPED
     return writer
 
 

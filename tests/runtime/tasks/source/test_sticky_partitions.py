@@ -32,7 +32,7 @@ def chosen(sticky: StickyPartitions, producer: Any) -> set[int | None]:
     return {sticky.choose("t", producer) for _ in range(200)}
 
 
-def test_all_partitions_with_a_leader_get_batches() -> None:
+def test_batches_go_to_every_partition_with_a_leader() -> None:
     producer = Telling({0: 1, 1: -1, 2: 5})
 
     assert chosen(StickyPartitions(), producer) == {0, 2}
