@@ -46,12 +46,6 @@ def test_an_envelope_tells_whose_launch_it_is_and_nothing_else() -> None:
     assert launch_from_json(decrypt(found.encrypted, key)) == given
 
 
-def test_what_config_providers_gave_stays_in_its_process() -> None:
-    resolved = replace(launch("a", task=0, attempt=1), given=frozenset({"s3cret"}))
-    assert "s3cret" not in launch_json(resolved)
-    assert "s3cret" not in repr(resolved)
-
-
 def test_an_outcome_comes_back() -> None:
     for ended in AttemptEnd:
         given = Outcome(TaskId("c", 1), 2, ended, "trace\n")

@@ -6,7 +6,8 @@ import pytest
 
 from connect_runtime.api import ConfigDef, ConfigType
 from connect_runtime.plugins import registry
-from support.task_setups import task_setup
+from connect_runtime.tasks.task_setup import TaskSetup
+from support.task_setups import task_launch, task_setup
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -67,3 +68,9 @@ def _phrase() -> ConfigDef:
     definition = ConfigDef()
     definition.define("phrase", ConfigType.PASSWORD, None)
     return definition
+
+
+def test_values_of_config_providers() -> None:
+    setup = TaskSetup(task_launch(), {"s3cret"})
+    assert "s3cret" not in setup.trace(ValueError("s3cret"))
+    assert "s3cret" not in repr(setup)
