@@ -20,6 +20,7 @@ from connect_runtime.kafka.election import GroupTaken, find_leader
 from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.kafka.log import TOO_FEW_BROKERS, TOPIC_NOT_READY, KafkaLogs
 from connect_runtime.settings.worker_config import SMALL_SEGMENTS, TopicSettings, WorkerConfig
+from connect_runtime.storage.log import InternalTopic
 from connect_runtime.waiting import retry_while
 from connect_specs.diagnostics import ConnectError
 
@@ -115,14 +116,8 @@ def ensure_topics(config: WorkerConfig, logs: KafkaLogs) -> None:
     )
 
     def ensure(topic: str, settings: TopicSettings, key: str, purpose: str) -> None:
-        logs.ensure_compacted(
-            topic,
-            settings.partitions,
-            purpose,
-            key=key,
-            replication_factor=settings.replication_factor,
-            config=settings.config,
-        )
+        count, replicas = settings.partitions, settings.replication_factor
+        logs.ensure_compacted(InternalTopic(topic, count, purpose, key, replicas, settings.config))
 
     ensure(topics.config, config.config_topic, "config.storage.topic", "connector configurations")
     ensure(topics.offsets, config.offset_topic, "offset.storage.topic", "source connector offsets")

@@ -9,6 +9,7 @@ import yaml
 
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic
+from connect_runtime.storage.log import InternalTopic
 from support.broker import BrokerAddress
 from support.command import Command
 
@@ -88,7 +89,7 @@ def test_what_is_live(project: Command, broker: BrokerAddress, unique: str) -> N
     project.write("connect.yaml", f"project: p\ncluster: {broker.cluster(unique)}\n")
     logs = KafkaLogs({"bootstrap.servers": broker.bootstrap_servers})
     topic = f"{unique}-configs"
-    logs.ensure_compacted(topic, 1, "tests")
+    logs.ensure_compacted(InternalTopic(topic, 1, "tests"))
     config = {"name": "there", "connector.class": "FileStreamSource", "token": "hunter2"}
     logs.writer(unique).write([config_topic.connector_record(topic, "there", config)])
     logs.close()

@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic
-from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_runtime.storage.log import InternalTopic, LogRecord, NewRecord
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress
@@ -46,7 +46,7 @@ class Cluster:
         logs = KafkaLogs(self._client)
         topics = (self.topics.config, self.topics.offsets, self.topics.status)
         for topic in topics:
-            logs.ensure_compacted(topic, 1, "tests")
+            logs.ensure_compacted(InternalTopic(topic, 1, "tests"))
         logs.writer(f"connect-cluster-{self._group_id}").write(records)
         logs.close()
 

@@ -26,6 +26,7 @@ from connect_reconciler.model.ledger_records import owned_record
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.storage import config_topic
+from connect_runtime.storage.log import InternalTopic
 from connect_specs.names import ClusterTopics
 from support.broker import BrokerAddress, produce
 from support.command import CONNECT, Command
@@ -175,7 +176,7 @@ def test_the_type_is_that_of_an_installed_class(
     logs = KafkaLogs({"bootstrap.servers": broker.bootstrap_servers})
     topics = ClusterTopics.of(group_id)
     for topic in (topics.config, topics.offsets, topics.status):
-        logs.ensure_compacted(topic, 1, "tests")
+        logs.ensure_compacted(InternalTopic(topic, 1, "tests"))
     logs.writer("w").write([config_topic.connector_record(topics.config, "a", config)])
     logs.close()
     done = on_kafka("status", "--all")

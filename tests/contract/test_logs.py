@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.log import (
     Fenced,
+    InternalTopic,
     LogBlocked,
     LogReader,
     LogRecord,
@@ -92,7 +93,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 @pytest.fixture
 def topic(cluster: Cluster, unique: str) -> str:
     """A compacted topic of one partition."""
-    cluster.logs.ensure_compacted(unique, 1, "connector configurations")
+    cluster.logs.ensure_compacted(InternalTopic(unique, 1, "connector configurations"))
     return unique
 
 
@@ -150,7 +151,7 @@ def test_a_key_stays_in_its_partition(cluster: Cluster, unique: str) -> None:
 
 def test_one_transaction_spans_topics(cluster: Cluster, topic: str) -> None:
     other = f"{topic}-other"
-    cluster.logs.ensure_compacted(other, 1, "assignments")
+    cluster.logs.ensure_compacted(InternalTopic(other, 1, "assignments"))
     cluster.logs.writer(topic).write([*some(topic, "a"), *some(other, "b")])
     assert values(cluster.logs.reader(topic).read_to_end(READ_S)) == [(b"a", b"v")]
     assert values(cluster.logs.reader(other).read_to_end(READ_S)) == [(b"b", b"v")]
@@ -373,10 +374,10 @@ def test_there_is_no_reader_of_no_topic(cluster: Cluster, unique: str) -> None:
 def test_ensuring_a_topic_twice_changes_nothing(cluster: Cluster, unique: str) -> None:
     for _ in range(2):
         cluster.logs.ensure_compacted(
-            unique, 3, "connector and task statuses", key="status.storage.topic"
+            InternalTopic(unique, 3, "connector and task statuses", key="status.storage.topic")
         )
     cluster.logs.ensure_compacted(
-        unique, 5, "connector and task statuses", key="status.storage.topic"
+        InternalTopic(unique, 5, "connector and task statuses", key="status.storage.topic")
     )
 
 
@@ -386,7 +387,7 @@ def test_a_topic_that_is_not_compacted_is_refused_in_connects_words(
     cluster.create_topic(unique, 1, "delete")
     with pytest.raises(Failed) as caught:
         cluster.logs.ensure_compacted(
-            unique, 25, "source connector offsets", key="offset.storage.topic"
+            InternalTopic(unique, 25, "source connector offsets", key="offset.storage.topic")
         )
     assert str(caught.value) == (
         f"Topic '{unique}' supplied via the 'offset.storage.topic' property is required to have "
@@ -403,7 +404,7 @@ def test_a_config_topic_of_many_partitions_is_refused_in_connects_words(
 ) -> None:
     cluster.create_topic(unique, 3, "compact")
     with pytest.raises(Failed) as caught:
-        cluster.logs.ensure_compacted(unique, 1, "connector configurations")
+        cluster.logs.ensure_compacted(InternalTopic(unique, 1, "connector configurations"))
     assert str(caught.value) == (
         f"Topic '{unique}' supplied via the 'config.storage.topic' property is required to have a "
         "single partition in order to guarantee consistency of connector configurations, but found "

@@ -10,7 +10,7 @@ import pytest
 
 from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.log import InternalTopic, NewRecord
 from connect_specs.diagnostics import Unreachable
 from support.command import Command
 from support.guarded_broker import GuardedBroker
@@ -48,7 +48,7 @@ def test_scram_over_tls_also_for_records(
         guarded.allow("sealed", "TOPIC", unique, operation)
     guarded.allow("sealed", "TRANSACTIONAL_ID", unique, "WRITE")
     logs = KafkaLogs(sealed)
-    logs.ensure_compacted(unique, 1, "a test")
+    logs.ensure_compacted(InternalTopic(unique, 1, "a test"))
     logs.writer(unique).write([NewRecord(unique, b"key", b"value")])
     read = logs.reader(unique).read_to_end(10)
     logs.close()

@@ -22,7 +22,7 @@ from connect_runtime.kafka.election import Election, find_leader, leader_of, mem
 from connect_runtime.kafka.groups import GroupActive, alter_group_offsets, list_group_offsets
 from connect_runtime.kafka.librdkafka import Coordinators
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.storage.log import Logs
+from connect_runtime.storage.log import InternalTopic, Logs
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
 from connect_specs.names import ledger_group, ledger_transactional_id
@@ -264,7 +264,7 @@ def acquired(
     keep the ledger of this cluster in another topic."""
     topic, group = project.topics.ledger, ledger_group(project.group_id)
     is_named = ensure_one_ledger(project, kafka)
-    logs.ensure_compacted(topic, 1, PURPOSE, key="cluster.topics.ledger")
+    logs.ensure_compacted(InternalTopic(topic, 1, PURPOSE, key="cluster.topics.ledger"))
     if not is_named:
         _name_ledger(project, kafka)
     coordinators = Coordinators(kafka)
@@ -298,7 +298,9 @@ def taken_over(
     ensure_one_ledger(project, kafka)
     logs = KafkaLogs(kafka)
     try:
-        logs.ensure_compacted(project.topics.ledger, 1, PURPOSE, key="cluster.topics.ledger")
+        logs.ensure_compacted(
+            InternalTopic(project.topics.ledger, 1, PURPOSE, key="cluster.topics.ledger")
+        )
         found = _holder(project, kafka)
         logs.fence([ledger_transactional_id(project.group_id)])
         if found is not None:

@@ -15,7 +15,15 @@ from connect_reconciler.ledger.journal import Ending, Journal, Step, journal_rec
 from connect_reconciler.ledger.topic import LedgerSnapshot, journal_removal, reduce_all
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.ledger_records import fingerprint_key_record
-from connect_runtime.storage.log import Fenced, LogReader, Logs, LogWriter, NewRecord, WriteFailed
+from connect_runtime.storage.log import (
+    Fenced,
+    InternalTopic,
+    LogReader,
+    Logs,
+    LogWriter,
+    NewRecord,
+    WriteFailed,
+)
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
 from connect_specs.names import ledger_transactional_id
 
@@ -57,7 +65,7 @@ class Ledger:
     @classmethod
     def open(cls, logs: Logs, topic: str, group_id: str) -> Ledger:
         """Creates the topic if it is missing, fences earlier writers and reads their records."""
-        logs.ensure_compacted(topic, 1, PURPOSE, key="cluster.topics.ledger")
+        logs.ensure_compacted(InternalTopic(topic, 1, PURPOSE, key="cluster.topics.ledger"))
         writer = logs.writer(ledger_transactional_id(group_id))
         try:
             return cls(topic, writer, read_ledger(logs, topic))

@@ -88,7 +88,7 @@ def _name(value: object) -> str:
         case (str(topic), int(partition), *_):
             return f"{topic}-{partition}"
         case _:
-            return str(getattr(value, "topic", ""))
+            return str(getattr(value, "topic", getattr(value, "name", "")))
 
 
 def _result(answer: object) -> str:

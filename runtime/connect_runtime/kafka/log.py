@@ -23,10 +23,8 @@ from connect_runtime.kafka.log_writer import KafkaLogWriter
 from connect_runtime.kafka.topics import create_topic, describe_topics
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage.log import (
+    InternalTopic,
     LogRecord,
-    check_compacted,
-    check_partitions,
-    replication_key,
     unread_text,
 )
 from connect_runtime.waiting import wait_until
@@ -141,29 +139,16 @@ class KafkaLogs:
                 # the list raises the first error
                 list(pool.map(end_earlier_writers, transactional_ids))
 
-    def ensure_compacted(
-        self,
-        topic: str,
-        partitions: int,
-        purpose: str,
-        *,
-        key: str = "config.storage.topic",
-        replication_factor: int = -1,
-        config: Mapping[str, str] | None = None,
-    ) -> None:
-        """Creates the topic, compacted, or checks that it is. Raises Failed with Connect's text.
-
-        `key` is the setting that names the topic. `config` holds further settings for a new topic;
-        -1 leaves partitions or replication to the broker.
-        """
-        numbers = self._partitions(topic)
-        if not numbers and self._create(topic, partitions, replication_factor, config or {}, key):
+    def ensure_compacted(self, topic: InternalTopic) -> None:
+        """Creates the topic, compacted, or checks that it is. Raises Failed with Connect's text."""
+        numbers = self._partitions(topic.name)
+        if not numbers and self._create(topic):
             return
-        numbers = numbers or self._wait_for_partitions(topic)
-        check_partitions(topic, len(numbers), purpose, key)
-        policy = self.cleanup_policy(topic)
+        numbers = numbers or self._wait_for_partitions(topic.name)
+        topic.check_partitions(len(numbers))
+        policy = self.cleanup_policy(topic.name)
         if policy is not None:
-            check_compacted(topic, policy, purpose, key)
+            topic.check_compacted(policy)
 
     def close(self) -> None:
         for opened in list(self._opened):
@@ -186,32 +171,25 @@ class KafkaLogs:
         return partitions
 
     @logged("create topic", "topic")
-    def _create(
-        self,
-        topic: str,
-        partitions: int,
-        replication_factor: int,
-        config: Mapping[str, str],
-        key: str,
-    ) -> bool:
+    def _create(self, topic: InternalTopic) -> bool:
         """Creates the topic. Returns False if it already exists."""
         request = NewTopic(
-            topic,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            config={**config, "cleanup.policy": "compact"},
+            topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            config={**topic.config, "cleanup.policy": "compact"},
         )
         error = create_topic(self._admin, request, _REQUEST_S)
         if error is None:
-            self._wait_for_partitions(topic)
+            self._wait_for_partitions(topic.name)
             return True
         if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
         problem = "The topic cannot be created"
         if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
-            hint = f"Start the other brokers, or set {replication_key(key)} to a smaller number."
-            raise Failed(Diagnostic(TOO_FEW_BROKERS, problem, topic, reason(error), hint))
-        raise as_failure(error, problem, topic)
+            hint = f"Start the other brokers, or set {topic.replication_key} to a smaller number."
+            raise Failed(Diagnostic(TOO_FEW_BROKERS, problem, topic.name, reason(error), hint))
+        raise as_failure(error, problem, topic.name)
 
     def _wait_for_partitions(self, topic: str) -> tuple[int, ...]:
         """Waits for the new topic's partitions: other brokers learn of it a moment later."""

@@ -6,11 +6,12 @@ To the herder they are topics like any others. What is in memory is forgotten at
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from connect_runtime.storage.log import (
     BackgroundWriter,
+    InternalTopic,
     LogReader,
     LogRecord,
     LogWriter,
@@ -76,16 +77,7 @@ class StandaloneLogs:
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fences nobody: sources write without transactions."""
 
-    def ensure_compacted(
-        self,
-        topic: str,
-        partitions: int,
-        purpose: str,
-        *,
-        key: str = "config.storage.topic",
-        replication_factor: int = -1,
-        config: Mapping[str, str] | None = None,
-    ) -> None:
+    def ensure_compacted(self, topic: InternalTopic) -> None:
         """Does nothing: all topics exist."""
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ only. Both check the shape of internal topics with the same texts, which are Con
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients
@@ -44,6 +44,51 @@ class NewRecord:
     topic: str
     key: bytes
     value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A compacted topic of a Connect cluster, as it is to be.
+
+    `purpose` is for messages, which are Connect's. `key` is the setting that names the topic.
+    `config` holds further settings for a new topic; -1 leaves partitions or replication to the
+    broker.
+    """
+
+    name: str
+    partitions: int
+    purpose: str
+    key: str = "config.storage.topic"
+    replication_factor: int = -1
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def replication_key(self) -> str:
+        """Returns the worker's setting for the replicas of the topic."""
+        return _REPLICATION.get(self.key, "config.storage.replication.factor")
+
+    def check_partitions(self, partitions: int) -> None:
+        """Raises Failed if a topic that needs a single partition has more."""
+        if partitions != 1 and self.key not in _OF_MANY_PARTITIONS:
+            text = (
+                f"Topic '{self.name}' supplied via the '{self.key}' property is required to have a "
+                f"single partition in order to guarantee consistency of {self.purpose}, but found "
+                f"{partitions} partitions."
+            )
+            raise Failed(Diagnostic("topic.partitions", text))
+
+    def check_compacted(self, policy: str) -> None:
+        """Raises Failed unless the topic's only cleanup policy is compaction."""
+        if policy != "compact":
+            text = (
+                f"Topic '{self.name}' supplied via the '{self.key}' property is required to have "
+                "'cleanup.policy=compact' to guarantee consistency and durability of "
+                f"{self.purpose}, but found the topic currently has 'cleanup.policy={policy}'. "
+                f"Continuing would likely result in eventually losing {self.purpose} and problems "
+                f"restarting this Connect cluster in the future. Change the '{self.key}' property "
+                "in the Connect worker configurations to use a topic with 'cleanup.policy=compact'."
+            )
+            raise Failed(Diagnostic("topic.not-compacted", text))
 
 
 class Fenced(Failed):
@@ -186,29 +231,11 @@ class Logs(Protocol):
         """Fences every earlier writer of these ids and aborts its open transactions."""
         ...
 
-    def ensure_compacted(
-        self,
-        topic: str,
-        partitions: int,
-        purpose: str,
-        *,
-        key: str = "config.storage.topic",
-        replication_factor: int = -1,
-        config: Mapping[str, str] | None = None,
-    ) -> None:
-        """Creates the topic, compacted, or checks that it is. Raises Failed with Connect's text.
-
-        `key` is the setting that names the topic. `config` holds further settings for a new topic;
-        -1 leaves partitions or replication to the broker.
-        """
+    def ensure_compacted(self, topic: InternalTopic) -> None:
+        """Creates the topic, compacted, or checks that it is. Raises Failed with Connect's text."""
         ...
 
     def close(self) -> None: ...
-
-
-def replication_key(key: str) -> str:
-    """Returns the worker's setting for the replicas of a new topic that the setting `key` names."""
-    return _REPLICATION.get(key, "config.storage.replication.factor")
 
 
 def ensure_own_offsets_topic(logs: Logs, clients: ConnectorClients) -> None:
@@ -216,41 +243,12 @@ def ensure_own_offsets_topic(logs: Logs, clients: ConnectorClients) -> None:
     ConnectError."""
     shape = clients.new_offsets_topic
     logs.ensure_compacted(
-        clients.place.topic,
-        shape.partitions,
-        "source connector offsets",
-        key=OFFSETS_TOPIC_KEY,
-        replication_factor=shape.replication_factor,
-        config=shape.config,
-    )
-
-
-def check_compacted(topic: str, policy: str, purpose: str, key: str) -> None:
-    """Raises Failed unless the topic's only cleanup policy is compaction."""
-    if policy == "compact":
-        return
-    raise Failed(
-        Diagnostic(
-            "topic.not-compacted",
-            f"Topic '{topic}' supplied via the '{key}' property is required to have "
-            f"'cleanup.policy=compact' to guarantee consistency and durability of {purpose}, but "
-            f"found the topic currently has 'cleanup.policy={policy}'. Continuing would likely "
-            f"result in eventually losing {purpose} and problems restarting this Connect cluster "
-            f"in the future. Change the '{key}' property in the Connect worker configurations to "
-            "use a topic with 'cleanup.policy=compact'.",
-        )
-    )
-
-
-def check_partitions(topic: str, partitions: int, purpose: str, key: str) -> None:
-    """Raises Failed if a topic that needs a single partition has more."""
-    if partitions == 1 or key in _OF_MANY_PARTITIONS:
-        return
-    raise Failed(
-        Diagnostic(
-            "topic.partitions",
-            f"Topic '{topic}' supplied via the '{key}' property is required to have a single "
-            f"partition in order to guarantee consistency of {purpose}, but found "
-            f"{partitions} partitions.",
+        InternalTopic(
+            clients.place.topic,
+            shape.partitions,
+            "source connector offsets",
+            OFFSETS_TOPIC_KEY,
+            shape.replication_factor,
+            shape.config,
         )
     )

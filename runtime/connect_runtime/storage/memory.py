@@ -18,12 +18,11 @@ from zlib import crc32
 
 from connect_runtime.storage.log import (
     Fenced,
+    InternalTopic,
     LogBlocked,
     LogRecord,
     NewRecord,
     WriteFailed,
-    check_compacted,
-    check_partitions,
 )
 from connect_specs.diagnostics import Diagnostic, Failed
 
@@ -97,23 +96,14 @@ class MemoryLogs:
             for transactional_id in transactional_ids:
                 self._take_over(transactional_id)
 
-    def ensure_compacted(
-        self,
-        topic: str,
-        partitions: int,
-        purpose: str,
-        *,
-        key: str = "config.storage.topic",
-        replication_factor: int = -1,
-        config: Mapping[str, str] | None = None,
-    ) -> None:
+    def ensure_compacted(self, topic: InternalTopic) -> None:
         """Implements Logs; replication and further topic settings are ignored."""
         with self.changed:
-            if topic not in self._topics:
-                self.create_topic(topic, partitions)
-        shape = self._topics[topic]
-        check_partitions(topic, len(shape.partitions), purpose, key)
-        check_compacted(topic, shape.policy, purpose, key)
+            if topic.name not in self._topics:
+                self.create_topic(topic.name, topic.partitions)
+        shape = self._topics[topic.name]
+        topic.check_partitions(len(shape.partitions))
+        topic.check_compacted(shape.policy)
 
     def close(self) -> None:
         """Closes nothing; written records stay, as on a broker."""

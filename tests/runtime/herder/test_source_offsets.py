@@ -10,7 +10,7 @@ from connect_runtime.herder.source_offsets import OffsetsReader
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import DENIED, UNREACHABLE
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_runtime.storage.log import InternalTopic, LogRecord, NewRecord
 from connect_runtime.storage.memory import MemoryLogs
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 from support.broker import BrokerAddress, create_topic
@@ -54,7 +54,7 @@ class Reader:
 @pytest.fixture
 def logs() -> Readers:
     logs = Readers()
-    logs.ensure_compacted("offsets", 1, "source connector offsets")
+    logs.ensure_compacted(InternalTopic("offsets", 1, "source connector offsets"))
     return logs
 
 

@@ -20,7 +20,7 @@ from connect_reconciler.plan.planner import make_plan
 from connect_runtime.kafka.clients import admin, consumer, producer
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
-from connect_runtime.storage.log import LogBlocked
+from connect_runtime.storage.log import InternalTopic, LogBlocked
 from connect_runtime.storage.snapshots import OffsetSnapshot, State, Status, TaskId
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, sink_entry
 from connect_specs.diagnostics import Location, Unreachable
@@ -55,7 +55,7 @@ def logs(client: dict[str, str], project: Project) -> KafkaLogs:
     made = KafkaLogs(client)
     topics = project.topics
     for topic in (topics.config, topics.status, topics.offsets, topics.ledger):
-        made.ensure_compacted(topic, 1, "tests")
+        made.ensure_compacted(InternalTopic(topic, 1, "tests"))
     return made
 
 
