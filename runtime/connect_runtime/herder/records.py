@@ -6,30 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
+from connect_runtime.herder import effects
 from connect_runtime.herder.earlier_attempts import may_write
-from connect_runtime.herder.effects import (
-    AskTasks,
-    ConnectorStatusIs,
-    Effect,
-    Fail,
-    FailInstance,
-    Fence,
-    ForgetFailure,
-    ForgetInstance,
-    ForgetRun,
-    Identify,
-    KillRun,
-    Launch,
-    PublishTasks,
-    Reassign,
-    RecordFencing,
-    StartInstance,
-    StopInstance,
-    StopRun,
-    TaskStatusIs,
-    Unassign,
-    Wait,
-)
+from connect_runtime.herder.effects import Effect
 from connect_runtime.herder.view import View
 from connect_runtime.storage import assignments_topic, config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
@@ -87,13 +66,13 @@ class WriteContext:
 
 
 def connector_write(
-    name: str, effects: Sequence[Effect], view: View, topics: ClusterTopics, leader: str
+    name: str, steps: Sequence[Effect], view: View, topics: ClusterTopics, leader: str
 ) -> ConnectorWrite:
     """Returns what one connector's effects write. Raises if a value cannot be encoded."""
-    attempts = {e.task: next_attempt(view, e.task) for e in effects if isinstance(e, Launch)}
+    attempts = {e.task: next_attempt(view, e.task) for e in steps if isinstance(e, effects.Launch)}
     writing = WriteContext(topics, leader, attempts)
-    records = [record for effect in effects for record in records_of(effect, view, writing)]
-    return ConnectorWrite(name, effects, records, attempts)
+    records = [record for effect in steps for record in records_of(effect, view, writing)]
+    return ConnectorWrite(name, steps, records, attempts)
 
 
 def unassigned_records(view: View, topic: str) -> list[NewRecord]:
@@ -147,38 +126,50 @@ def records_of(effect: Effect, view: View, writing: WriteContext) -> tuple[NewRe
     """Returns the records that `effect` writes; none for effects in memory only."""
     topics = writing.topics
     match effect:
-        case PublishTasks(name=name, task_configs=configs):
+        case effects.PublishTasks(name=name, task_configs=configs):
             return (
                 *config_topic.task_config_records(topics.config, name, configs),
                 config_topic.commit_record(topics.config, name, len(configs)),
             )
-        case RecordFencing(name=name, tasks=tasks):
+        case effects.RecordFencing(name=name, tasks=tasks):
             return (config_topic.fencing_record(topics.config, name, tasks),)
-        case Launch(task=task, generation=generation, state=state):
+        case effects.Launch(task=task, generation=generation, state=state):
             attempt = Assignment(writing.attempts[task], writing.leader, state, generation)
             return (assignments_topic.assignment_record(topics.assignments, task, attempt),)
-        case Reassign(task=task, state=state):
+        case effects.Reassign(task=task, state=state):
             run = view.runs[task]
             assignment = Assignment(run.attempt, writing.leader, state, run.generation)
             return (assignments_topic.assignment_record(topics.assignments, task, assignment),)
-        case StopRun(task=task) | Unassign(task=task):
+        case effects.StopRun(task=task) | effects.Unassign(task=task):
             stop = _stop_assignment(view, task)
             return (assignments_topic.assignment_record(topics.assignments, task, stop),)
-        case ConnectorStatusIs(name=name, status=status):
+        case effects.ConnectorStatusIs(name=name, status=status):
             gone = () if status is not None else view.status.topics.get(name, frozenset())
             return (
                 status_topic.connector_record(topics.status, name, status),
                 *(status_topic.topic_unused_record(topics.status, used, name) for used in gone),
             )
-        case TaskStatusIs(task=task, status=status, again=True):
+        case effects.TaskStatusIs(task=task, status=status, again=True):
             return (status_topic.task_record(topics.status, task, status, again=True),)
-        case TaskStatusIs(task=task, status=status):
+        case effects.TaskStatusIs(task=task, status=status):
             return task_status_records(topics.status, task, status, view.status.tasks.get(task))
-        case StartInstance() | StopInstance() | ForgetInstance() | FailInstance():
+        case (
+            effects.StartInstance()
+            | effects.StopInstance()
+            | effects.ForgetInstance()
+            | effects.FailInstance()
+        ):
             return ()
-        case AskTasks() | Identify():
+        case effects.AskTasks() | effects.Identify():
             return ()
-        case Fence() | Fail() | ForgetFailure() | Wait() | KillRun() | ForgetRun():
+        case (
+            effects.Fence()
+            | effects.Fail()
+            | effects.ForgetFailure()
+            | effects.Wait()
+            | effects.KillRun()
+            | effects.ForgetRun()
+        ):
             return ()
         case _:
             assert_never(effect)

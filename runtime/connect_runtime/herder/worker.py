@@ -17,29 +17,8 @@ from itertools import count
 from typing import assert_never
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.effects import (
-    AskTasks,
-    ConnectorStatusIs,
-    Effect,
-    Fail,
-    FailInstance,
-    Fence,
-    ForgetFailure,
-    ForgetInstance,
-    ForgetRun,
-    Identify,
-    KillRun,
-    Launch,
-    PublishTasks,
-    Reassign,
-    RecordFencing,
-    StartInstance,
-    StopInstance,
-    StopRun,
-    TaskStatusIs,
-    Unassign,
-    Wait,
-)
+from connect_runtime.herder import effects
+from connect_runtime.herder.effects import Effect
 from connect_runtime.herder.failures import Failures
 from connect_runtime.herder.instances import Instances, TooManyTasks, check_task_count
 from connect_runtime.herder.launcher import Launcher, WorkerSettings
@@ -287,55 +266,55 @@ class Worker:
         """Carries out `effect` after its records were committed. `offsets` are those of the
         assignments just written, by key."""
         match effect:
-            case StartInstance(name=name):
+            case effects.StartInstance(name=name):
                 self._start_instance(name, view, now)
-            case StopInstance(name=name):
+            case effects.StopInstance(name=name):
                 self._stop_instance(name, now)
                 if name not in view.config.connectors:
                     self.published = {k: v for k, v in self.published.items() if k != name}
-            case ForgetInstance(name=name):
+            case effects.ForgetInstance(name=name):
                 self.instances = {key: i for key, i in self.instances.items() if key != name}
-            case FailInstance(name=name, trace=trace):
+            case effects.FailInstance(name=name, trace=trace):
                 failed = InstanceFailed(name, self.instances[name].serial, trace)
                 self.instance_changed(failed, now)
-            case AskTasks(name=name):
+            case effects.AskTasks(name=name):
                 instance = self.instances[name]
                 self.instances = {**self.instances, name: replace(instance, ask_at=math.inf)}
                 self._hosted.ask(name, instance.serial)
-            case Identify(class_name=class_name):
+            case effects.Identify(class_name=class_name):
                 self.kinds = {**self.kinds, class_name: None}
                 self._hosted.identify(class_name)
-            case PublishTasks(name=name):
+            case effects.PublishTasks(name=name):
                 state = view.config.connectors[name]
                 published = replace(self.instances[name], published=state.generation)
                 self.instances = {**self.instances, name: published}
                 self.published = {**self.published, name: published.fingerprint}
-            case Fence():
+            case effects.Fence():
                 self._begin_fencing(effect, view)
-            case RecordFencing(name=name):
+            case effects.RecordFencing(name=name):
                 self._forget_fencing(name)
-            case Fail(name=name, trace=trace, again_s=again_s):
+            case effects.Fail(name=name, trace=trace, again_s=again_s):
                 self.failures.add(name, trace, view, now, again_s)
-            case ForgetFailure(name=name):
+            case effects.ForgetFailure(name=name):
                 self.failures.forget(name, view)
-            case Wait(name=name, over=over):
+            case effects.Wait(name=name, over=over):
                 waits = {key: since for key, since in self.waits.items() if key != name}
                 self.waits = waits if over else {**waits, name: now}
-            case Launch(task=task):
+            case effects.Launch(task=task):
                 self._launch(effect, view, now, attempts[task], offsets[str(task).encode()])
-            case Reassign(task=task, state=target):
+            case effects.Reassign(task=task, state=target):
                 self._set(replace(self.runs[task], state=target))
-            case StopRun(task=task):
+            case effects.StopRun(task=task):
                 deadline = now + self.settings.graceful_s
                 self._set(replace(self.runs[task], phase=RunPhase.STOPPING, deadline=deadline))
-            case KillRun(task=task):
+            case effects.KillRun(task=task):
                 deadline = now + _KILLED_S
                 self._set(replace(self.runs[task], phase=RunPhase.KILLED, deadline=deadline))
                 if self._launcher is not None:
                     self._launcher.kill(task, self.runs[task].attempt)
-            case ForgetRun(task=task):
+            case effects.ForgetRun(task=task):
                 self._drop(task)
-            case Unassign() | ConnectorStatusIs() | TaskStatusIs():
+            case effects.Unassign() | effects.ConnectorStatusIs() | effects.TaskStatusIs():
                 pass
             case _:
                 assert_never(effect)
@@ -353,7 +332,7 @@ class Worker:
         self.instances = {**self.instances, name: stopping}
         self._hosted.stop(name, instance.serial)
 
-    def _begin_fencing(self, effect: Fence, view: View) -> None:
+    def _begin_fencing(self, effect: effects.Fence, view: View) -> None:
         name, serial = effect.name, next(self._serials)
         config = view.config.connectors[name].config
         self.fencings = {**self.fencings, name: Fencing(serial, effect.generation, config)}
@@ -371,7 +350,9 @@ class Worker:
     def _forget_fencing(self, name: str) -> None:
         self.fencings = {key: fencing for key, fencing in self.fencings.items() if key != name}
 
-    def _launch(self, effect: Launch, view: View, now: float, attempt: int, offset: int) -> None:
+    def _launch(
+        self, effect: effects.Launch, view: View, now: float, attempt: int, offset: int
+    ) -> None:
         assert self._launcher is not None
         task = effect.task
         state = view.config.connectors[task.connector]
