@@ -64,17 +64,6 @@ RECORD_REFUSED = frozenset(
 )
 # The broker does not take this record because of another one in its batch.
 OTHER_REFUSED = KafkaError._INVALID_DIFFERENT_RECORD  # noqa: SLF001
-REFUSED = frozenset(
-    {
-        KafkaError._AUTHENTICATION,  # noqa: SLF001
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    }
-)
 AUTHENTICATION = frozenset(
     {
         KafkaError._AUTHENTICATION,  # noqa: SLF001
@@ -82,6 +71,12 @@ AUTHENTICATION = frozenset(
         KafkaError.UNSUPPORTED_SASL_MECHANISM,
     }
 )
+REFUSED = AUTHENTICATION | {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
 SILENT = frozenset(
     {
         KafkaError._TRANSPORT,  # noqa: SLF001
