@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from connect_reconciler.backend.observe.kafka_view import KafkaView, View
+from connect_reconciler.backend.observe.kafka_view import KafkaPort, KafkaView
 from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from support.broker import BrokerAddress, create_topic, member
@@ -24,7 +24,7 @@ HOUR = 3_600_000
 class Site:
     """One implementation, and how its tests fill it."""
 
-    view: View
+    view: KafkaPort
     create_topic: Callable[[str, int], object]
     produce: Callable[..., object]
     commit: Callable[[str, tuple[str, int], int], object]

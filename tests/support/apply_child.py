@@ -15,7 +15,7 @@ from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend import open_backend
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.workflow.apply import edges_for
+from connect_reconciler.workflow.apply import apply_context
 from connect_reconciler.workflow.user import Choices
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project
 from connect_specs.diagnostics import Location
@@ -65,9 +65,9 @@ def main(bootstrap: str, group_id: str, topic: str, pin: str) -> int:
         return backend.observe(desired)
 
     plan = make_plan(desired, look(), group_id=group_id)
-    with edges_for(backend, desired, Choices()) as edges:
-        telling = replace(edges, settings=replace(edges.settings, progress=announce))
-        return apply_plan(plan, desired, project, telling, observe=look).exit_code
+    with apply_context(backend, desired, Choices()) as context:
+        telling = replace(context, progress=announce)
+        return apply_plan(plan, desired, project, look(), telling).exit_code
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from threading import Event as Flag
 
 from connect_reconciler.actions import AlterOffsets
 from connect_reconciler.actions.plan import Plan
-from connect_reconciler.apply.edges import Clock, Edges, Limits, Settings
+from connect_reconciler.apply.context import ApplyContext, Clock, Limits
 from connect_reconciler.apply.health import Lags
 from connect_reconciler.apply.report import (
     ApplyReport,
@@ -22,7 +22,7 @@ from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.lease import Lease
 from connect_reconciler.backend.ledger import Ledger, read_ledger
-from connect_reconciler.backend.observe.kafka_view import View
+from connect_reconciler.backend.observe.kafka_view import KafkaPort
 from connect_reconciler.backend.observe.observe import observe_view
 from connect_reconciler.backend.plugins import ChainedDefinitions, InstalledDefinitions
 from connect_reconciler.backend.port import Cluster
@@ -98,7 +98,7 @@ class Applying:
     limits: Limits = field(default_factory=Limits)
     lags: Callable[[str], Lags] | None = None
     denials: Callable[[AlterOffsets], Sequence[Diagnostic]] = lambda action: ()
-    view_of_sink: Callable[[str, Mapping[str, str]], View] | None = None
+    view_of_sink: Callable[[str, Mapping[str, str]], KafkaPort] | None = None
 
     def observe(self, desired: Desired) -> Live:
         seen = observe_view(
@@ -129,20 +129,18 @@ class Applying:
     ) -> ApplyReport:
         """One apply; `ledger_logs` and `cluster` may be such that kill it."""
         plan = plan if plan is not None else self.plan(desired)
-        edges = Edges(
+        context = ApplyContext(
             cluster=cluster or FakeCluster(self.kafka),
             ledger=Ledger.open(ledger_logs or self.kafka.logs, TOPICS.ledger, GROUP_ID),
             lease=self.lease,
-            read_back=ConfigTopic(self.kafka.logs.reader(TOPICS.config)),
-            settings=Settings(
-                by="test",
-                progress=self.events.append,
-                stop=stop,
-                parallelism=self.parallelism,
-                fail_fast=self.fail_fast,
-                limits=self.limits,
-                clock=self.time.clock(),
-            ),
+            read_connector=ConfigTopic(self.kafka.logs.reader(TOPICS.config)),
+            by="test",
+            progress=self.events.append,
+            stop=stop,
+            parallelism=self.parallelism,
+            fail_fast=self.fail_fast,
+            limits=self.limits,
+            clock=self.time.clock(),
             lags=self.lags,
             view_of_sink=self.view_of_sink or (lambda name, config: self.kafka),
             denials=self.denials,
@@ -151,9 +149,9 @@ class Applying:
             plan,
             desired,
             PROJECT,
-            edges,
-            observe=lambda: self.observe(desired),
-            unproven=self.observe(desired).ledger.unproven if edges.cluster.runs_tasks else (),
+            self.observe(desired),
+            context,
+            unproven=self.observe(desired).ledger.unproven if context.cluster.runs_tasks else (),
         )
 
 

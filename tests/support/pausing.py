@@ -13,7 +13,7 @@ from typing import Any
 
 from connect_reconciler import cli
 from connect_reconciler.backend.ledger import Ledger
-from connect_reconciler.ledger.journal import Step
+from connect_reconciler.ledger.journal import JournalEntry
 
 goes_on = threading.Event()
 
@@ -26,7 +26,7 @@ def main(moment: str, words: Sequence[str]) -> None:
     signal.signal(signal.SIGUSR1, lambda number, frame: goes_on.set())
     real = getattr(Ledger, method)
 
-    def watched(ledger: Ledger, step: Step, *records: Any, **more: Any) -> None:
+    def watched(ledger: Ledger, step: JournalEntry, *records: Any, **more: Any) -> None:
         if step.action == action and when == "before":
             _pause(moment)
         real(ledger, step, *records, **more)

@@ -20,9 +20,8 @@ from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import Drift
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.scope import Scope
-from connect_reconciler.workflow.apply import edges_for
-from connect_reconciler.workflow.rollback import find_rollback
+from connect_reconciler.workflow.apply import apply_context
+from connect_reconciler.workflow.rollback import FromSnapshots
 from connect_reconciler.workflow.user import Choices
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
 from connect_specs.diagnostics import Location
@@ -89,12 +88,12 @@ class RestProject:
         """Raises what an apply raises; `plan` in place of one that is made now."""
         project, desired = self.project, self.desired
         made = plan or self.plan()
-        with edges_for(self.backend, desired, self.choices) as opened:
-            limits = opened.settings.limits
+        with apply_context(self.backend, desired, self.choices) as opened:
+            limits = opened.limits
             if self.unknown_s is not None:
                 limits = replace(limits, unknown_s=self.unknown_s)
-            edges = replace(opened, settings=replace(opened.settings, limits=limits))
-            return apply_plan(made, desired, project, edges, observe=self.observe)
+            context = replace(opened, limits=limits)
+            return apply_plan(made, desired, project, self.observe(), context)
 
     def drift(self) -> Drift:
         return compare(self.desired, self.backend.observe_with_history(self.desired))
@@ -102,14 +101,12 @@ class RestProject:
     def roll_back(self, apply_id: str) -> ApplyReport:
         """The way back from an apply; only with Kafka, which has the journal."""
         backend, project = self.backend, self.project
-        found = find_rollback(backend, apply_id, Scope(), self.desired)
-        desired = found.rollback.desired
-
-        def look() -> Live:
-            return backend.observe(desired)
-
-        with edges_for(backend, desired, self.choices) as edges:
-            return apply_plan(found.plan(project), desired, project, edges, observe=look)
+        planned = FromSnapshots(
+            backend=backend, policies=(), apply_id=apply_id, files=self.desired
+        ).plan()
+        desired = planned.desired
+        with apply_context(backend, desired, self.choices) as context:
+            return apply_plan(planned.plan, desired, project, backend.observe(desired), context)
 
     def settle(self) -> ApplyReport:
         """One apply that must do all of it, and leave nothing to do."""

@@ -1,4 +1,4 @@
-"""The port through which actions are performed; the cluster's side is `apply.cluster_actions`."""
+"""The port through which actions are performed; `apply.cluster_operations` implements it."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from connect_reconciler.apply.edges import MoveRefused, Patience
+from connect_reconciler.apply.context import MoveRefused, Waiter
 from connect_reconciler.apply.health import anything_left, still_running, tasks_left
-from connect_reconciler.backend.port import Cluster, OutcomeUnknown, ReadBack
+from connect_reconciler.backend.port import Cluster, OutcomeUnknown, ReadConnector
 from connect_reconciler.backend.rest.refusals import group_is_active, not_written, timed_out
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys, same_spec
@@ -31,8 +31,8 @@ class ClusterOperations:
     with a connector and the condition that it waits for."""
 
     cluster: Cluster
-    read_back: ReadBack
-    patience: Patience
+    read_back: ReadConnector
+    patience: Waiter
     waiting: Callable[[str, str], None]
 
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:

@@ -1,8 +1,8 @@
-"""What an apply reports: events while it runs, and the report at its end.
+"""The report of an apply, and the events while it runs.
 
 The callback for events is called after the fact, on the thread that changes the connector: once it
-gets `Started`, the journal holds the action, so whoever kills the process on an event knows what is
-on the topics. Texts in here hold no secrets: they were redacted before.
+gets `Started`, the journal holds the action, so a process that is killed on an event leaves known
+records. Texts are redacted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOT_BEGUN = "interrupted"
 
 
 class Outcome(StrEnum):
-    """What became of an action. `unknown`: it may have taken place, or may still."""
+    """The outcome of an action. `unknown`: it may have taken place, or may still."""
 
     DONE = "done"
     FAILED = "failed"
@@ -33,9 +33,9 @@ class Outcome(StrEnum):
 
 class Health(StrEnum):
     """The health of a connector that was changed. `later`: no tasks run on this cluster now;
-    `falls-behind`: a sink runs and its lag grows; `deleted`: somebody deleted it meanwhile;
-    `unknown`: the health could not be read; `not-awaited`: the user interrupted the health check.
-    """
+    `falls-behind`: a sink runs and its lag grows; `deleted`: it was deleted during the apply;
+    `unknown`: the health could not be read; `not-awaited`: the user interrupted the health
+    check."""
 
     NOT_ASKED = "not-asked"
     RUNNING = "running"
@@ -62,7 +62,7 @@ UNHEALTHY = (
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """One action of the plan and what became of it; `detail` says why it was not done."""
+    """One action of the plan and its outcome; `detail` says why it was not done."""
 
     action: Action
     outcome: Outcome
@@ -85,12 +85,12 @@ class ConnectorReport:
 
     @property
     def not_begun(self) -> bool:
-        """Whether none of its actions was started."""
+        """Returns True if none of its actions was started."""
         return {result.outcome for result in self.results} == {Outcome.SKIPPED}
 
     @property
     def ok(self) -> bool:
-        """Whether everything was done and nothing is known to be unhealthy."""
+        """Returns True if everything was done and nothing is known to be unhealthy."""
         done = all(result.outcome is Outcome.DONE for result in self.results)
         return done and self.health not in UNHEALTHY
 
@@ -112,20 +112,20 @@ class ApplyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether everything was done and nothing is known to be unhealthy."""
+        """Returns True if everything was done and nothing is known to be unhealthy."""
         return all(report.ok for report in self.connectors)
 
     @property
     def counts(self) -> dict[Outcome, int]:
-        """How many actions had each outcome."""
+        """Returns the number of actions by outcome."""
         results = [result for report in self.connectors for result in report.results]
-        return {each: sum(r.outcome is each for r in results) for each in Outcome}
+        return {outcome: sum(r.outcome is outcome for r in results) for outcome in Outcome}
 
 
 def exit_code(
     connectors: Sequence[ConnectorReport], *, interrupted: bool, ended: ExitCode | None
 ) -> ExitCode:
-    """The exit code: the error that ended the apply counts more than failed connectors."""
+    """Returns the exit code: the error that ended the apply counts more than failed connectors."""
     if interrupted:
         return ExitCode.INTERRUPTED
     if ended is not None:
@@ -162,7 +162,7 @@ class Performed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What became of an action; the journal holds it if it was done."""
+    """The outcome of an action; the journal holds it if it was done."""
 
     number: int
     result: ActionResult
@@ -213,20 +213,20 @@ class ResultRecorder:
         self._progress(event)
 
     def end(self) -> tuple[ConnectorReport, ...]:
-        """The reports as of now; no event is passed on after it."""
+        """Returns the reports as of now; no event is passed on after it."""
         with self._lock:
             self._ended = True
         return tuple(self._reports())
 
     def _reports(self) -> Iterator[ConnectorReport]:
         numbered = enumerate(self._plan.actions, 1)
-        for name, group in groupby(numbered, key=lambda each: each[1].group):
+        for name, group in groupby(numbered, key=lambda pair: pair[1].group):
             results = tuple(self._result(number, action) for number, action in group)
-            outcomes = {each.outcome for each in results}
-            left = "" if outcomes == {Outcome.DONE} else "its state was not read"
+            outcomes = {result.outcome for result in results}
+            state = "" if outcomes == {Outcome.DONE} else "its state was not read"
             if outcomes == {Outcome.SKIPPED}:
-                left = "as it was"
-            yield ConnectorReport(name, results, left)
+                state = "as it was"
+            yield ConnectorReport(name, results, state)
 
     def _result(self, number: int, action: Action) -> ActionResult:
         if number in self._results:

@@ -1,9 +1,9 @@
 """Applies one plan: checks all of it, then changes several connectors at a time.
 
-What ends a connector's work is over before anything starts: the ranks of the plan's order are
-barriers. A connector that fails is left where it is, and the others go on; only a lost lease,
-ledger or cluster ends the apply. The health check comes last, for all connectors at once: nothing
-in a plan depends on it, and the waits then overlap.
+Connectors that end do so before others start: the ranks of the plan's order are barriers. A
+connector that fails is left where it is, and the others go on; only a lost lease, ledger or cluster
+ends the apply. The health check comes last, for all connectors at once: nothing in a plan depends
+on it, and the waits then overlap.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from itertools import groupby
 
 from connect_reconciler.actions import Action
 from connect_reconciler.actions.plan import Plan
-from connect_reconciler.apply.edges import FATAL, Edges
-from connect_reconciler.apply.executor import Executor, NewStarts
-from connect_reconciler.apply.health_gate import await_health
-from connect_reconciler.apply.preconditions import ensure_fresh
+from connect_reconciler.apply.context import FATAL, ApplyContext, NewStarts
+from connect_reconciler.apply.executor import Executor
+from connect_reconciler.apply.health_check import await_health
 from connect_reconciler.apply.report import (
     ApplyReport,
     Began,
@@ -37,11 +36,12 @@ from connect_reconciler.ledger.journal import Ending, Journal
 from connect_reconciler.ledger.snapshots import overtaken_stops, owned_by_configs
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.order import rank
+from connect_reconciler.plan.remaining import ensure_fresh
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError, ExitCode
 
 _JOIN_S = 0.2
-# Nothing is wrong with these, and nothing was seen of them
+# Healthy as far as is known, without an observation
 _UNSEEN = (Health.LATER, Health.NOT_AWAITED)
 
 
@@ -49,29 +49,29 @@ def apply_plan(
     plan: Plan,
     desired: Desired,
     project: Project,
-    edges: Edges,
+    live: Live,
+    context: ApplyContext,
     *,
-    observe: Callable[[], Live],
     unproven: Collection[str] = (),
 ) -> ApplyReport:
-    """Applies `plan` and reports what became of each action. `unproven` are connectors that earlier
-    applies changed and did not see healthy: their health is checked, too.
+    """Applies `plan` and reports the outcome of each action. `live` is the cluster as it was
+    observed under the lease. `unproven` are connectors that earlier applies changed and did not see
+    healthy: their health is checked, too.
 
-    Observes first: raises Stale or Invalid, and nothing was touched. After that nothing is raised
-    but what kills the process; every failure is in the report. An apply that is interrupted twice
-    reports what is known by then, and leaves its journal open, as a killed apply does.
+    Raises Stale or Invalid before anything is touched. After that nothing is raised but what kills
+    the process; every failure is in the report. An apply that is interrupted twice reports what is
+    known by then, and leaves its journal open, as a killed apply does.
     """
-    live = observe()
     ensure_fresh(plan, desired, project, live)
-    edges.lease.keep()
-    journal, began = _new_journal(plan, edges), edges.settings.clock.now()
-    recorder = ResultRecorder(plan, edges.settings.progress)
-    edges = replace(edges, settings=replace(edges.settings, progress=recorder))
+    context.lease.keep()
+    journal, began_s = _new_journal(plan, context), context.clock.now()
+    recorder = ResultRecorder(plan, context.progress)
+    context = replace(context, progress=recorder)
     try:
-        report = _applied(plan, desired, live, edges, journal, unproven)
+        report = _applied(plan, desired, live, context, journal, unproven)
     except KeyboardInterrupt:
-        report = _report(journal, recorder.end(), edges, ExitCode.INTERRUPTED, interrupted=True)
-    return replace(report, seconds=edges.settings.clock.now() - began)
+        report = _report(journal, recorder.end(), context, ExitCode.INTERRUPTED, interrupted=True)
+    return replace(report, seconds=context.clock.now() - began_s)
 
 
 def run_jobs(jobs: Sequence[Callable[[], None]], parallelism: int) -> None:
@@ -118,66 +118,67 @@ def _applied(
     plan: Plan,
     desired: Desired,
     live: Live,
-    edges: Edges,
+    context: ApplyContext,
     journal: Journal,
     unproven: Collection[str],
 ) -> ApplyReport:
-    settings = edges.settings
-    executor = Executor(plan, desired, live, edges, apply_id=journal.id)
-    starts = NewStarts(settings.stop, fail_fast=settings.fail_fast)
+    executor = Executor(plan, desired, live, context, apply_id=journal.id)
+    starts = NewStarts(context.stop, fail_fast=context.fail_fast)
     if unproven and not plan.actions and not live.ledger.unfinished:
         # Nothing is changed, so there is no journal
-        reports = _with_health({}, executor, starts, edges, unproven)
-        return _finish(journal, tuple(reports.values()), starts.ended_by, edges, checked_only=True)
+        reports = _with_health({}, executor, starts, context, unproven)
+        return _finish(
+            journal, tuple(reports.values()), starts.ended_by, context, checked_only=True
+        )
     try:
         # A project that applies for the first time gets a key, unless the user brought one.
         key = secrets.token_bytes(32) if live.ledger.fingerprint_key is None else None
-        edges.ledger.begin(journal, new_fingerprint_key=key)
-        topic = edges.ledger.topic
-        edges.ledger.correct(owned_by_configs(topic, edges.ledger.state, plan.project, live))
-        edges.ledger.correct(overtaken_stops(topic, edges.ledger.state, plan.project, live))
+        context.ledger.begin(journal, new_fingerprint_key=key)
+        topic = context.ledger.topic
+        context.ledger.correct(owned_by_configs(topic, context.ledger.state, plan.project, live))
+        context.ledger.correct(overtaken_stops(topic, context.ledger.state, plan.project, live))
     except FATAL as error:
         starts.end(error)
-    settings.progress(Began(journal.id, journal.actions))
-    reports = _run_connectors(plan, executor, starts, settings.parallelism)
-    reports = _with_health(reports, executor, starts, edges, unproven)
+    context.progress(Began(journal.id, journal.actions))
+    reports = _run_connectors(plan, executor, starts, context.parallelism)
+    reports = _with_health(reports, executor, starts, context, unproven)
     for report in reports.values():
-        settings.progress(ConnectorDone(report))
-    return _finish(journal, tuple(reports.values()), starts.ended_by, edges)
+        context.progress(ConnectorDone(report))
+    return _finish(journal, tuple(reports.values()), starts.ended_by, context)
 
 
 def _with_health(
     reports: dict[str, ConnectorReport],
     executor: Executor,
     starts: NewStarts,
-    edges: Edges,
+    context: ApplyContext,
     unproven: Collection[str],
 ) -> dict[str, ConnectorReport]:
-    """The reports with the health of each connector, also of those that only earlier applies
-    changed."""
+    """Returns the reports with the health of each connector, also of those that only earlier
+    applies changed."""
     if starts.ended_by is not None:
         return reports
-    found = dict(reports)
+    reports = dict(reports)
     for name in sorted(set(unproven) - executor.changed.keys()):
-        # One that was changed in the ledger alone is judged, too
-        known = found.get(name, ConnectorReport(name, ()))
-        if not known.ok:
+        # A connector that was changed in the ledger alone is judged, too
+        report = reports.get(name, ConnectorReport(name, ()))
+        if not report.ok:
             continue
         try:
             if executor.watch(name):
-                found[name] = known
+                reports[name] = report
         except FATAL as error:
             starts.end(error)
-            return found
+            return reports
         except ConnectError as error:
-            found[name] = replace(known, health=Health.UNKNOWN, health_detail=str(error))
-    return await_health(found, executor, edges)
+            reports[name] = replace(report, health=Health.UNKNOWN, health_detail=str(error))
+    return await_health(reports, executor, context)
 
 
 def _run_connectors(
     plan: Plan, executor: Executor, starts: NewStarts, parallelism: int
 ) -> dict[str, ConnectorReport]:
-    """The reports in the plan's order, once all that may start has ended."""
+    """Runs all connectors. Returns their reports in the plan's order."""
     groups = [
         (name, tuple(numbered))
         for name, numbered in groupby(
@@ -194,13 +195,13 @@ def _run_connectors(
     return {name: reports[name] for name, _ in groups}
 
 
-def _new_journal(plan: Plan, edges: Edges) -> Journal:
-    now_ms = edges.settings.clock.now_ms()
+def _new_journal(plan: Plan, context: ApplyContext) -> Journal:
+    now_ms = context.clock.now_ms()
     moment = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
     return Journal(
         id=f"{moment}-{secrets.token_hex(4)}",
         project=plan.project,
-        by=edges.settings.by,
+        by=context.by,
         since_ms=now_ms,
         actions=len(plan.actions),
         rolls_back=plan.rolls_back,
@@ -213,29 +214,29 @@ def _finish(
     journal: Journal,
     reports: Sequence[ConnectorReport],
     ended_by: ConnectError | None,
-    edges: Edges,
+    context: ApplyContext,
     *,
     checked_only: bool = False,
 ) -> ApplyReport:
     """Closes the journal; `checked_only`: there is none, and health alone was checked."""
-    interrupted = edges.settings.stop() and not all(_complete(report) for report in reports)
+    interrupted = context.stop() and not all(_complete(report) for report in reports)
     code = exit_code(
         reports, interrupted=interrupted, ended=None if ended_by is None else ended_by.exit_code
     )
-    later = any(each.health is Health.LATER for each in reports)
-    if code is ExitCode.OK and later and edges.settings.require_running:
+    later = any(report.health is Health.LATER for report in reports)
+    if code is ExitCode.OK and later and context.require_running:
         code = ExitCode.FAILED
     if ended_by is None:
         ending = Ending.DONE if code == 0 else Ending.FAILED
-        proven = [each.name for each in reports if each.ok and each.health not in _UNSEEN]
+        proven = [report.name for report in reports if report.ok and report.health not in _UNSEEN]
         try:
             if checked_only:
-                edges.ledger.prove(journal.project, proven)
+                context.ledger.prove(journal.project, proven)
             else:
-                edges.ledger.finish(
+                context.ledger.finish(
                     Ending.INTERRUPTED if interrupted else ending,
                     exit_code=code,
-                    now_ms=edges.settings.clock.now_ms(),
+                    now_ms=context.clock.now_ms(),
                     proven=proven,
                 )
         except FATAL as error:
@@ -245,13 +246,13 @@ def _finish(
     if checked_only:
         # An id that no journal has would lead nowhere
         journal = replace(journal, id="")
-    return _report(journal, reports, edges, code, interrupted=interrupted, ended_by=ended_by)
+    return _report(journal, reports, context, code, interrupted=interrupted, ended_by=ended_by)
 
 
 def _report(
     journal: Journal,
     reports: Sequence[ConnectorReport],
-    edges: Edges,
+    context: ApplyContext,
     code: ExitCode,
     *,
     interrupted: bool,
@@ -263,8 +264,8 @@ def _report(
         interrupted=interrupted,
         ended_by=() if ended_by is None else ended_by.diagnostics,
         exit_code=code,
-        told_to_stop=edges.settings.stop(),
-        runtime_up=edges.cluster.runs_tasks,
+        told_to_stop=context.stop(),
+        runtime_up=context.cluster.runs_tasks,
     )
 
 

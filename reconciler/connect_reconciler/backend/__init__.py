@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 def open_backend(project: Project, kafka: Mapping[str, str]) -> Backend:
-    """The project's cluster. `kafka` are properties of the Kafka that this project uses now."""
+    """Returns the project's cluster. `kafka` are properties of the Kafka that this project uses
+    now."""
     # Each imports much that the others do not need
     if project.target is None:
         from connect_reconciler.backend.runtime import RuntimeBackend

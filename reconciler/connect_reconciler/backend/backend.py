@@ -1,4 +1,4 @@
-"""A project's cluster, of whichever kind: verbs ask it, and never ask which kind it is.
+"""A project's cluster, of any kind: verbs do not distinguish the kinds.
 
 There are three kinds: our runtime, found through Kafka (`runtime`); Apache's Connect over REST with
 its Kafka (`connect`); and Connect over REST alone (`rest_only`).
@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
-from connect_reconciler.backend.lease import Lease, Waits, silently
+from connect_reconciler.backend.lease import Lease, OnWait, no_progress
 from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters
 from connect_reconciler.backend.plugins import known_plugins
-from connect_reconciler.backend.port import Cluster, Holding, LedgerWriter, ReadBack
+from connect_reconciler.backend.port import Cluster, LeaseHandle, LedgerWriter, ReadConnector
 from connect_reconciler.backend.rest.answers import LOGIN_HINT
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import HASTY
@@ -29,7 +29,7 @@ from connect_runtime.storage.snapshots import ConnectorState
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.plugin_definitions import Definitions
 
-# Of questions beside the way to a plan
+# Timeouts of optional requests
 _CONNECT_S = 3.0
 _ANSWER_S = 15.0
 
@@ -38,12 +38,12 @@ AtOnce: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedTopics:
     """The config and status topics of the workers whose tasks run.
 
     `ours`: our runtime runs them. It writes task configs only once the connector runs with its
     config, ends tasks before it starts them with other configs, and repeats no status.
-    `tasks_follow`: each new config makes the workers write task configs anew.
+    `tasks_follow`: each new config makes the workers write new task configs.
     """
 
     configs: ConfigTopic
@@ -54,25 +54,25 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What an apply reads and writes through while it is open. `clusters` are the Kafka clusters
-    that sinks read; `followed` is None where nothing runs, or no Kafka can be asked."""
+    """The ports of an apply while it is open. `clusters` are the Kafka clusters that sinks read;
+    `followed` is None if nothing runs, or no Kafka can be asked."""
 
     cluster: Cluster
     ledger: LedgerWriter
-    lease: Holding
-    read_back: ReadBack
+    lease: LeaseHandle
+    read_connector: ReadConnector
     clusters: ConnectorClusters | None = None
-    followed: Followed | None = None
+    followed: FollowedTopics | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Statuses:
-    """What connectors are asked to do, and what those do that have a status, by name. `leader`
-    None: nobody runs them. `unread`: why some could not be read."""
+class LiveStatuses:
+    """The target states of connectors, and the statuses of those that have one, by name. `leader`
+    None: there is none. `unread`: why some could not be read."""
 
     leader: str | None
     connectors: Mapping[str, ConnectorState]
-    told: Mapping[str, ConnectorStatus]
+    statuses: Mapping[str, ConnectorStatus]
     unread: str | None = None
 
 
@@ -86,13 +86,13 @@ class Backend(ABC):
     @property
     @abstractmethod
     def address(self) -> str:
-        """Where the cluster is, as a reader knows it: its URL, or its group."""
+        """Returns the cluster's address for people: its URL, or its group."""
 
     # --- reading ---
 
     @abstractmethod
     def observe(self, desired: Desired) -> Live:
-        """The cluster as it is now, read once; nothing is created or changed.
+        """Observes the cluster once; nothing is created or changed.
 
         Raises Unreachable within 10 s, LogBlocked where an open transaction hides records, Invalid
         where REST and topics are those of different clusters.
@@ -100,21 +100,22 @@ class Backend(ABC):
 
     @abstractmethod
     def observe_with_history(self, desired: Desired) -> LiveWithHistory:
-        """The same with what drift needs: since when it is so, and what was left behind."""
+        """Observes the cluster with the history that drift needs, and what deleted connectors
+        left."""
 
     @abstractmethod
-    def statuses(self) -> Statuses:
-        """All connectors with their statuses. Raises Unreachable, RequestError."""
+    def statuses(self) -> LiveStatuses:
+        """Reads all connectors with their statuses. Raises Unreachable, RequestError."""
 
     @abstractmethod
     def ledger(self) -> LedgerSnapshot:
-        """The ledger topic with its journals; empty where there is none. Raises Unreachable."""
+        """Reads the ledger topic with its journals; empty if there is none. Raises Unreachable."""
 
     @abstractmethod
     def rest(self) -> RestClient | None:
-        """The cluster's REST API; None where nobody answers.
+        """Opens the cluster's REST API; None if no worker answers.
 
-        For questions beside the way to a plan: it gives up soon, and asks nothing again.
+        This is for optional requests: it gives up soon, and repeats nothing.
         """
 
     @abstractmethod
@@ -122,18 +123,18 @@ class Backend(ABC):
         """Raises Unreachable where Kafka is to be asked, and does not answer in time."""
 
     def config(self, name: str) -> Mapping[str, str] | None:
-        """A connector's config; None where there is no such connector. Raises RequestError.
+        """Reads a connector's config; None if there is no such connector. Raises RequestError.
 
-        To be asked after `ensure_one_cluster`.
+        Call `ensure_one_cluster` first.
         """
         with closing(self.cluster()) as cluster:
             return cluster.config(name)
 
     @contextmanager
     def plugins(self) -> Iterator[Definitions]:
-        """All that is known of plugins. Raises Invalid for a lock that cannot be read."""
-        with known_plugins(self.project, self.rest) as found:
-            yield found
+        """Opens the definitions of all plugins. Raises Invalid for a lock that cannot be read."""
+        with known_plugins(self.project, self.rest) as plugins:
+            yield plugins
 
     # --- changing ---
 
@@ -143,9 +144,9 @@ class Backend(ABC):
         neither can be asked about this connector."""
 
     @abstractmethod
-    def cluster(self, waits: Waits = silently) -> Cluster:
-        """The cluster, by whichever way leads there. This process leads until it is closed, where
-        nobody does. `waits` is called before another process that leads is waited for.
+    def cluster(self, waits: OnWait = no_progress) -> Cluster:
+        """Opens the cluster. This process leads until it is closed, if no other does. `waits` is
+        called before another process that leads is waited for.
 
         Raises LeaseRefused while another process leads without REST, Unreachable.
         """
@@ -158,11 +159,10 @@ class Backend(ABC):
         *,
         lease: Lease | None = None,
         at_once: AtOnce = nullcontext,
-        waits: Waits = silently,
+        waits: OnWait = no_progress,
     ) -> AbstractContextManager[Connection]:
-        """What an apply of `by` needs; `lease` is one that was taken over for it. What is waited
-        for before the ledger is opened is within `at_once`. `waits` is called before another apply
-        is waited for.
+        """Opens the ports for an apply of `by`; `lease` was taken over for it. Waits before the
+        ledger is opened are within `at_once`. `waits` is called before another apply is waited for.
 
         Raises LeaseRefused while another apply runs, and as `cluster` does.
         """
@@ -173,19 +173,21 @@ class Backend(ABC):
 
     @abstractmethod
     def take_over(self, say: Callable[[str], None]) -> AbstractContextManager[Lease]:
-        """The lease, whoever holds it now: that apply is fenced, and waited for until it lets go.
+        """Takes the lease over: the apply that holds it is fenced, and waited for until it lets go.
 
         Raises Invalid where there is no lease, LeaseRefused if the other apply does not let go.
         """
 
 
 def now_ms() -> int:
-    """The time, in milliseconds since 1970."""
+    """Returns the time, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
-def hasty(target: RestTarget, login_hint: str = LOGIN_HINT, *, direct: bool = False) -> RestClient:
-    """A client that gives up soon. `direct`: through no proxy."""
+def short_timeout_client(
+    target: RestTarget, login_hint: str = LOGIN_HINT, *, direct: bool = False
+) -> RestClient:
+    """Returns a client that gives up soon. `direct`: through no proxy."""
     short = replace(
         target,
         connect_s=min(target.connect_s, _CONNECT_S),

@@ -1,9 +1,9 @@
 """The ledger over REST alone: a key in each connector's own config.
 
 Writing a config restarts the tasks. So the entry is written together with a config change, while
-the connector is stopped, or right before a stop that serves another action. What a resume is going
-to record is written before it, with a mark of the current offsets, which later shows whether the
-connector ran. There is no journal and no lease. Implements `LedgerWriter`.
+the connector is stopped, or right before a stop that serves another action. The records of a resume
+are written before it, with a mark of the current offsets, which later shows whether the connector
+ran. There is no journal and no lease. Implements `LedgerWriter`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from connect_reconciler.ledger.config_entry import (
     load_entry,
     offsets_mark,
 )
-from connect_reconciler.ledger.journal import Ending, Journal, Step
+from connect_reconciler.ledger.journal import Ending, Journal, JournalEntry
 from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import LedgerState
@@ -38,14 +38,14 @@ _STATUS_UNKNOWN = "its status does not say whether it is stopped"
 
 
 class EntryStore(Protocol):
-    """What a ledger in configs needs of the cluster."""
+    """The cluster as a ledger in configs uses it."""
 
     def target(self, name: str) -> TargetState | None:
-        """The target state; None where it is unknown, or the connector does not exist."""
+        """Returns the target state; None where it is unknown, or the connector does not exist."""
         ...
 
     def offsets(self, name: str) -> Sequence[OffsetEntry]:
-        """The connector's offsets. Raises RequestError."""
+        """Returns the connector's offsets. Raises RequestError."""
         ...
 
     def write_entry(self, name: str, entry: str) -> None:
@@ -61,10 +61,10 @@ class ConfigKeyLedger:
 
     topic = LEDGER_KEY
 
-    def __init__(self, state: LedgerState, store: EntryStore, kept: Mapping[str, str]) -> None:
+    def __init__(self, state: LedgerState, store: EntryStore, entries: Mapping[str, str]) -> None:
         self._snapshot = LedgerSnapshot(state)
         self._upcoming: dict[str, LedgerSnapshot] = {}
-        self._kept = dict(kept)
+        self._kept = dict(entries)
         self._store = store
         self._lock = threading.Lock()
 
@@ -76,11 +76,17 @@ class ConfigKeyLedger:
         """Does nothing: there is no journal, and no place for a key."""
 
     def started(
-        self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
+        self,
+        step: JournalEntry,
+        records: Sequence[NewRecord] = (),
+        *,
+        upcoming: Sequence[NewRecord] = (),
     ) -> None:
         self.correct(records)
         with self._lock:
-            self._upcoming |= dict.fromkeys(_named(step, then), _with_records(self._snapshot, then))
+            self._upcoming |= dict.fromkeys(
+                _named(step, upcoming), _with_records(self._snapshot, upcoming)
+            )
         name = step.connector
         action = act.ACTIONS[step.action]
         if action.asks_for is TargetState.STOPPED and self._restore_to(name) is not None:
@@ -90,10 +96,10 @@ class ConfigKeyLedger:
             with contextlib.suppress(Failed):
                 self._write(name, entry_of(name, self.state))
         elif action in (act.Pause, act.Resume):
-            told = any(map(_is_pin_or_rename, records))
-            self._write_before_restoring(step, must=told or self._restore_to(name) is not None)
+            is_told = any(map(_is_pin_or_rename, records))
+            self._write_before_restoring(step, must=is_told or self._restore_to(name) is not None)
 
-    def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
+    def done(self, step: JournalEntry, records: Sequence[NewRecord] = ()) -> None:
         self.correct(records)
         names = _named(step, records)
         with self._lock:
@@ -110,7 +116,7 @@ class ConfigKeyLedger:
         with self._lock:
             self._snapshot = _with_records(self._snapshot, records)
 
-    def failed(self, step: Step) -> None:
+    def failed(self, step: JournalEntry) -> None:
         with self._lock:
             self._upcoming.pop(step.connector, None)
 
@@ -123,14 +129,15 @@ class ConfigKeyLedger:
         """Does nothing: there is no journal."""
 
     def entry(self, name: str) -> str:
-        """The entry for a config that is written now, with what the step is going to record."""
+        """Returns the entry for a config that is written now, with what the step is going to
+        record."""
         with self._lock:
             return dump_entry(self._entry(name))
 
     def _entry(self, name: str) -> Entry | None:
         return entry_of(name, self._upcoming.get(name, self._snapshot).state)
 
-    def _write_before_restoring(self, step: Step, *, must: bool) -> None:
+    def _write_before_restoring(self, step: JournalEntry, *, must: bool) -> None:
         """Writes what the step is going to record, and the state that is yet to be restored."""
         name = step.connector
         target = self._store.target(name)
@@ -156,13 +163,13 @@ class ConfigKeyLedger:
         return self.state.restore_to(name)
 
     def _is_out_of_date(self, name: str) -> bool:
-        """Whether the entry in the config is out of date."""
+        """Returns True if the entry in the config is out of date."""
         entry = self.entry(name)
         return bool(entry) and self._kept.get(name) != entry
 
-    def _can_be_written(self, name: str, step: Step) -> bool:
-        """Whether writing restarts no tasks. Raises Failed where it must not wait and may restart
-        some."""
+    def _can_be_written(self, name: str, step: JournalEntry) -> bool:
+        """Returns True if writing restarts no tasks. Raises Failed where it must not wait and may
+        restart some."""
         action = act.ACTIONS[step.action]
         if action is act.Resume or (action is act.Pause and not self._has_state_to_restore(name)):
             return False
@@ -174,14 +181,14 @@ class ConfigKeyLedger:
         # afterwards it is stopped, and what was recorded must not be lost
         stopped = action.asks_for is TargetState.STOPPED or issubclass(action, act.OffsetsAction)
         if stopped and name == step.connector:
-            why = _STATUS_UNKNOWN if target is None else f"it is {target.value}, not stopped"
-            raise _not_written(name, why)
+            reason = _STATUS_UNKNOWN if target is None else f"it is {target.value}, not stopped"
+            raise _not_written(name, reason)
         return False
 
     def _has_state_to_restore(self, name: str) -> bool:
-        """Whether the entry in its config has a state to restore."""
-        kept = self._kept.get(name)
-        return kept is not None and load_entry(name, kept).owned.restore_to is not None
+        """Returns True if the entry in its config has a state to restore."""
+        text = self._kept.get(name)
+        return text is not None and load_entry(name, text).owned.restore_to is not None
 
     def _write(self, name: str, entry: Entry | None, *, may_be_gone: bool = False) -> None:
         """Writes the entry. `may_be_gone`: another thread may delete the connector meanwhile."""
@@ -198,10 +205,10 @@ class ConfigKeyLedger:
             self._kept[name] = text
 
 
-def _not_written(name: str, why: str) -> Failed:
-    what = f"what was applied to {name} could not be kept in its config"
+def _not_written(name: str, reason: str) -> Failed:
+    problem = f"what was applied to {name} could not be kept in its config"
     hint = "run apply again: it goes on where this one ended"
-    return Failed(Diagnostic("ledger.not-written", what, name, why, hint))
+    return Failed(Diagnostic("ledger.not-written", problem, name, reason, hint))
 
 
 class NoLease:
@@ -211,9 +218,9 @@ class NoLease:
         """Does nothing: there is no lease to lose."""
 
 
-def _named(step: Step, records: Sequence[NewRecord]) -> tuple[str, ...]:
-    """The step's own connector, and those of its records."""
-    return tuple(dict.fromkeys([step.connector, *(parts_of(each.key)[1] for each in records)]))
+def _named(step: JournalEntry, records: Sequence[NewRecord]) -> tuple[str, ...]:
+    """Returns the step's own connector, and those of its records."""
+    return tuple(dict.fromkeys([step.connector, *(parts_of(record.key)[1] for record in records)]))
 
 
 def _is_pin_or_rename(record: NewRecord) -> bool:
@@ -222,5 +229,5 @@ def _is_pin_or_rename(record: NewRecord) -> bool:
 
 def _with_records(snapshot: LedgerSnapshot, records: Sequence[NewRecord]) -> LedgerSnapshot:
     return reduce_all(
-        snapshot, (LogRecord(each.topic, 0, 0, 0, each.key, each.value) for each in records)
+        snapshot, (LogRecord(record.topic, 0, 0, 0, record.key, record.value) for record in records)
     )

@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from connect_reconciler.backend.backend import Statuses, hasty
 from connect_reconciler.backend.followed_topics import ConfigTopic
-from connect_reconciler.backend.http import HttpCluster
-from connect_reconciler.backend.lease import Waits, silently
+from connect_reconciler.backend.http import HttpCluster, RestBackend
+from connect_reconciler.backend.lease import OnWait
 from connect_reconciler.backend.observe.kafka_view import KeepingView
-from connect_reconciler.backend.observe.rest import statuses_over_rest
 from connect_reconciler.backend.observe.same_cluster import (
     connectors_of,
     ensure_same_cluster,
@@ -23,10 +21,9 @@ from connect_reconciler.backend.observe.same_cluster import (
     not_compared,
 )
 from connect_reconciler.backend.on_kafka import KafkaBackend
-from connect_reconciler.backend.port import Cluster, Found, ReadBack
+from connect_reconciler.backend.port import Cluster, ReadConnector, StoredConnector
 from connect_reconciler.backend.rest.answers import NotConnect
 from connect_reconciler.backend.rest.client import RestClient
-from connect_reconciler.backend.rest.connection import shown_url
 from connect_reconciler.backend.rest.refusals import PATIENT
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.live import Feature, Live, knows, tasks_follow
@@ -46,65 +43,52 @@ class NotArrived(Unreachable):
     """REST accepted a change that the config topic does not show."""
 
 
-class ConnectBackend(KafkaBackend):
+class ConnectBackend(RestBackend, KafkaBackend):
     def __init__(self, project: Project, kafka: Mapping[str, str], target: RestTarget) -> None:
-        super().__init__(project, kafka)
-        self.target = target
+        super().__init__(project, kafka, target)
         self._compared = False
         # The client of an apply that is open
         self._patient: RestClient | None = None
 
-    @property
-    def address(self) -> str:
-        return shown_url(self.target)
-
     def _with_workers(self, desired: Desired, live: Live, view: KeepingView) -> Live:
-        # Where no worker answers, topics are enough for a plan, and a warning says so
+        # If no worker answers, topics are enough for a plan, and a warning says so
         concerned = connectors_of(desired, live.ledger)
-        with self.rest() as rest:
+        with self.rest() as client:
             try:
-                read = kafka_side_read(self.project, self.kafka, view)
-                told = ensure_same_cluster(self.project, self.kafka, rest, concerned, read=read)
+                kafka_side = kafka_side_read(self.project, self.kafka, view)
+                rest_side = ensure_same_cluster(
+                    self.project, self.kafka, client, concerned, read_side=kafka_side
+                )
             except (Invalid, NotConnect):
                 raise
             except ConnectError as error:
                 if self._patient is None:
                     return replace(live, warnings=(*live.warnings, not_compared(error)))
                 # An apply needs the answer: it is about to write there
-                told = ensure_same_cluster(self.project, self.kafka, self._patient, concerned)
+                rest_side = ensure_same_cluster(self.project, self.kafka, self._patient, concerned)
         self._compared = True
-        return replace(live, version=told.version)
-
-    def statuses(self) -> Statuses:
-        # Whoever answers stands for all workers: Connect's own leader is not told
-        return Statuses(self.address, *statuses_over_rest(self.target))
-
-    def rest(self) -> RestClient:
-        return hasty(self.target)
+        return replace(live, version=rest_side.version)
 
     def ensure_one_cluster(self, name: str) -> None:
         if not self._compared:
-            with RestClient(self.target) as rest:
-                ensure_same_cluster(self.project, self.kafka, rest, (name,))
+            with RestClient(self.target) as client:
+                ensure_same_cluster(self.project, self.kafka, client, (name,))
             self._compared = True
-
-    def cluster(self, waits: Waits = silently) -> HttpCluster:
-        return HttpCluster(RestClient.checked(self.target))
 
     def _cluster_to_change(
-        self, desired: Desired, logs: KafkaLogs, stack: ExitStack, waits: Waits
+        self, desired: Desired, logs: KafkaLogs, stack: ExitStack, waits: OnWait
     ) -> Cluster:
-        rest = stack.enter_context(RestClient.checked(self.target, PATIENT))
+        client = stack.enter_context(RestClient.checked(self.target, PATIENT))
         if not self._compared:
             concerned = connectors_of(desired, self.ledger().state)
-            ensure_same_cluster(self.project, self.kafka, rest, concerned)
+            ensure_same_cluster(self.project, self.kafka, client, concerned)
             self._compared = True
-        self._patient = rest
+        self._patient = client
         stack.callback(self._closed)
         topic = self.project.topics.config
         read_back = ConfigTopic(logs.reader(topic))
         stack.callback(read_back.close)
-        return ConfirmedCluster(rest, read_back, topic)
+        return ConfirmedCluster(client, read_back, topic)
 
     def _closed(self) -> None:
         self._patient = None
@@ -124,36 +108,38 @@ class ConfirmedCluster(HttpCluster):
     move: it would lack pins if Kafka were removed from connect.yaml again.
     """
 
-    def __init__(self, client: RestClient, read_back: ReadBack, topic: str) -> None:
+    def __init__(self, client: RestClient, read_back: ReadConnector, topic: str) -> None:
         super().__init__(client)
         self._read_back = read_back
         self._topic = topic
 
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
-        before = self._read_back(name)
+        stored = self._read_back(name)
         super().create(name, config, state)
-        self._confirm(name, before, lambda now: _has(now, config) and _is(now, state))
+        self._confirm(name, stored, lambda current: _has(current, config) and _is(current, state))
 
     def update_config(self, name: str, config: Mapping[str, str]) -> None:
-        before = self._read_back(name)
+        stored = self._read_back(name)
         super().update_config(name, config)
-        self._confirm(name, before, lambda now: _has(now, config))
+        self._confirm(name, stored, lambda current: _has(current, config))
 
     def set_target(self, name: str, target: TargetState) -> None:
-        before = self._read_back(name)
+        stored = self._read_back(name)
         super().set_target(name, target)
-        self._confirm(name, before, lambda now: _is(now, target))
+        self._confirm(name, stored, lambda current: _is(current, target))
 
     def delete(self, name: str) -> None:
-        before = self._read_back(name)
+        stored = self._read_back(name)
         try:
             super().delete(name)
         except RequestError as error:
             if error.status == _NOT_FOUND:
                 # That nothing was there to delete must be true of this cluster
-                self._confirm(name, before, lambda now: now is None, said="knows no such connector")
+                self._confirm(
+                    name, stored, lambda current: current is None, answer="knows no such connector"
+                )
             raise
-        self._confirm(name, before, lambda now: now is None)
+        self._confirm(name, stored, lambda current: current is None)
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
         self._drop_entry(name)
@@ -175,41 +161,42 @@ class ConfirmedCluster(HttpCluster):
     def _confirm(
         self,
         name: str,
-        before: Found | None,
-        arrived: Callable[[Found | None], bool],
+        stored: StoredConnector | None,
+        arrived: Callable[[StoredConnector | None], bool],
         *,
-        said: str = "has accepted a change",
+        answer: str = "has accepted a change",
     ) -> None:
-        """Waits for it, or for what somebody else wrote over it."""
+        """Waits until a change arrives, or another one that was written over it. Raises
+        NotArrived."""
 
         def written() -> bool:
-            now = self._read_back(name)
-            return arrived(now) or not _same(now, before)
+            current = self._read_back(name)
+            return arrived(current) or not _same(current, stored)
 
         if not self._client.wait_for(written, _ARRIVES_S):
-            raise self._not_arrived(name, said)
+            raise self._not_arrived(name, answer)
 
-    def _not_arrived(self, name: str, said: str) -> NotArrived:
-        what = f"the REST API {said}, and topic {self._topic} does not show that"
-        why = f"it did not come within {_ARRIVES_S:.0f} s: these workers are of another cluster"
+    def _not_arrived(self, name: str, answer: str) -> NotArrived:
+        problem = f"the REST API {answer}, and topic {self._topic} does not show that"
+        reason = f"it did not come within {_ARRIVES_S:.0f} s: these workers are of another cluster"
         hint = (
             f"look for {name} on those workers, and undo what was changed there; "
             "then correct cluster.target or cluster.group.id in connect.yaml"
         )
-        return NotArrived(Diagnostic("cluster.not-arrived", what, name, why, hint))
+        return NotArrived(Diagnostic("cluster.not-arrived", problem, name, reason, hint))
 
 
-def _has(now: Found | None, config: Mapping[str, str]) -> bool:
-    return now is not None and same_spec(now.config, config)
+def _has(current: StoredConnector | None, config: Mapping[str, str]) -> bool:
+    return current is not None and same_spec(current.config, config)
 
 
-def _is(now: Found | None, state: TargetState) -> bool:
-    return now is not None and now.target is state
+def _is(current: StoredConnector | None, state: TargetState) -> bool:
+    return current is not None and current.target is state
 
 
-def _same(now: Found | None, before: Found | None) -> bool:
-    """Whether nothing was written since; that tasks come and go is no change of anybody's."""
-    if now is None or before is None:
-        return now is before
-    rewritten = now.written != before.written
-    return not rewritten and now.config == before.config and now.target is before.target
+def _same(current: StoredConnector | None, stored: StoredConnector | None) -> bool:
+    """Returns True if nothing was written since; tasks may come and go."""
+    if current is None or stored is None:
+        return current is stored
+    rewritten = current.written_at != stored.written_at
+    return not rewritten and current.config == stored.config and current.target is stored.target

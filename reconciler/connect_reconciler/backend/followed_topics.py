@@ -14,21 +14,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from connect_reconciler.backend.port import Found
+from connect_reconciler.backend.port import StoredConnector
 from connect_runtime.herder.verbs import InstanceStatus
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import LogReader, LogRecord, unread_text
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, Status, StatusSnapshot, TaskId
 from connect_specs.diagnostics import ConnectError
 
-# How many records were read before
+# The number of records that were read before
 Position: TypeAlias = int
 
 _READ_TIMEOUT_S = 30.0
 
 
 class ConfigTopic:
-    """Follows the config topic, for many threads. Implements `ReadBack`.
+    """Follows the config topic, for many threads. Implements `ReadConnector`.
 
     Threads that wait while a read fails fail at once: they do not wait one after another
     for a Kafka that is gone.
@@ -42,15 +42,15 @@ class ConfigTopic:
         self._reading = threading.Lock()
         self._failed: tuple[float, ConnectError] | None = None
 
-    def __call__(self, name: str) -> Found | None:
+    def __call__(self, name: str) -> StoredConnector | None:
         self.read()
         return self.known(name)
 
     def read(self) -> None:
         """Reads to the end. Raises ConnectError."""
-        asked = self._clock()
+        asked_at = self._clock()
         with self._reading:
-            if self._failed is not None and self._failed[0] > asked:
+            if self._failed is not None and self._failed[0] > asked_at:
                 raise self._failed[1]
             try:
                 records = self._reader.read_to_end(_READ_TIMEOUT_S)
@@ -64,21 +64,23 @@ class ConfigTopic:
             if records:
                 self._snapshot = config_topic.reduce_all(self._snapshot, records)
 
-    def known(self, name: str) -> Found | None:
-        """The connector as it was read last."""
+    def known(self, name: str) -> StoredConnector | None:
+        """Returns the connector as it was read last."""
         state = self._snapshot.connectors.get(name)
         if state is None:
             return None
-        made = state.applied_config == state.config and not state.inconsistent
-        tasks, written = len(state.task_configs), self._written.get(name, -1)
-        return Found(state.config, state.target, tasks, made, state.generation, written)
+        up_to_date = state.applied_config == state.config and not state.inconsistent
+        tasks, offset = len(state.task_configs), self._written.get(name, -1)
+        return StoredConnector(
+            state.config, state.target, tasks, up_to_date, state.generation, offset
+        )
 
     def close(self) -> None:
         self._reader.close()
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportedStatuses:
     """The statuses of one connector and, by number, of its tasks. `polled` holds the tasks that
     have polled, or put records, since they run."""
 
@@ -96,12 +98,12 @@ class StatusTopic:
         self._position: Position = 0
         self._begun = False
         self._all: dict[str, StatusSnapshot] = {}
-        # What came after the first reading: nobody asks for positions before it
+        # Records after the first reading: positions before it are never used
         self._later: dict[str, list[tuple[Position, LogRecord]]] = defaultdict(list)
 
     def read(self) -> Position:
-        """Reads to the end, as far as that can be read. What was written before this call is before
-        the position returned. Raises ConnectError."""
+        """Reads to the end, as far as that can be read. Records that were written before this call
+        are before the position returned. Raises ConnectError."""
         with self._lock:
             by_name: dict[str, list[LogRecord]] = defaultdict(list)
             missed = set(self._reader.left_out)
@@ -115,28 +117,29 @@ class StatusTopic:
                 self._position += 1
             self._begun = True
             for name, records in by_name.items():
-                before = self._all.get(name, StatusSnapshot())
-                self._all[name] = status_topic.reduce_all(before, records)
+                earlier = self._all.get(name, StatusSnapshot())
+                self._all[name] = status_topic.reduce_all(earlier, records)
             return self._position
 
     @property
     def unread(self) -> str | None:
-        """Why statuses could not be read, which may be any connector's."""
+        """Returns why statuses could not be read, which may be any connector's."""
         return unread_text(self._reader.left_out)
 
-    def told(self, name: str) -> Reported:
-        """The newest statuses that were read."""
+    def told(self, name: str) -> ReportedStatuses:
+        """Returns the newest statuses that were read."""
         with self._lock:
             return _reported(name, self._all.get(name, StatusSnapshot()))
 
-    def told_since(self, name: str, position: Position) -> Reported:
-        """What was said from that position on, as if there were nothing before it."""
+    def told_since(self, name: str, position: Position) -> ReportedStatuses:
+        """Returns the statuses from that position on, as if there were none before it."""
         with self._lock:
             later = [record for at, record in self._later.get(name, ()) if at >= position]
         return _reported(name, status_topic.reduce_all(StatusSnapshot(), later))
 
     def restarted_since(self, name: str, position: Position) -> frozenset[int]:
-        """The tasks that were stopped from that position on, and whose worker reported again."""
+        """Returns the tasks that were stopped from that position on, and whose worker reported
+        again."""
         with self._lock:
             later = [record for at, record in self._later.get(name, ()) if at >= position]
         stopped: set[tuple[TaskId, str]] = set()
@@ -157,11 +160,11 @@ class StatusTopic:
         self._reader.close()
 
 
-def _reported(name: str, snapshot: StatusSnapshot) -> Reported:
+def _reported(name: str, snapshot: StatusSnapshot) -> ReportedStatuses:
     connector = snapshot.connectors.get(name)
     tasks = {task.task: _part(status) for task, status in snapshot.tasks.items()}
     polled = frozenset(task.task for task, status in snapshot.tasks.items() if status.polled)
-    return Reported(None if connector is None else _part(connector), tasks, polled)
+    return ReportedStatuses(None if connector is None else _part(connector), tasks, polled)
 
 
 def _part(status: Status) -> InstanceStatus:

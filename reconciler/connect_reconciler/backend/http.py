@@ -1,21 +1,25 @@
-"""The cluster port over Connect's REST API, Apache's and ours. Decides nothing."""
+"""The cluster port over Connect's REST API, Apache's and ours, and the backends that use it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from connect_reconciler.backend.backend import Backend, LiveStatuses, short_timeout_client
+from connect_reconciler.backend.lease import OnWait, no_progress
+from connect_reconciler.backend.observe.rest import statuses_over_rest
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.answers import NotConnect
 from connect_reconciler.backend.rest.client import RestClient, connector_path
-from connect_reconciler.backend.rest.shapes import Expected
+from connect_reconciler.backend.rest.connection import shown_url
+from connect_reconciler.backend.rest.shapes import ExpectedAnswer
 from connect_reconciler.model.config_values import is_of_cluster
 from connect_reconciler.model.live import Feature, knows
 from connect_reconciler.model.secrets import masked_keys, same_config
 from connect_runtime.herder.verbs import ConnectorStatus, RequestError
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, Project, RestTarget
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
 from connect_specs.states import TargetState
 
@@ -33,6 +37,28 @@ _CANNOT_RUN: Mapping[str, str] = {
 }
 
 
+class RestBackend(Backend):
+    """A cluster that is reached at the REST URL of connect.yaml."""
+
+    def __init__(self, project: Project, kafka: Mapping[str, str], target: RestTarget) -> None:
+        super().__init__(project, kafka)
+        self.target = target
+
+    @property
+    def address(self) -> str:
+        return shown_url(self.target)
+
+    def statuses(self) -> LiveStatuses:
+        # The worker that answers stands for all: Connect does not report its leader
+        return LiveStatuses(self.address, *statuses_over_rest(self.target))
+
+    def rest(self) -> RestClient:
+        return short_timeout_client(self.target)
+
+    def cluster(self, waits: OnWait = no_progress) -> HttpCluster:
+        return HttpCluster(RestClient.checked(self.target))
+
+
 class HttpCluster:
     """Implements `Cluster`; closes its client with itself."""
 
@@ -46,19 +72,19 @@ class HttpCluster:
         return True
 
     def ready(self) -> bool:
-        """Whether a worker answers that has completed its start."""
+        """Returns True if a worker answers that has completed its start."""
         return self._client.healthy()
 
     @property
     def version(self) -> str:
-        """What the cluster says that it is."""
+        """Returns the version that the cluster reports."""
         if self._version is None:
             self._version = self._client.about().version
         return self._version
 
     def is_ours(self) -> bool:
-        """Whether a runtime of ours answers: Apache's workers know nothing of slots. What does not
-        let that be asked is none."""
+        """Returns True if a runtime of ours answers: Apache's workers have no slots. False if the
+        question is refused."""
         try:
             return self._client.read("/runtime", shapes.a_map) is not None
         except ConnectError:
@@ -75,11 +101,12 @@ class HttpCluster:
         self._post(name, body, config)
 
     def _create_idle(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
-        """On versions that only create what runs: with no task that could, until it is stopped."""
+        """Creates a connector on versions that create it running: with a config that no task can
+        start with, until it is stopped."""
         idle = {**config, **_CANNOT_RUN}
         self._post(name, {"name": name, "config": idle}, idle)
         self.set_target(name, TargetState.STOPPED)
-        # What comes next may be its offsets, which tasks that still end would overwrite
+        # Its offsets may be set next, which tasks that still end would overwrite
         self._client.wait_for(lambda: _has_stopped(self.status(name)), _STOP_S)
         self.update_config(name, config)
         if state is TargetState.PAUSED:
@@ -101,34 +128,34 @@ class HttpCluster:
         self,
         method: str,
         name: str,
-        *rest: str,
+        *words: str,
         body: object = None,
-        expect: Expected = shapes.ACCEPTED,
+        expect: ExpectedAnswer = shapes.ACCEPTED,
         done: Callable[[], bool] | None = None,
     ) -> Any:
         """Workers other than the leader may not know yet what was just created."""
-        path, exists = connector_path(name, *rest), name in self._made
+        path, exists = connector_path(name, *words), name in self._made
         return self._client.change(method, path, body, expect=expect, done=done, exists=exists)
 
     def _has(
         self, name: str, config: Mapping[str, str], *, created: bool = False
     ) -> Callable[[], bool]:
-        """Whether this config is there now. Of one that was `created` masks may stand for anything;
-        elsewhere they are the same before and after, and prove nothing."""
+        """Returns a check that this config is stored now. Masks in a config that was `created` may
+        stand for anything; elsewhere they are the same before and after, and prove nothing."""
 
         def has() -> bool:
-            found = self._look(name)
-            if found is None or (masked_keys(found) and not created):
+            stored = self._look(name)
+            if stored is None or (masked_keys(stored) and not created):
                 return False
             bare = {**config, "name": name}
             # A key that the cluster adds says nothing of whether the config was written
-            kept = {key: text for key, text in found.items() if not is_of_cluster(key)}
-            return same_config({**kept, "name": name}, bare)
+            own = {key: text for key, text in stored.items() if not is_of_cluster(key)}
+            return same_config({**own, "name": name}, bare)
 
         return has
 
     def _look(self, name: str) -> Mapping[str, str] | None:
-        """The config, requested once: callers repeat the request themselves."""
+        """Returns the config, requested once: callers repeat the request themselves."""
         return self._client.read(connector_path(name, "config"), shapes.config, once=True)
 
     def update_config(self, name: str, config: Mapping[str, str]) -> None:
@@ -144,8 +171,8 @@ class HttpCluster:
         """Changes these keys alone; only where the cluster knows how (`Feature.PATCH_CONFIG`)."""
 
         def done() -> bool:
-            found = self._look(name)
-            return found is not None and all(found.get(k) == v for k, v in changes.items())
+            stored = self._look(name)
+            return stored is not None and all(stored.get(k) == v for k, v in changes.items())
 
         self._change("PATCH", name, "config", body=dict(changes), expect=shapes.UPDATED, done=done)
 
@@ -168,10 +195,10 @@ class HttpCluster:
 
     def offsets(self, name: str) -> Sequence[OffsetEntry]:
         path = connector_path(name, "offsets")
-        found = self._client.read(path, shapes.offsets, exists=name in self._made)
-        if found is None:
+        stored = self._client.read(path, shapes.offsets, exists=name in self._made)
+        if stored is None:
             raise RequestError(404, f"Connector {name} not found")
-        return found
+        return stored
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
         body = wire.offsets_json(offsets)
@@ -189,8 +216,8 @@ def _has_stopped(status: ConnectorStatus | None) -> bool:
 
 
 def _not_there_before(name: str, error: NotConnect) -> Diagnostic:
-    what = "it was not there when its config was to be updated, so the cluster created it"
-    why = (
+    problem = "it was not there when its config was to be updated, so the cluster created it"
+    reason = (
         f"{error.exchange}: someone deleted it meanwhile, or this is not the cluster that was"
         " looked at"
     )
@@ -198,4 +225,4 @@ def _not_there_before(name: str, error: NotConnect) -> Diagnostic:
         "check that the target's URL leads to the cluster that is meant, then plan again; "
         f"`connect delete {name}` removes it where it does not belong"
     )
-    return Diagnostic("apply.created-instead", what, name, why, hint)
+    return Diagnostic("apply.created-instead", problem, name, reason, hint)

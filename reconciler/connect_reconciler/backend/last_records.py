@@ -51,51 +51,51 @@ def last_records(
     """
     deadline = time.monotonic() + WITHIN_S
     reader = consumer(properties, _SETTINGS)
-    found: list[Any] = []
-    starts = {at: each.latest for at, each in ranges.items()}
+    messages: list[Any] = []
+    starts = {at: log.latest for at, log in ranges.items()}
     window, complete = number, True
     try:
-        while len(found) < number and complete:
+        while len(messages) < number and complete:
             earlier = first_offsets(ranges, window)
-            parts = {
+            windows = {
                 at: LogRange(earlier[at], starts[at]) for at in ranges if earlier[at] < starts[at]
             }
-            if not parts:
+            if not windows:
                 break
-            complete = _read(reader, parts, found, deadline)
+            complete = _read(reader, windows, messages, deadline)
             starts, window = earlier, window * 2
     finally:
         reader.close()
-    newest = sorted(found, key=_age)[-number:] if number else []
+    newest = sorted(messages, key=_age)[-number:] if number else []
     return LastRecords(tuple(newest), complete)
 
 
-def first_offsets(ranges: Ranges, number: int) -> dict[TopicPartition, int]:
+def first_offsets(ranges: Ranges, count: int) -> dict[TopicPartition, int]:
     """Returns where to start in each partition to read so many offsets in all: equally many of
     each, and more where others have fewer."""
-    found: dict[TopicPartition, int] = {}
-    left = number
-    by_size = sorted(ranges.items(), key=lambda each: each[1].latest - each[1].earliest)
-    for at, (partition, each) in enumerate(by_size):
-        share = -(-left // (len(by_size) - at))
-        taken = min(each.latest - each.earliest, share)
-        found[partition] = each.latest - taken
-        left -= taken
-    return found
+    starts: dict[TopicPartition, int] = {}
+    missing = count
+    by_size = sorted(ranges.items(), key=lambda item: item[1].latest - item[1].earliest)
+    for at, (partition, log) in enumerate(by_size):
+        share = -(-missing // (len(by_size) - at))
+        taken = min(log.latest - log.earliest, share)
+        starts[partition] = log.latest - taken
+        missing -= taken
+    return starts
 
 
 def _read(
     reader: Any,
-    parts: dict[TopicPartition, LogRange],
-    found: list[Any],
+    windows: dict[TopicPartition, LogRange],
+    messages: list[Any],
     deadline: float,
 ) -> bool:
     """Adds all records in these ranges to `found`. Returns whether there was time for all."""
-    left = dict(parts)
-    # What comes after a range is passed over. To pause its partition would spare little, and
+    missing = dict(windows)
+    # Records after a range are ignored. To pause its partition would spare little, and
     # librdkafka 2.16 may never read a partition that was paused and assigned anew
-    reader.assign([KafkaPartition(*at, each.earliest) for at, each in parts.items()])
-    while left:
+    reader.assign([KafkaPartition(*at, log.earliest) for at, log in windows.items()])
+    while missing:
         if time.monotonic() > deadline:
             return False
         for message in reader.consume(_AT_ONCE, _SLICE_S):
@@ -103,13 +103,13 @@ def _read(
             error = message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
                 raise as_failure(error, "The records cannot be read", f"{at[0]}-{at[1]}")
-            if at not in left:
+            if at not in missing:
                 continue
-            end = left[at].latest
+            end = missing[at].latest
             if error is None and message.offset() < end:
-                found.append(message)
+                messages.append(message)
             if error is not None or message.offset() >= end - 1:
-                del left[at]
+                del missing[at]
     return True
 
 

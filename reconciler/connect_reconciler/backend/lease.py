@@ -28,7 +28,7 @@ from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed
 from connect_specs.names import ledger_group, ledger_transactional_id
 
 TAKES_OVER = " --takeover"
-# Why the ledger topic is created
+# The purpose of the ledger topic, for an error when it is created
 PURPOSE = "what was applied to connectors"
 
 # A killed apply keeps its lease until Kafka notices, after 6 s
@@ -41,16 +41,16 @@ _HOLDER_S = 2.0
 _FREE_S = 0.5
 _POLL_S = 0.2
 _LEAVE_S = 10.0
-# How many polls lie between two checks for an apply that takes over
+# Polls between two checks for an apply that takes over
 _CHECK_EVERY = 5
 
 
-# Says what is waited for, and for how many seconds at most
-Waits: TypeAlias = Callable[[str, float], None]
+# Called with a text on a wait, and its limit in seconds
+OnWait: TypeAlias = Callable[[str, float], None]
 
 
-def silently(what: str, limit_s: float) -> None:
-    """Says nothing of a wait."""
+def no_progress(text: str, limit_s: float) -> None:
+    """Ignores a wait."""
 
 
 class LeaseLost(Failed):
@@ -100,35 +100,35 @@ class Lease:
         *,
         timeout_s: float,
         rival: Callable[[], str | None] = lambda: None,
-        waits: Waits = silently,
+        waits: OnWait = no_progress,
     ) -> Lease:
         """Acquires the lease within `timeout_s`. `waits` is called at once if another apply has it.
 
         Raises LeaseRefused, which says who holds it.
         """
         # Before joining: while the group rebalances, nobody is seen to hold it
-        before = holder()
+        earlier = holder()
         lease = cls(join, rival)
         try:
-            if before is not None and not lease._wait(min(_FREE_S, timeout_s)):
-                waits(another_runs(before), timeout_s)
+            if earlier is not None and not lease._wait(min(_FREE_S, timeout_s)):
+                waits(lease_held_message(earlier), timeout_s)
             if lease._wait(timeout_s):
                 return lease
-            who = holder() or before
+            identity = holder() or earlier
         except BaseException:
             lease.release()
             raise
         lease.release()
-        what = another_runs(who) if who else "the lease of this cluster is taken"
+        problem = lease_held_message(identity) if identity else "the lease of this cluster is taken"
         hint = (
             "wait until it ends, or take the lease over with --takeover; a killed apply loses its"
             " lease within seconds"
         )
-        raise LeaseRefused(Diagnostic("apply.leased", what, hint=hint))
+        raise LeaseRefused(Diagnostic("apply.leased", problem, hint=hint))
 
     @property
     def lost(self) -> bool:
-        """Whether the lease is lost. A lost lease never comes back to this apply."""
+        """Returns True if the lease is lost. A lost lease never comes back to this apply."""
         member = self._membership
         return (
             self._broken is not None
@@ -143,10 +143,10 @@ class Lease:
         """Raises LeaseLost if the lease is lost."""
         if self.lost:
             self._raise_if_taken()
-            what = "another apply may have the lease of this cluster now"
-            why = "" if self._broken is None else str(self._broken)
+            problem = "another apply may have the lease of this cluster now"
+            reason = "" if self._broken is None else str(self._broken)
             hint = "see what the other one did, then plan again"
-            raise LeaseLost(Diagnostic("apply.lease-lost", what, why=why, hint=hint))
+            raise LeaseLost(Diagnostic("apply.lease-lost", problem, why=reason, hint=hint))
 
     def release(self) -> None:
         """Leaves the group, so that the next apply does not wait."""
@@ -157,15 +157,17 @@ class Lease:
         if self._taken_by is None and self._broken is None and not self._released.is_set():
             self._taken_by = self._rival()
         if self._taken_by is not None:
-            what = f"another apply has taken over: {self._taken_by}; this one starts nothing more"
+            problem = (
+                f"another apply has taken over: {self._taken_by}; this one starts nothing more"
+            )
             hint = "see what the other one did with `connect history`, then plan again"
-            raise LeaseLost(Diagnostic("apply.taken-over", what, hint=hint))
+            raise LeaseLost(Diagnostic("apply.taken-over", problem, hint=hint))
 
     def _wait(self, timeout_s: float) -> bool:
-        held = self._settled.wait(timeout_s)
+        is_held = self._settled.wait(timeout_s)
         if self._broken is not None:
             raise self._broken
-        return held
+        return is_held
 
     def _keep_alive(self) -> None:
         try:
@@ -188,20 +190,20 @@ class Lease:
             self._settled.set()
 
 
-def another_runs(who: str) -> str:
-    """What is said of an apply that this one has to wait for."""
-    return f"another apply is running: {who}"
+def lease_held_message(identity: str) -> str:
+    """Returns the message on an apply that this one has to wait for."""
+    return f"another apply is running: {identity}"
 
 
 def identity(now_ms: int) -> str:
-    """Who acquires the lease: `user@host pid 12 since 2026-11-21T14:00:00Z`."""
+    """Returns a name for a lease: `user@host pid 12 since 2026-11-21T14:00:00Z`."""
     user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid-{os.getuid()}"
     since = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
 
 
 def who() -> str:
-    """This process, as the group and the journal name it."""
+    """Returns the name of this process for the group and the journal."""
     return identity(time.time_ns() // 1_000_000)
 
 
@@ -222,10 +224,10 @@ def ensure_one_ledger(project: Project, kafka: Mapping[str, str]) -> bool:
     An apply commits an offset of its ledger topic, which only means that the topic is in use.
     """
     group, topic = ledger_group(project.group_id), project.topics.ledger
-    named = {of for of, _ in list_group_offsets(kafka, group)}
-    for other in sorted(named - {topic}):
-        raise _other_ledger(project, other)
-    return topic in named
+    named_topics = {of for of, _ in list_group_offsets(kafka, group)}
+    for other_topic in sorted(named_topics - {topic}):
+        raise _other_ledger(project, other_topic)
+    return topic in named_topics
 
 
 def _name_ledger(project: Project, kafka: Mapping[str, str]) -> None:
@@ -237,18 +239,20 @@ def _name_ledger(project: Project, kafka: Mapping[str, str]) -> None:
     ensure_one_ledger(project, kafka)
 
 
-def _other_ledger(project: Project, other: str) -> Invalid:
+def _other_ledger(project: Project, other_topic: str) -> Invalid:
     group, topic = project.group_id, project.topics.ledger
-    what = (
-        f"applies of group.id {group} keep their ledger in topic {other}, and this one in {topic}"
+    problem = (
+        f"applies of group.id {group} keep their ledger in topic {other_topic},"
+        f" and this one in {topic}"
     )
-    why = "neither project would see what the other one owns, and their applies would collide"
+    reason = "neither project would see what the other one owns, and their applies would collide"
     hint = (
-        f"write `topics: {{ledger: {other}}}` under cluster: in connect.yaml, or give each cluster"
-        f" a group.id of its own; if {other} is not in use any more: kafka-consumer-groups.sh"
-        f" --delete-offsets --group {ledger_group(group)} --topic {other}"
+        f"write `topics: {{ledger: {other_topic}}}` under cluster: in connect.yaml, or give each"
+        f" cluster a group.id of its own; if {other_topic} is not in use any more:"
+        f" kafka-consumer-groups.sh"
+        f" --delete-offsets --group {ledger_group(group)} --topic {other_topic}"
     )
-    return Invalid(Diagnostic("cluster.other-ledger", what, str(project.file), why, hint))
+    return Invalid(Diagnostic("cluster.other-ledger", problem, str(project.file), reason, hint))
 
 
 def acquired(
@@ -256,7 +260,7 @@ def acquired(
     kafka: Mapping[str, str],
     logs: Logs,
     by: str,
-    waits: Waits = silently,
+    waits: OnWait = no_progress,
     *,
     timeout_s: float = _LEASE_S,
 ) -> Lease:
@@ -270,12 +274,12 @@ def acquired(
     coordinators = Coordinators(kafka)
 
     def holder() -> str | None:
-        found = leader_of(coordinators, kafka, group, topic, _HOLDER_S)
-        return None if found is None else found.identity
+        leader = leader_of(coordinators, kafka, group, topic, _HOLDER_S)
+        return None if leader is None else leader.identity
 
     def rival() -> str | None:
-        others = (each for each in members_of(coordinators, group, _HOLDER_S) if each != by)
-        return next((each for each in others if each.endswith(TAKES_OVER)), None)
+        members = (member for member in members_of(coordinators, group, _HOLDER_S) if member != by)
+        return next((member for member in members if member.endswith(TAKES_OVER)), None)
 
     return Lease.acquire(
         lambda: Election(kafka, group, topic, by),
@@ -301,10 +305,10 @@ def taken_over(
         logs.ensure_compacted(
             InternalTopic(project.topics.ledger, 1, PURPOSE, key="cluster.topics.ledger")
         )
-        found = _holder(project, kafka)
+        leader = _holder(project, kafka)
         logs.fence([ledger_transactional_id(project.group_id)])
-        if found is not None:
-            say(f"taking over from {found}, which ends after the actions in flight")
+        if leader is not None:
+            say(f"taking over from {leader}, which ends after the actions in flight")
         lease = acquired(project, kafka, logs, who() + TAKES_OVER, timeout_s=_TAKEOVER_S)
     finally:
         logs.close()
@@ -316,5 +320,5 @@ def taken_over(
 
 def _holder(project: Project, kafka: Mapping[str, str]) -> str | None:
     group = ledger_group(project.group_id)
-    found = find_leader(kafka, group, project.topics.ledger, _HOLDER_S)
-    return None if found is None else found.identity
+    leader = find_leader(kafka, group, project.topics.ledger, _HOLDER_S)
+    return None if leader is None else leader.identity

@@ -11,7 +11,13 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from connect_reconciler.backend.lease import PURPOSE, LeaseLost
-from connect_reconciler.ledger.journal import Ending, Journal, Step, journal_record, steps_record
+from connect_reconciler.ledger.journal import (
+    Ending,
+    Journal,
+    JournalEntry,
+    journal_record,
+    steps_record,
+)
 from connect_reconciler.ledger.topic import LedgerSnapshot, journal_removal, reduce_all
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.ledger_records import fingerprint_key_record
@@ -57,7 +63,7 @@ class Ledger:
         self._writer = writer
         self.snapshot = snapshot
         self._journal: Journal | None = None
-        self._steps: dict[str, tuple[Step, ...]] = {}
+        self._steps: dict[str, tuple[JournalEntry, ...]] = {}
         self._writing = threading.Lock()
         self._queueing = threading.Lock()
         self._waiting: list[_Write] = []
@@ -75,7 +81,7 @@ class Ledger:
 
     @property
     def state(self) -> LedgerState:
-        """The current state."""
+        """Returns the current state."""
         return self.snapshot.state
 
     def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None:
@@ -94,16 +100,20 @@ class Ledger:
         self._steps = {}
 
     def started(
-        self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
+        self,
+        step: JournalEntry,
+        records: Sequence[NewRecord] = (),
+        *,
+        upcoming: Sequence[NewRecord] = (),
     ) -> None:
         """Commits that an action begins, with `records`. `then` is left to `done`."""
         self._advance(step, records)
 
-    def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None:
+    def done(self, step: JournalEntry, records: Sequence[NewRecord] = ()) -> None:
         """Commits that an action took place, with `records`."""
         self._advance(replace(step, end="done"), records)
 
-    def failed(self, step: Step) -> None:
+    def failed(self, step: JournalEntry) -> None:
         """Commits that an action failed, or that its outcome is unknown."""
         self._advance(step, ())
 
@@ -117,28 +127,29 @@ class Ledger:
     ) -> None:
         """Closes the journal. `proven` are the connectors that were seen healthy."""
         project = self._begun.project
-        ended = replace(
+        closed = replace(
             self._begun,
             ending=ending,
             exit_code=exit_code,
             ended_ms=now_ms,
             unproven=self._left(project, proven),
         )
-        self._write(journal_record(self.topic, ended))
-        self._journal = ended
+        self._write(journal_record(self.topic, closed))
+        self._journal = closed
 
     def prove(self, project: str, proven: Collection[str]) -> None:
         """Records that connectors which earlier applies of the project changed are healthy."""
         newest = next(reversed(self.snapshot.of_project(project)), None)
-        if newest is not None and newest.unproven != (left := self._left(project, proven)):
-            self._write(journal_record(self.topic, replace(newest, unproven=left)))
+        if newest is not None and newest.unproven != (unproven := self._left(project, proven)):
+            self._write(journal_record(self.topic, replace(newest, unproven=unproven)))
 
     def close(self) -> None:
         """Closes the writer. A journal that is still open means that the apply was killed."""
         self._writer.close()
 
     def _left(self, project: str, proven: Collection[str]) -> tuple[str, ...]:
-        """The project's connectors that no apply saw healthy, but for those that are `proven`."""
+        """Returns the project's connectors that no apply saw healthy, but for those that are
+        `proven`."""
         unproven = self.snapshot.unproven(project) & self.state.owned_by(project)
         return tuple(sorted(unproven.difference(proven)))
 
@@ -150,19 +161,19 @@ class Ledger:
     def _earlier(self, journal: Journal) -> Iterator[NewRecord]:
         """Closes the journals of the project's earlier applies, and removes the oldest."""
         earlier = self.snapshot.of_project(journal.project)
-        kept = max(0, len(earlier) - _JOURNALS_KEPT + 1)
-        for found in earlier[:kept]:
-            yield from journal_removal(self.topic, found.id, self.snapshot)
-        for found in earlier[kept:]:
-            if found.ending is None:
-                ended = replace(found, ending=Ending.INTERRUPTED, ended_ms=journal.since_ms)
-                yield journal_record(self.topic, ended)
+        first = max(0, len(earlier) - _JOURNALS_KEPT + 1)
+        for apply_before in earlier[:first]:
+            yield from journal_removal(self.topic, apply_before.id, self.snapshot)
+        for apply_before in earlier[first:]:
+            if apply_before.ending is None:
+                closed = replace(apply_before, ending=Ending.INTERRUPTED, ended_ms=journal.since_ms)
+                yield journal_record(self.topic, closed)
 
-    def _advance(self, step: Step, records: Sequence[NewRecord]) -> None:
+    def _advance(self, step: JournalEntry, records: Sequence[NewRecord]) -> None:
         """Commits a connector's step. All steps of one connector come from one thread."""
         name = step.connector
-        before = (each for each in self._steps.get(name, ()) if each.number != step.number)
-        steps = (*before, step)
+        earlier = (entry for entry in self._steps.get(name, ()) if entry.number != step.number)
+        steps = (*earlier, step)
         self._write(*records, steps_record(self.topic, self._begun.id, name, steps))
         self._steps[name] = steps
 
@@ -189,17 +200,17 @@ class Ledger:
         except WriteFailed as failed:
             error = self._not_recorded("; ".join(d.why or d.what for d in failed.diagnostics))
         except Fenced:
-            what = "another apply has taken over; this one starts nothing more"
+            problem = "another apply has taken over; this one starts nothing more"
             hint = "see what the other one did with `connect history`, then plan again"
-            error = LeaseLost(Diagnostic("apply.taken-over", what, self.topic, hint=hint))
+            error = LeaseLost(Diagnostic("apply.taken-over", problem, self.topic, hint=hint))
         finally:
             for write in together:
                 write.error, write.settled = error, True
 
-    def _not_recorded(self, why: str) -> NotRecorded:
-        what = "the ledger could not be written, and an apply does nothing without it"
+    def _not_recorded(self, reason: str) -> NotRecorded:
+        problem = "the ledger could not be written, and an apply does nothing without it"
         hint = "run apply again: it goes on where this one ended"
-        return NotRecorded(Diagnostic("ledger.not-written", what, self.topic, why, hint))
+        return NotRecorded(Diagnostic("ledger.not-written", problem, self.topic, reason, hint))
 
 
 def read_ledger(logs: Logs, topic: str) -> LedgerSnapshot:

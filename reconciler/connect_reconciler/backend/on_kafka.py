@@ -1,4 +1,4 @@
-"""What a backend does the same way on every cluster whose topics can be read."""
+"""The parts of a backend that are the same on every cluster whose topics can be read."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 
-from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Followed, now_ms
+from connect_reconciler.backend.backend import AtOnce, Backend, Connection, FollowedTopics, now_ms
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
 from connect_reconciler.backend.lease import (
     Lease,
-    Waits,
+    OnWait,
     acquired,
     check_lease_rights,
-    silently,
+    no_progress,
     taken_over,
 )
 from connect_reconciler.backend.ledger import Ledger
@@ -23,10 +23,10 @@ from connect_reconciler.backend.observe.connector_clusters import (
     worker_properties,
 )
 from connect_reconciler.backend.observe.kafka_view import (
+    KafkaPort,
     KafkaView,
     KeepingView,
     TolerantView,
-    View,
     fingerprint_key_given,
 )
 from connect_reconciler.backend.observe.observe import observe_view
@@ -74,7 +74,7 @@ class KafkaBackend(Backend):
 
     @abstractmethod
     def _with_workers(self, desired: Desired, live: Live, view: KeepingView) -> Live:
-        """What was read from topics, completed with what a worker reports."""
+        """Returns `live`, which was read from topics, with what a worker reports."""
 
     def ledger(self) -> LedgerSnapshot:
         records = KafkaView(self.kafka).records(self.project.topics.ledger)
@@ -94,7 +94,7 @@ class KafkaBackend(Backend):
         *,
         lease: Lease | None = None,
         at_once: AtOnce = nullcontext,
-        waits: Waits = silently,
+        waits: OnWait = no_progress,
     ) -> Iterator[Connection]:
         # The cluster first, because a new one has no topics yet; then the lease; and the ledger
         # last, because opening it ends whatever apply wrote before
@@ -119,14 +119,15 @@ class KafkaBackend(Backend):
 
     @abstractmethod
     def _cluster_to_change(
-        self, desired: Desired, logs: KafkaLogs, stack: ExitStack, waits: Waits
+        self, desired: Desired, logs: KafkaLogs, stack: ExitStack, waits: OnWait
     ) -> Cluster:
-        """The cluster, patiently waited for, and closed with the stack."""
+        """Opens the cluster, waiting for it if needed. The stack closes it."""
 
     def _followed(
         self, cluster: Cluster, configs: ConfigTopic, logs: KafkaLogs, stack: ExitStack
-    ) -> Followed | None:
-        """None where no tasks run, or nobody has made the status topic that connect.yaml names."""
+    ) -> FollowedTopics | None:
+        """Opens the topics to follow; None if no tasks run, or without the status topic that
+        connect.yaml names."""
         if not cluster.runs_tasks:
             return None
         try:
@@ -136,20 +137,20 @@ class KafkaBackend(Backend):
                 return None
             raise
         stack.callback(statuses.close)
-        return Followed(
+        return FollowedTopics(
             configs, statuses, self._is_ours(cluster), lambda: self._tasks_follow(cluster)
         )
 
     def _is_ours(self, cluster: Cluster) -> bool:
-        """Whether our runtime runs the connectors."""
+        """Returns True if our runtime runs the connectors."""
         return True
 
     def _tasks_follow(self, cluster: Cluster) -> bool:
-        """Whether each new config makes the workers write task configs anew."""
+        """Returns True if each new config makes the workers write task configs anew."""
         return True
 
     def ensure_lease(self) -> None:
-        """Kafka grants one."""
+        """Does nothing: Kafka grants leases."""
 
     def take_over(self, say: Callable[[str], None]) -> AbstractContextManager[Lease]:
         return taken_over(self.project, self.kafka, say)
@@ -161,17 +162,18 @@ _PREFIX = "connect-"
 def seen(
     live: Live, topics: ClusterTopics, client: Mapping[str, str], view: TolerantView
 ) -> LiveWithHistory:
-    """Live, since when it is so, and what nobody has any more; `view` is what it was read with."""
+    """Returns live with its history, and with the groups that deleted connectors left. `view` has
+    read the topics."""
     config, offsets, ledger = (
         view.kept.get(topic) or () for topic in (topics.config, topics.offsets, topics.ledger)
     )
-    once = {found[1] for each in config if (found := subject(each.key))}
-    left = _left_groups(once - live.connectors.keys(), client, view)
-    return LiveWithHistory(live, history_of(config, offsets, ledger), left, view.groups_hidden)
+    once = {about[1] for record in config if (about := subject(record.key))}
+    groups = _left_groups(once - live.connectors.keys(), client, view)
+    return LiveWithHistory(live, history_of(config, offsets, ledger), groups, view.groups_hidden)
 
 
-def _left_groups(gone: Set[str], client: Mapping[str, str], view: View) -> dict[str, int]:
-    """The partitions of each idle group `connect-<name>` of a connector that was here once.
+def _left_groups(gone: Set[str], client: Mapping[str, str], view: KafkaPort) -> dict[str, int]:
+    """Returns the partitions of each idle group `connect-<name>` of a connector that was here once.
 
     Other Connect clusters on the same Kafka have groups named like that, too.
     """

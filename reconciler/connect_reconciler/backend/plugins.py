@@ -1,8 +1,8 @@
-"""Which plugins exist, which keys do they have, and is a config valid for one of them?
+"""Plugins: their names, their keys, and whether a config is valid for them.
 
-`PluginSource` is what can be asked: `RestPlugins` asks a cluster, `InstalledPlugins` this
-installation. `Definitions` is what is known: from sources, from the lock, or from several. For our
-runtime, installed plugins count first; for a Connect cluster, its own.
+A `PluginSource` lists them: `RestPlugins` those of a cluster, `InstalledPlugins` those of this
+installation. `Definitions` come from sources, from the lock, or from several. For our runtime,
+installed plugins count first; for a Connect cluster, its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.answers import NotConnect, Refused
 from connect_reconciler.backend.rest.client import RestClient
-from connect_reconciler.backend.rest.shapes import Expected
+from connect_reconciler.backend.rest.shapes import ExpectedAnswer
 from connect_runtime.api import ConnectorError
 from connect_runtime.herder.plugin_calls import Exits, SharedCalls, TakesTooLong
 from connect_runtime.herder.verbs import Refusal, RequestError
@@ -42,7 +42,7 @@ Json: TypeAlias = Mapping[str, Any]
 
 # All plugins of a plan together
 _KEYS_S: Final = 30.0
-_VALIDATED = Expected((200,), lambda body: shapes.maps(shapes.a_map(body)["configs"]))
+_VALIDATED = ExpectedAnswer((200,), lambda body: shapes.maps(shapes.a_map(body)["configs"]))
 # Large packages take seconds on a busy machine
 _IMPORT_S: Final = 60.0
 _NO_PLUGINS: Final = PluginSet()
@@ -50,20 +50,20 @@ _imports: Final = SharedCalls[registry.Plugin | None](_IMPORT_S)
 
 
 class PluginSource(Protocol):
-    """What can be asked for plugins, in the shapes of Connect's REST API."""
+    """A source of plugins, in the shapes of Connect's REST API."""
 
     def listed(self) -> Sequence[Json]:
-        """Class, type and, where there is one, version of every plugin."""
+        """Returns class, type and, if known, version of every plugin."""
         ...
 
     def keys(self, name: str) -> Sequence[Json] | None:
-        """The definitions of a plugin's keys, None if there is no such plugin."""
+        """Returns the definitions of a plugin's keys, None if there is no such plugin."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class KeyProblem:
-    """What a cluster says is wrong with a key, and the values that it would recommend."""
+    """The cluster's error of a key, and the values that it would recommend."""
 
     key: str
     error: str
@@ -97,7 +97,7 @@ class RestPlugins:
         return self._client.read(f"{_path(name)}/config", shapes.definitions)
 
     def validate(self, config: Mapping[str, str]) -> Validation:
-        """What is wrong with a config, which names its class."""
+        """Validates a config, which names its class."""
         path = f"{_path(config['connector.class'])}/config/validate"
         infos = self._client.change("PUT", path, dict(config), expect=_VALIDATED)
         definitions = (_key(info["definition"]) for info in infos if info["definition"])
@@ -105,7 +105,7 @@ class RestPlugins:
         return Validation(
             tuple(_problems(infos)),
             {key.name: key for key in definitions},
-            {each["name"]: each["value"] for each in values if each["value"] is not None},
+            {entry["name"]: entry["value"] for entry in values if entry["value"] is not None},
         )
 
 
@@ -125,66 +125,70 @@ class InstalledPlugins:
 def locked(
     source: PluginSource,
     desired: Desired,
-    old: PluginSet = _NO_PLUGINS,
+    earlier: PluginSet = _NO_PLUGINS,
     warn: Callable[[str], None] = lambda text: None,
 ) -> PluginSet:
-    """What a lock holds: all connectors, and the other plugins that the specs name. Of one that
-    does not tell its keys, what the `old` lock holds; `warn` gets a text about it."""
-    listed = _listed(source)
-    wanted = [plugin for plugin in listed.plugins if plugin.type in CONNECTORS]
+    """Returns the plugins of a lock: all connectors, and the other plugins that the specs name.
+    A plugin whose keys cannot be read keeps those of the `earlier` lock; `warn` gets a text
+    about it."""
+    cluster = _listed(source)
+    chosen = [plugin for plugin in cluster.plugins if plugin.type in CONNECTORS]
     for spec in desired.connectors.values():
-        for part in parts_of(spec.config):
-            plugin = listed.find(part.name, part.types)
-            if plugin is not None and plugin not in wanted:
-                wanted.append(plugin)
-    found: list[PluginDefinition] = []
-    for plugin in wanted:
+        for plugin_ref in parts_of(spec.config):
+            plugin = cluster.find(plugin_ref.name, plugin_ref.types)
+            if plugin is not None and plugin not in chosen:
+                chosen.append(plugin)
+    plugins: list[PluginDefinition] = []
+    for plugin in chosen:
         try:
-            keys, why = source.keys(plugin.class_name), "there is no answer"
+            keys, reason = source.keys(plugin.class_name), "there is no answer"
         except RequestError as error:
-            keys, why = None, error.message
+            keys, reason = None, error.message
         if keys is not None:
-            found.append(_with_keys(plugin, keys))
+            plugins.append(_with_keys(plugin, keys))
             continue
         # One without an answer must not count as known to have no keys
-        kept = [each for each in old.plugins if each.class_name == plugin.class_name]
-        found += kept
-        end = "the lock keeps what it has" if kept else "it is not locked"
-        warn(f"{plugin.class_name} does not tell its keys, so {end}: {why}")
-    return PluginSet(tuple(found))
+        locked_before = [
+            entry for entry in earlier.plugins if entry.class_name == plugin.class_name
+        ]
+        plugins += locked_before
+        end = "the lock keeps what it has" if locked_before else "it is not locked"
+        warn(f"{plugin.class_name} does not tell its keys, so {end}: {reason}")
+    return PluginSet(tuple(plugins))
 
 
 def _listed(source: PluginSource) -> PluginSet:
-    """Without keys. Of several versions the last counts, which is the highest."""
-    found = {
-        (each["type"], each["class"]): PluginDefinition(
-            each["class"], each["type"], each.get("version")
+    """Returns the plugins of a cluster without keys. Of several versions the last counts, which is
+    the highest."""
+    plugins = {
+        (entry["type"], entry["class"]): PluginDefinition(
+            entry["class"], entry["type"], entry.get("version")
         )
-        for each in source.listed()
+        for entry in source.listed()
     }
-    return PluginSet(tuple(found.values()))
+    return PluginSet(tuple(plugins.values()))
 
 
 def definition_of(
     class_name: str, type: str, version: str | None, keys: Iterable[Json]
 ) -> PluginDefinition:
-    """A plugin with its keys as REST writes them."""
-    found = map(_key, keys)
-    return PluginDefinition(class_name, type, version, {key.name: key for key in found})
+    """Returns a plugin with its keys as REST writes them."""
+    definitions = map(_key, keys)
+    return PluginDefinition(class_name, type, version, {key.name: key for key in definitions})
 
 
 def _with_keys(plugin: PluginDefinition, keys: Iterable[Json]) -> PluginDefinition:
     return definition_of(plugin.class_name, plugin.type, plugin.version, keys)
 
 
-def _key(found: Json) -> KeyDefinition:
+def _key(key: Json) -> KeyDefinition:
     return KeyDefinition(
-        found["name"],
-        found["type"],
-        required=found["required"],
-        default=found["default_value"],
-        importance=found["importance"],
-        dependents=tuple(found["dependents"]),
+        key["name"],
+        key["type"],
+        required=key["required"],
+        default=key["default_value"],
+        importance=key["importance"],
+        dependents=tuple(key["dependents"]),
     )
 
 
@@ -205,7 +209,7 @@ class InstalledDefinitions:
     """Implements `Definitions` with the plugins of this installation."""
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        """None also of one that does not tell its keys."""
+        """Returns the plugin; None also if its keys cannot be read."""
         plugin = installed(name, types)
         if plugin is None:
             return None
@@ -217,7 +221,7 @@ class InstalledDefinitions:
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
         return frozenset(
-            each["class"] for each in InstalledPlugins().listed() if each["type"] in types
+            entry["class"] for entry in InstalledPlugins().listed() if entry["type"] in types
         )
 
     def unanswered(self, name: str, types: tuple[str, ...]) -> str:
@@ -272,13 +276,13 @@ class ChainedDefinitions:
         self._found: dict[tuple[str, tuple[str, ...]], PluginDefinition | None] = {}
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        asked = (name, types)
+        reference = (name, types)
         if not name:
             return None
-        if asked not in self._found:
+        if reference not in self._found:
             answers = (source.find(name, types) for source in self._sources)
-            self._found[asked] = next((each for each in answers if each is not None), None)
-        return self._found[asked]
+            self._found[reference] = next((entry for entry in answers if entry is not None), None)
+        return self._found[reference]
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
         return frozenset().union(*(source.class_names(types) for source in self._sources))
@@ -286,7 +290,7 @@ class ChainedDefinitions:
     def unanswered(self, name: str, types: tuple[str, ...]) -> str:
         if self.find(name, types) is not None:
             return ""
-        return next(filter(None, (each.unanswered(name, types) for each in self._sources)), "")
+        return next(filter(None, (entry.unanswered(name, types) for entry in self._sources)), "")
 
 
 class ClusterDefinitions:
@@ -304,33 +308,33 @@ class ClusterDefinitions:
         self._source: RestPlugins | None = None
         self._listed = PluginSet()
         self._keyed: dict[str, PluginDefinition | str] = {}
-        # Why nothing can be asked
+        # The reason, if nothing can be asked
         self._failure = ""
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        found = self._asked(name, types)
-        return None if isinstance(found, str) else found
+        answer = self._asked(name, types)
+        return None if isinstance(answer, str) else answer
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
         self._open()
         return self._listed.class_names(types)
 
     def unanswered(self, name: str, types: tuple[str, ...]) -> str:
-        found = self._asked(name, types)
-        return found if isinstance(found, str) else ""
+        answer = self._asked(name, types)
+        return answer if isinstance(answer, str) else ""
 
     def _asked(self, name: str, types: tuple[str, ...]) -> PluginDefinition | str | None:
-        """The plugin, None if the cluster has none, or why its keys are not known."""
+        """Returns the plugin, None if the cluster has none, or why its keys are not known."""
         source = self._open()
         if source is None:
             return self._failure
         plugin = self._listed.find(name, types)
         if plugin is None:
             return None
-        known = self._keyed.get(plugin.class_name)
-        if known is None:
-            known = self._keyed[plugin.class_name] = self._keys_of(plugin, source)
-        return known if isinstance(known, str) else replace(known, type=plugin.type)
+        definition = self._keyed.get(plugin.class_name)
+        if definition is None:
+            definition = self._keyed[plugin.class_name] = self._keys_of(plugin, source)
+        return definition if isinstance(definition, str) else replace(definition, type=plugin.type)
 
     def _keys_of(self, plugin: PluginDefinition, source: RestPlugins) -> PluginDefinition | str:
         path = f"{_path(plugin.class_name)}/config"
@@ -362,7 +366,8 @@ class ClusterDefinitions:
 
 
 def _why(path: str, error: ConnectError) -> str:
-    """The request, and how it failed. Connect's own text is left out: it may quote anything."""
+    """Returns the request, and how it failed. Connect's own text is left out: it may quote
+    anything."""
     match error:
         case Refused() | NotConnect() if error.exchange:
             return error.exchange
@@ -370,30 +375,36 @@ def _why(path: str, error: ConnectError) -> str:
             return f"GET {path} answered {error.status}"
         case _:
             first = error.diagnostics[0]
-            what = f"{first.what} ({first.where})" if first.where else first.what
-            return f"GET {path}: {what}: {first.why}" if first.why else f"GET {path}: {what}"
+            problem = f"{first.what} ({first.where})" if first.where else first.what
+            return f"GET {path}: {problem}: {first.why}" if first.why else f"GET {path}: {problem}"
 
 
 def local_definitions(project: Project) -> Definitions:
-    """Of installed plugins and of the lock. Classes of modules that connect.yaml lists count."""
+    """Returns the definitions of installed plugins and of the lock. Classes of modules that
+    connect.yaml lists count."""
     allow_modules(project.worker)
-    here, lock = InstalledDefinitions(), load_lock(project.folder) or PluginSet()
-    return ChainedDefinitions((here, lock) if project.uses_runtime else (lock, here))
+    installed_here, lock = InstalledDefinitions(), load_lock(project.folder) or PluginSet()
+    return ChainedDefinitions(
+        (installed_here, lock) if project.uses_runtime else (lock, installed_here)
+    )
 
 
 @contextmanager
-def known_plugins(project: Project, rest: Callable[[], RestClient | None]) -> Iterator[Definitions]:
-    """All that is known, the cluster included, which `rest` leads to when it is asked.
+def known_plugins(
+    project: Project, open_client: Callable[[], RestClient | None]
+) -> Iterator[Definitions]:
+    """Opens the definitions of all plugins, those of the cluster included: `open_client` is called
+    when they are first needed.
 
     Raises Invalid for a lock that cannot be read.
     """
     with ExitStack() as stack:
 
         def connect() -> RestClient | None:
-            found = rest()
-            if found is not None:
-                stack.callback(found.close)
-            return found
+            client = open_client()
+            if client is not None:
+                stack.callback(client.close)
+            return client
 
         cluster, near = ClusterDefinitions(connect), local_definitions(project)
         yield ChainedDefinitions((near, cluster) if project.uses_runtime else (cluster, near))

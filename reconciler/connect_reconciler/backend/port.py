@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from connect_reconciler.ledger.journal import Ending, Journal, Step
+from connect_reconciler.ledger.journal import Ending, Journal, JournalEntry
 from connect_reconciler.model.ledger import LedgerState
 from connect_runtime.herder.verbs import ConnectorStatus
 from connect_runtime.storage.log import NewRecord
@@ -24,7 +24,7 @@ class OutcomeUnknown(Failed):
 
 
 class Cluster(Protocol):
-    """What apply can do to a cluster. All raise RequestError with Connect's status and text.
+    """The cluster as an apply changes it. All raise RequestError with Connect's status and text.
 
     An HTTP call whose answer never came raises `OutcomeUnknown`; one that was never sent, and a
     read without an answer, raises `Unreachable`.
@@ -32,7 +32,8 @@ class Cluster(Protocol):
 
     @property
     def runs_tasks(self) -> bool:
-        """Whether tasks run while this cluster is used; if not, waits for health are skipped."""
+        """Returns True if tasks run while this cluster is used; if not, waits for health are
+        skipped."""
         ...
 
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None: ...
@@ -52,27 +53,27 @@ class Cluster(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A connector that is there. `tasks` is how many it has; `made`: from this very config.
-    `generation` tells one set of task configs from another, and `written` one writing of the config
-    from another; over REST alone neither is known."""
+class StoredConnector:
+    """A connector that is there. `tasks_current`: its tasks were made from this very config. Each
+    set of task configs has its own `generation`, and each write of the config its own `written_at`;
+    over REST alone neither is known."""
 
     config: Mapping[str, str]
     target: TargetState
     tasks: int = 0
-    made: bool = True
+    tasks_current: bool = True
     generation: int = 0
-    written: int = -1
+    written_at: int = -1
 
 
-class ReadBack(Protocol):
+class ReadConnector(Protocol):
     """Reads one connector; None where there is none. Raises ConnectError."""
 
-    def __call__(self, name: str) -> Found | None: ...
+    def __call__(self, name: str) -> StoredConnector | None: ...
 
 
 class LedgerWriter(Protocol):
-    """Where an apply records what it does; `backend.ledger.Ledger` is the one in a topic.
+    """The ledger as an apply writes it; `backend.ledger.Ledger` is the one in a topic.
 
     `records` are the ledger topic's, made for `topic`. Raises LeaseLost, NotRecorded. Called from
     several threads at a time, from one for each connector.
@@ -82,24 +83,28 @@ class LedgerWriter(Protocol):
     def topic(self) -> str: ...
     @property
     def state(self) -> LedgerState:
-        """What the ledger says, with all that was written here."""
+        """Returns the ledger's state, with all that was written here."""
         ...
 
     def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None: ...
     def started(
-        self, step: Step, records: Sequence[NewRecord] = (), *, then: Sequence[NewRecord] = ()
+        self,
+        step: JournalEntry,
+        records: Sequence[NewRecord] = (),
+        *,
+        upcoming: Sequence[NewRecord] = (),
     ) -> None:
-        """Returns when it is certain that whoever comes next finds the step and `records`.
+        """Records that an action starts. Returns once the entry and `records` are durable.
 
-        `then` is what `done` is going to record: a ledger that lies in the connectors' configs is
-        written with them, or before they run.
+        `upcoming` are the records of `done`: a ledger in the connectors' configs is written with
+        them, or before they run.
         """
         ...
 
-    def done(self, step: Step, records: Sequence[NewRecord] = ()) -> None: ...
+    def done(self, step: JournalEntry, records: Sequence[NewRecord] = ()) -> None: ...
     def correct(self, records: Sequence[NewRecord]) -> None: ...
-    def failed(self, step: Step) -> None:
-        """The action was not done, or nobody knows: `step` says which, and why."""
+    def failed(self, step: JournalEntry) -> None:
+        """Records that the action was not done, or that its outcome is unknown."""
         ...
 
     def finish(
@@ -113,7 +118,7 @@ class LedgerWriter(Protocol):
         ...
 
 
-class Holding(Protocol):
+class LeaseHandle(Protocol):
     """The right to be the only apply; `backend.lease.Lease` is the one that Kafka grants."""
 
     def keep(self) -> None:

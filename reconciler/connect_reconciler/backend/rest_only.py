@@ -11,20 +11,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from connect_reconciler.backend.backend import AtOnce, Backend, Connection, Statuses, hasty, now_ms
+from connect_reconciler.backend.backend import AtOnce, Connection, now_ms
 from connect_reconciler.backend.config_ledger import ConfigKeyLedger, NoLease
-from connect_reconciler.backend.http import HttpCluster
-from connect_reconciler.backend.lease import Lease, Waits, silently
+from connect_reconciler.backend.http import HttpCluster, RestBackend
+from connect_reconciler.backend.lease import Lease, OnWait, no_progress
 from connect_reconciler.backend.observe.kafka_view import fingerprint_key_given
 from connect_reconciler.backend.observe.rest import (
     ledger_over_rest,
     observe_rest,
-    statuses_over_rest,
 )
-from connect_reconciler.backend.port import Found, OutcomeUnknown
+from connect_reconciler.backend.port import OutcomeUnknown, StoredConnector
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient, connector_path
-from connect_reconciler.backend.rest.connection import shown_url
 from connect_reconciler.backend.rest.refusals import PATIENT
 from connect_reconciler.backend.rest.shapes import FOLLOWS_S, is_passing, target_of
 from connect_reconciler.drift.model import LiveWithHistory
@@ -38,41 +36,29 @@ from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 from connect_specs.states import TargetState
 
 
-class RestOnlyBackend(Backend):
+class RestOnlyBackend(RestBackend):
     def __init__(self, project: Project, target: RestTarget) -> None:
-        super().__init__(project, {})
-        self.target = target
-
-    @property
-    def address(self) -> str:
-        return shown_url(self.target)
+        super().__init__(project, {}, target)
 
     def observe(self, desired: Desired) -> Live:
         key = fingerprint_key_given()
-        with self.plugins() as plugins, RestClient(self.target) as rest:
-            return observe_rest(desired, rest, now_ms=now_ms, fingerprint_key=key, plugins=plugins)
+        with self.plugins() as plugins, RestClient(self.target) as client:
+            return observe_rest(
+                desired, client, now_ms=now_ms, fingerprint_key=key, plugins=plugins
+            )
 
     def observe_with_history(self, desired: Desired) -> LiveWithHistory:
         # REST tells neither when things were written nor what deleted connectors left
         return LiveWithHistory(self.observe(desired))
 
-    def statuses(self) -> Statuses:
-        return Statuses(self.address, *statuses_over_rest(self.target))
-
     def ledger(self) -> LedgerSnapshot:
         return LedgerSnapshot()
 
     def ensure_kafka(self, within_s: float | None = None) -> None:
-        """No Kafka is asked."""
-
-    def rest(self) -> RestClient:
-        return hasty(self.target)
+        """Does nothing: no Kafka is used."""
 
     def ensure_one_cluster(self, name: str) -> None:
-        """No topics are read that could be those of another one."""
-
-    def cluster(self, waits: Waits = silently) -> HttpCluster:
-        return HttpCluster(RestClient.checked(self.target))
+        """Does nothing: no topics are read that could be those of another cluster."""
 
     @contextmanager
     def connection(
@@ -82,7 +68,7 @@ class RestOnlyBackend(Backend):
         *,
         lease: Lease | None = None,
         at_once: AtOnce = nullcontext,
-        waits: Waits = silently,
+        waits: OnWait = no_progress,
     ) -> Iterator[Connection]:
         with ExitStack() as stack:
             with at_once():
@@ -90,9 +76,9 @@ class RestOnlyBackend(Backend):
             yield connection_over_rest(client, desired, fingerprint_key_given())
 
     def ensure_lease(self) -> None:
-        what = "over REST alone there is no lease, and no other apply is known of"
+        problem = "over REST alone there is no lease, and no other apply is known of"
         hint = "leave out --takeover and --lock-timeout, or add cluster.kafka to connect.yaml"
-        raise Invalid(Diagnostic("apply.no-lease", what, str(self.project.file), hint=hint))
+        raise Invalid(Diagnostic("apply.no-lease", problem, str(self.project.file), hint=hint))
 
     def take_over(self, say: Callable[[str], None]) -> AbstractContextManager[Lease]:
         self.ensure_lease()
@@ -102,22 +88,23 @@ class RestOnlyBackend(Backend):
 def connection_over_rest(
     client: RestClient, desired: Desired, fingerprint_key: bytes | None
 ) -> Connection:
-    """What an apply needs; the ledger is as the configs hold it now. The caller closes `client`."""
+    """Returns what an apply needs; the ledger is as the configs hold it now. The caller closes
+    `client`."""
     asks = HttpCluster(client)
-    read_back = RestReadBack(
+    read_back = RestConnectorReader(
         asks, client, lambda name, config: seen(name, config, ledger.state, desired)
     )
-    state, kept = ledger_over_rest(client, fingerprint_key)
-    ledger = ConfigKeyLedger(state, RestEntryStore(asks, read_back), kept)
+    state, entries = ledger_over_rest(client, fingerprint_key)
+    ledger = ConfigKeyLedger(state, RestEntryStore(asks, read_back), entries)
     return Connection(KeyedCluster(client, ledger.entry, read_back), ledger, NoLease(), read_back)
 
 
 @dataclass(slots=True)
-class RestReadBack:
-    """Implements `ReadBack`. `unmask` puts known values in the place of a connector's masks.
+class RestConnectorReader:
+    """Implements `ReadConnector`. `unmask` puts known values in the place of a connector's masks.
 
-    What was asked and written here counts until the cluster says it too, and a state also where its
-    status says nothing: a worker that is not the leader may follow late.
+    Changes that were accepted here count until the cluster reports them too, and a target state
+    also while the status does not show it: a worker that is not the leader may follow late.
     """
 
     cluster: HttpCluster
@@ -127,22 +114,22 @@ class RestReadBack:
     _written: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, name: str) -> Found | None:
+    def __call__(self, name: str) -> StoredConnector | None:
         with self._lock:
-            exists, written = name in self._asked, self._written.get(name)
-        told: list[ConnectorInfo | None] = []
+            exists, config = name in self._asked, self._written.get(name)
+        answers: list[ConnectorInfo | None] = []
 
         def followed() -> bool:
             info = self.client.read(connector_path(name), shapes.connector, exists=exists)
-            told.append(info)
-            return info is None or written is None or same_spec(info.config, written)
+            answers.append(info)
+            return info is None or config is None or same_spec(info.config, config)
 
         self.client.wait_for(followed, FOLLOWS_S)
-        info = told[-1]
+        info = answers[-1]
         if info is None:
             return None
         target = self.target(name) or TargetState.RUNNING
-        return Found(self.unmask(name, info.config), target, len(info.tasks))
+        return StoredConnector(self.unmask(name, info.config), target, len(info.tasks))
 
     def asked(self, name: str, target: TargetState) -> None:
         """Takes note of what the cluster has accepted."""
@@ -161,20 +148,20 @@ class RestReadBack:
             self._written.pop(name, None)
 
     def target(self, name: str) -> TargetState | None:
-        """The target state; None where it is unknown."""
+        """Returns the target state; None where it is unknown."""
         with self._lock:
-            asked = self._asked.get(name)
-        told: list[TargetState | None] = []
+            target_asked = self._asked.get(name)
+        answers: list[TargetState | None] = []
 
         def settled() -> bool:
             status = self.cluster.status(name)
-            told.append(target_of(status))
-            if asked is None:
+            answers.append(target_of(status))
+            if target_asked is None:
                 return not is_passing(status)
-            return told[-1] in (None, asked)
+            return answers[-1] in (None, target_asked)
 
         self.client.wait_for(settled, FOLLOWS_S)
-        return told[-1] or asked
+        return answers[-1] or target_asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +169,7 @@ class RestEntryStore:
     """Implements `EntryStore`."""
 
     cluster: HttpCluster
-    read_back: RestReadBack
+    read_back: RestConnectorReader
 
     def target(self, name: str) -> TargetState | None:
         return self.read_back.target(name)
@@ -201,13 +188,13 @@ class RestEntryStore:
         if knows(self.cluster.version, Feature.PATCH_CONFIG):
             self.cluster.patch_config(name, {LEDGER_KEY: entry})
             return
-        found = self.read_back(name)
-        config = {} if found is None else found.config
+        stored = self.read_back(name)
+        config = {} if stored is None else stored.config
         masked = sorted(masked_keys(config))
         if masked:
-            what = f"the cluster masks {', '.join(masked)}, and a mask is never written"
+            problem = f"the cluster masks {', '.join(masked)}, and a mask is never written"
             hint = "put the true value into the spec, or a ${provider:…} reference"
-            raise Failed(Diagnostic("ledger.masked-config", what, name, hint=hint))
+            raise Failed(Diagnostic("ledger.masked-config", problem, name, hint=hint))
         self.cluster.update_config(name, {**config, LEDGER_KEY: entry})
 
 
@@ -215,7 +202,7 @@ class KeyedCluster(HttpCluster):
     """Writes a connector's ledger entry with its config, and notes what was accepted."""
 
     def __init__(
-        self, client: RestClient, entry: Callable[[str], str], read_back: RestReadBack
+        self, client: RestClient, entry: Callable[[str], str], read_back: RestConnectorReader
     ) -> None:
         super().__init__(client)
         self._entry = entry

@@ -13,9 +13,15 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
 
-from connect_reconciler.backend.backend import Statuses, hasty
+from connect_reconciler.backend.backend import LiveStatuses, short_timeout_client
 from connect_reconciler.backend.http import HttpCluster
-from connect_reconciler.backend.lease import LeaseRefused, Waits, another_runs, silently, who
+from connect_reconciler.backend.lease import (
+    LeaseRefused,
+    OnWait,
+    lease_held_message,
+    no_progress,
+    who,
+)
 from connect_reconciler.backend.observe.kafka_view import KafkaView, KeepingView
 from connect_reconciler.backend.on_kafka import KafkaBackend
 from connect_reconciler.backend.port import Cluster
@@ -61,59 +67,61 @@ class RuntimeBackend(KafkaBackend):
     def _with_workers(self, desired: Desired, live: Live, view: KeepingView) -> Live:
         return replace(live, ours=True)
 
-    def statuses(self) -> Statuses:
+    def statuses(self) -> LiveStatuses:
         topics, view = self.project.topics, KafkaView(self.kafka)
         view.cluster_id()
         config = config_topic.reduce_all(ConfigSnapshot(), view.records(topics.config))
         leader = find_leader(self.kafka, self.project.group_id, topics.config, _ELECTED_S)
         records = view.read([topics.status], (topics.status,))[topics.status]
         status = status_topic.reduce_all(StatusSnapshot(), records)
-        known = View(config=config, status=status)
-        told = {
-            name: requests.status(known, name, lambda class_name: "unknown")
+        topics_view = View(config=config, status=status)
+        statuses = {
+            name: requests.status(topics_view, name, lambda class_name: "unknown")
             for name in config.connectors.keys() & status.connectors.keys()
         }
         unread = view.unread.get(topics.status)
-        return Statuses(leader.identity if leader else None, config.connectors, told, unread)
+        return LiveStatuses(
+            leader.identity if leader else None, config.connectors, statuses, unread
+        )
 
     def config(self, name: str) -> Mapping[str, str] | None:
         # Nobody has to lead for that
         records = KafkaView(self.kafka).records(self.project.topics.config)
-        found = config_topic.reduce_all(ConfigSnapshot(), records).connectors.get(name)
-        return None if found is None else found.config
+        cluster = config_topic.reduce_all(ConfigSnapshot(), records).connectors.get(name)
+        return None if cluster is None else cluster.config
 
     def rest(self) -> RestClient | None:
         leader = _leader(self.project, self.kafka)
         if leader is None or not _has_url(leader):
             return None
         target = runtime_target(self.project, leader.identity)
-        return hasty(target, login_hint(self.project), direct=True)
+        return short_timeout_client(target, login_hint(self.project), direct=True)
 
     def ensure_one_cluster(self, name: str) -> None:
         check_reachable(self.kafka)
 
-    def cluster(self, waits: Waits = silently) -> Cluster:
+    def cluster(self, waits: OnWait = no_progress) -> Cluster:
         check_reachable(self.kafka)
-        deadline, told = time.monotonic() + _CHOOSE_S, False
+        deadline, statuses = time.monotonic() + _CHOOSE_S, False
         while True:
             leader = _leader(self.project, self.kafka)
             if leader is None:
-                found: Cluster | None = _lead(self.project, self.kafka)
+                cluster: Cluster | None = _lead(self.project, self.kafka)
             elif _has_url(leader):
-                found = _over_http(self.project, leader.identity)
+                cluster = _over_http(self.project, leader.identity)
             else:
-                found = None
-                if not told:
-                    waits(another_runs(leader.identity), _CHOOSE_S)
-                told = True
-            if found is not None:
-                return found
+                cluster = None
+                if not statuses:
+                    waits(lease_held_message(leader.identity), _CHOOSE_S)
+                statuses = True
+            if cluster is not None:
+                return cluster
             if time.monotonic() > deadline:
                 raise _taken(leader, self.project.group_id)
             time.sleep(_EVERY_S)
 
     def _cluster_to_change(
-        self, desired: Desired, logs: KafkaLogs, stack: ExitStack, waits: Waits
+        self, desired: Desired, logs: KafkaLogs, stack: ExitStack, waits: OnWait
     ) -> Cluster:
         cluster = self.cluster(waits)
         stack.callback(cluster.close)
@@ -125,12 +133,12 @@ def _leader(project: Project, client: Mapping[str, str]) -> Leader | None:
 
 
 def _has_url(leader: Leader) -> bool:
-    """Whether a runtime leads; an apply that leads has no address."""
+    """Returns True if a runtime leads; an apply that leads has no address."""
     return leader.identity.startswith(("http://", "https://"))
 
 
 def _over_http(project: Project, url: str) -> HttpCluster | None:
-    """None where nobody answers at this leader's address."""
+    """Returns the cluster at this leader's address; None if it does not answer."""
     target, hint = runtime_target(project, url), login_hint(project)
     cluster = HttpCluster(RestClient(target, login_hint=hint, direct=True))
     if cluster.ready():
@@ -141,18 +149,20 @@ def _over_http(project: Project, url: str) -> HttpCluster | None:
 
 def _taken(leader: Leader | None, group_id: str) -> ConnectError:
     if leader is None:
-        what = "no leader can be elected"
-        return Unreachable(Diagnostic("cluster.no-leader", what, group_id))
+        problem = "no leader can be elected"
+        return Unreachable(Diagnostic("cluster.no-leader", problem, group_id))
     if _has_url(leader):
-        what = f"the leader does not answer at {leader.identity}"
+        problem = f"the leader does not answer at {leader.identity}"
         hint = "check that this address can be reached from here, and the runtime's log"
-        return Unreachable(Diagnostic("cluster.leader-silent", what, group_id, hint=hint))
-    what = another_runs(leader.identity)
-    return LeaseRefused(Diagnostic("apply.leased", what, group_id, hint="wait until it has ended"))
+        return Unreachable(Diagnostic("cluster.leader-silent", problem, group_id, hint=hint))
+    problem = lease_held_message(leader.identity)
+    return LeaseRefused(
+        Diagnostic("apply.leased", problem, group_id, hint="wait until it has ended")
+    )
 
 
 def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | None:
-    """Leads in this process; None if another one won the election."""
+    """Leads in this process. Returns None if another process won the election."""
     worker, _ = from_project(replace(project, kafka=client), None, resolve=False)
     identity = who()
     with ExitStack() as stack:
@@ -190,14 +200,14 @@ def _leads(herder: Herder) -> bool:
 
 
 def runtime_target(project: Project, url: str) -> RestTarget:
-    """Without a login where this folder has no password."""
+    """Returns the target of a runtime, without a login if this folder has no password."""
     password = read_password(project.data)
     tls = project_tls(project) if url.startswith("https://") else None
     return RestTarget(url, None if password is None else USER, password, ssl=tls)
 
 
 def login_hint(project: Project) -> str:
-    """What to do where the runtime refuses the login."""
+    """Returns the hint for a login that the runtime refuses."""
     return (
         f"copy the runtime's password file to {password_file(project.data)}; on the runtime's "
         "machine, `connect password` says where it is"
@@ -259,15 +269,15 @@ class InProcessCluster:
 
 
 def _explained(ask: Callable[[], T]) -> T:
-    """With the right that is missing, which Connect's text leaves out."""
+    """Calls `ask`. Adds the missing right to its error, which Connect's text leaves out."""
     try:
         return ask()
     except RequestError as error:
         cause = error.__cause__
         if not isinstance(cause, ConnectError) or not is_denied(cause):
             raise
-        why = f"{error.message}: {cause} ({cause.diagnostics[0].why})"
-        raise RequestError(error.status, why) from cause
+        reason = f"{error.message}: {cause} ({cause.diagnostics[0].why})"
+        raise RequestError(error.status, reason) from cause
 
 
 def _found(ask: Callable[[], T]) -> T | None:

@@ -46,9 +46,9 @@ def show_and_save(
     """
     messages: list[str] = []
     if forms.out is not None and not plan.errors:
-        from connect_reconciler.workflow.replanning import ensure_secrets_can_be_told_apart
+        from connect_reconciler.workflow.plan_sources import ensure_secrets_have_fingerprints
 
-        ensure_secrets_can_be_told_apart(plan, live)
+        ensure_secrets_have_fingerprints(plan, live)
         ensure_typed(live, {action.group for action in plan.actions}, "no plan is saved")
         plan = without_key_yet(plan)
     if forms.html is not None:

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from connect_reconciler.apply.report import ApplyReport, Progress
     from connect_reconciler.backend.backend import Backend
     from connect_reconciler.backend.lease import Lease
-    from connect_reconciler.workflow.apply import Ended, Undone
-    from connect_reconciler.workflow.user import Stop
+    from connect_reconciler.workflow.apply import ApplyResult, RollbackResult
+    from connect_reconciler.workflow.user import StopRequest
     from connect_specs.desired import Project
 # How many connectors the last line names; the others are counted
 _NAMED = 4
@@ -105,7 +105,7 @@ class Terminal:
             whole = partial(render_report, run=self.run)
             _tell(report, render_outcome if rollback_follows else whole)
 
-    def stopping(self) -> AbstractContextManager[Stop]:
+    def stopping(self) -> AbstractContextManager[StopRequest]:
         return stop_requested()
 
     def at_once(self) -> AbstractContextManager[None]:
@@ -117,12 +117,12 @@ class Terminal:
     def may_change(self) -> None:
         may_change()
 
-    def tell_end(self, ended: Ended) -> None:
-        """The rollback of an apply, or with `as_json` everything."""
-        if self.as_json and not ended.declined:
-            result_json(_document(ended, self.run))
-        elif not self.as_json and ended.report is not None and ended.undone is not None:
-            _tell_undone(ended.undone, ended.report.apply_id, self.run)
+    def tell_end(self, applied: ApplyResult) -> None:
+        """Shows the rollback of an apply, or with `as_json` everything."""
+        if self.as_json and not applied.declined:
+            result_json(_document(applied, self.run))
+        elif not self.as_json and applied.report is not None and applied.rollback is not None:
+            _tell_rollback(applied.rollback, applied.report.apply_id, self.run)
 
 
 @contextmanager
@@ -149,18 +149,22 @@ def _tell(report: ApplyReport, render: Callable[[ApplyReport], str]) -> None:
     result(render(report))
 
 
-def _tell_undone(undone: Undone, apply_id: str, run: Run) -> None:
-    if undone.report is not None:
-        _tell(undone.report, render_outcome)
-    elif undone.errors:
-        sys.stderr.write(render_diagnostics(undone.errors))
-    if undone.left_out:
-        sys.stderr.write(render_diagnostics(undone.left_out))
-    if undone.report is not None and undone.report.exit_code == ExitCode.OK and undone.left_out:
-        names = listed(dict.fromkeys(str(each.where) for each in undone.left_out))
+def _tell_rollback(rollback: RollbackResult, apply_id: str, run: Run) -> None:
+    if rollback.report is not None:
+        _tell(rollback.report, render_outcome)
+    elif rollback.errors:
+        sys.stderr.write(render_diagnostics(rollback.errors))
+    if rollback.left_out:
+        sys.stderr.write(render_diagnostics(rollback.left_out))
+    if (
+        rollback.report is not None
+        and rollback.report.exit_code == ExitCode.OK
+        and rollback.left_out
+    ):
+        names = listed(dict.fromkeys(str(each.where) for each in rollback.left_out))
         result(f"Rolled back in part: apply {apply_id} is reverted, but for {names}")
         result(steps_text([NextStep(run.command("rollback", apply_id), "plans the rest")]))
-    elif undone.report is not None and undone.report.exit_code == ExitCode.OK:
+    elif rollback.report is not None and rollback.report.exit_code == ExitCode.OK:
         result(f"Rolled back: apply {apply_id} is reverted")
         result(steps_text(after_rollback(run)))
     else:
@@ -168,19 +172,19 @@ def _tell_undone(undone: Undone, apply_id: str, run: Run) -> None:
         result(steps_text([NextStep(run.command("rollback", apply_id), "plans the rollback")]))
 
 
-def _document(ended: Ended, run: Run) -> dict[str, object]:
+def _document(applied: ApplyResult, run: Run) -> dict[str, object]:
     from connect_reconciler.cli.entry import to_json
 
-    report, undone = ended.report, ended.undone
+    report, rollback = applied.report, applied.rollback
     document: dict[str, object] = {
-        "plan": render_plan_json(ended.plan),
+        "plan": render_plan_json(applied.plan),
         "report": None if report is None else report_json(report, run),
     }
-    if undone is not None:
+    if rollback is not None:
         document["rollback"] = {
-            "plan": None if undone.plan is None else render_plan_json(undone.plan),
-            "report": None if undone.report is None else report_json(undone.report),
-            "errors": to_json((*undone.left_out, *undone.errors)),
+            "plan": None if rollback.plan is None else render_plan_json(rollback.plan),
+            "report": None if rollback.report is None else report_json(rollback.report),
+            "errors": to_json((*rollback.left_out, *rollback.errors)),
         }
     return document
 

@@ -16,20 +16,19 @@ from connect_reconciler.backend.observe.connector_clusters import (
     ConnectorClusters,
     worker_properties,
 )
-from connect_reconciler.backend.observe.connector_offsets import offsets_now
+from connect_reconciler.backend.observe.connector_offsets import offsets_now, strangers_of_sinks
 from connect_reconciler.backend.observe.kafka_view import KeepingView
 from connect_reconciler.backend.observe.observe import read_topics, statuses_unread
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
 from connect_reconciler.backend.observe.rest import connectors_over_rest
 from connect_reconciler.backend.observe.same_cluster import kafka_side, problem_of, rest_side, signs
-from connect_reconciler.backend.observe.strangers import strangers_of_sinks
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.doctor.checks import (
-    Places,
-    RestSide,
+    ClusterInTopics,
+    ClusterOverRest,
+    RecordLocations,
     TopicFacts,
-    TopicsSide,
     check_topics,
     check_version,
     compare,
@@ -67,7 +66,7 @@ _NO_SPECS = SpecSecrets()
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found. `looked_at` says at what, in words."""
+    """The findings, and descriptions of what was looked at."""
 
     findings: tuple[Diagnostic, ...]
     looked_at: tuple[str, ...]
@@ -78,8 +77,8 @@ class Report:
 
 
 def examine(backend: Backend, secrets: SpecSecrets = _NO_SPECS) -> Report:
-    """Looks again where the two sides differ: one may have been read just before a change.
-    `secrets` are those of the specs, which errors may hold.
+    """Examines a cluster. Looks again where the two sides differ: one may have been read just
+    before a change. `secrets` are those of the specs, which errors may hold.
 
     Raises Unreachable where the only way to the cluster is a Kafka that does not answer.
     """
@@ -92,23 +91,23 @@ def examine(backend: Backend, secrets: SpecSecrets = _NO_SPECS) -> Report:
         findings += _or_error(lambda: group_mixing(project, client))
         findings += _or_error(lambda: _unfinished(backend))
     try:
-        rest = backend.rest()
+        worker = backend.rest()
     except ConnectError:
-        # Who uses the group was told above
-        rest = None
-    if rest is None:
+        # The members of the group are reported above
+        worker = None
+    if worker is None:
         findings += _or_error(lambda: _topics_alone(backend, looked_at))
         return Report(tuple(findings), tuple(looked_at))
-    with rest:
+    with worker:
         if client:
-            findings += _or_error(lambda: _both(backend, rest, secrets, looked_at))
+            findings += _or_error(lambda: _both(backend, worker, secrets, looked_at))
         else:
-            findings += _or_error(lambda: _rest_alone(backend, rest, secrets, looked_at))
+            findings += _or_error(lambda: _rest_alone(backend, worker, secrets, looked_at))
     return Report(tuple(findings), tuple(looked_at))
 
 
 def _or_error(check: Callable[[], Iterator[Diagnostic]]) -> list[Diagnostic]:
-    """What cannot be looked at is a finding, too."""
+    """Runs a check. Reports one that could not run as a finding, too."""
     try:
         return list(check())
     except ConnectError as error:
@@ -119,85 +118,82 @@ def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Diagnostic
     topics = _topics_side(backend)
     _tell_topics(topics, looked_at)
     yield from check_topics(backend.project, topics)
+    yield from _of_topics(backend, topics)
+    yield from _refused_later(backend.project, topics, {})
+
+
+def _of_topics(backend: Backend, topics: ClusterInTopics) -> Iterator[Diagnostic]:
+    """Yields the problems that topics alone show."""
     yield from left_over(topics)
     yield from unreadable(topics)
     yield from read_by_strangers(topics)
     yield from scattered_offsets(topics)
-    yield from _keys_of_cluster(backend, topics)
-    yield from _refused_later(backend.project, topics, {})
+    configs = {name: stored.config for name, stored in topics.config.connectors.items()}
+    yield from keys_of_cluster(configs, _ledger(backend))
 
 
 def _rest_alone(
-    backend: Backend, rest: RestClient, secrets: SpecSecrets, looked_at: list[str]
+    backend: Backend, client: RestClient, secrets: SpecSecrets, looked_at: list[str]
 ) -> Iterator[Diagnostic]:
-    side = _rest_side(rest)
+    side = _rest_side(client)
     _tell_rest(side, looked_at)
     yield from check_version(side.version, backend.address)
     yield from failed(side)
-    told = {name: info.config for name, info in side.infos.items()}
-    yield from keys_of_cluster(told, LedgerState())
+    configs = {name: info.config for name, info in side.infos.items()}
+    yield from keys_of_cluster(configs, LedgerState())
     yield from _running_with_errors(backend, side, secrets)
     overriding = [(name, info.config, info.type == SINK) for name, info in side.infos.items()]
     yield from refused_later(backend.project, overriding, _OVERRIDES)
-    found: list[Diagnostic] = []
+    problems: list[Diagnostic] = []
 
     def unreadable(error: LedgerUnreadable, name: str) -> None:
-        found.extend(error.diagnostics)
+        problems.extend(error.diagnostics)
 
     load_ledger({name: info.config for name, info in side.infos.items()}, unreadable)
-    yield from found
+    yield from problems
 
 
 def _both(
-    backend: Backend, rest: RestClient, secrets: SpecSecrets, looked_at: list[str]
+    backend: Backend, client: RestClient, secrets: SpecSecrets, looked_at: list[str]
 ) -> Iterator[Diagnostic]:
     project = backend.project
-    topics, side = _topics_side(backend), _rest_side(rest)
+    topics, side = _topics_side(backend), _rest_side(client)
     _tell_topics(topics, looked_at)
     _tell_rest(side, looked_at)
     yield from check_topics(project, topics)
     yield from check_version(side.version, backend.address)
     if project.uses_runtime:
-        yield from _runtime_problem(rest, backend.address)
+        yield from _runtime_problem(client, backend.address)
     differences = tuple(compare(topics, side))
     for _ in range(_LOOKS - 1):
         if not differences:
             break
         time.sleep(_AGAIN_S)
-        topics, side = _topics_side(backend), _rest_side(rest)
-        again = {finding.what for finding in compare(topics, side)}
-        differences = tuple(each for each in differences if each.what in again)
+        topics, side = _topics_side(backend), _rest_side(client)
+        lasting = {finding.what for finding in compare(topics, side)}
+        differences = tuple(difference for difference in differences if difference.what in lasting)
     if differences and not project.uses_runtime:
-        kafka, told = kafka_side(project, backend.kafka), rest_side(rest)
+        kafka, reported = kafka_side(project, backend.kafka), rest_side(client)
         # Nothing else that differs is worth a look then
-        if problem := problem_of(signs(kafka, told), kafka, told, (), project):
+        if problem := problem_of(signs(kafka, reported), kafka, reported, (), project):
             yield problem
             return
     yield from differences
-    yield from left_over(topics)
-    yield from unreadable(topics)
-    yield from read_by_strangers(topics)
-    yield from scattered_offsets(topics)
-    yield from _keys_of_cluster(backend, topics)
+    yield from _of_topics(backend, topics)
     yield from failed(side)
     yield from _running_with_errors(backend, side, secrets)
     yield from _refused_later(project, topics, side.infos)
 
 
 def _ledger(backend: Backend) -> LedgerState:
-    """What can be read of the ledger; what is wrong with it, other checks say."""
+    """Returns the ledger as far as it can be read; other checks report its problems."""
     with suppress(ConnectError):
         return backend.ledger().state
     return LedgerState()
 
 
-def _keys_of_cluster(backend: Backend, topics: TopicsSide) -> Iterator[Diagnostic]:
-    configs = {name: each.config for name, each in topics.config.connectors.items()}
-    yield from keys_of_cluster(configs, _ledger(backend))
-
-
 def _running_with_errors(
-    backend: Backend, side: RestSide, secrets: SpecSecrets
+    backend: Backend, side: ClusterOverRest, secrets: SpecSecrets
 ) -> Iterator[Diagnostic]:
     if not any(running_with_errors(side)):
         return
@@ -211,82 +207,99 @@ def _running_with_errors(
     yield from running_with_errors(replace(side, statuses=statuses))
 
 
-def _runtime_problem(rest: RestClient, where: str) -> Iterator[Diagnostic]:
-    """What the leader says of itself."""
-    found = rest.read("/runtime", shapes.a_map) or {}
-    if found.get("problem"):
-        yield Diagnostic("doctor.runtime", "the runtime has a problem", where, found["problem"])
+def _runtime_problem(client: RestClient, address: str) -> Iterator[Diagnostic]:
+    """Yields the problem that the leader reports."""
+    body = client.read("/runtime", shapes.a_map) or {}
+    if body.get("problem"):
+        yield Diagnostic("doctor.runtime", "the runtime has a problem", address, body["problem"])
 
 
 def _refused_later(
-    project: Project, topics: TopicsSide, told: Mapping[str, ConnectorInfo]
+    project: Project, topics: ClusterInTopics, infos: Mapping[str, ConnectorInfo]
 ) -> Iterator[Diagnostic]:
     connectors = [
-        (name, each.config, told[name].type == SINK if name in told else name in topics.sinks)
-        for name, each in topics.config.connectors.items()
+        (
+            name,
+            connector.config,
+            infos[name].type == SINK if name in infos else name in topics.sinks,
+        )
+        for name, connector in topics.config.connectors.items()
     ]
     yield from refused_later(project, connectors, _OVERRIDES)
 
 
-def _topics_side(backend: Backend) -> TopicsSide:
+def _topics_side(backend: Backend) -> ClusterInTopics:
     project, client = backend.project, backend.kafka
     view, names = KeepingView(client), project.topics
     cluster_id = view.cluster_id()
-    read = read_topics(names, view, ledger=False)
+    stored = read_topics(names, view, ledger=False)
     unread = statuses_unread(names, view)
     clusters = ConnectorClusters(project, worker_properties(project, client), view)
-    connectors = read.config.connectors
-    kinds = {name: _kind(name, each.config, read.offsets) for name, each in connectors.items()}
-    held = {
-        name: clusters.clients(name, each.config, kinds[name]) for name, each in connectors.items()
+    connectors = stored.config.connectors
+    kinds = {
+        name: _kind(name, connector.config, stored.offsets)
+        for name, connector in connectors.items()
     }
-    clusters.reach(held.values())
-    found = offsets_now(held, {}, read.offsets, clusters)
-    return TopicsSide(
+    clients_by_name = {
+        name: clusters.clients(name, connector.config, kinds[name])
+        for name, connector in connectors.items()
+    }
+    clusters.reach(clients_by_name.values())
+    offsets = offsets_now(clients_by_name, {}, stored.offsets, clusters)
+    return ClusterInTopics(
         cluster_id=cluster_id,
         brokers=brokers_of(client),
         topics=topic_facts(client, names),
-        config=read.config,
-        status=read.status,
-        offsets=found.offsets,
-        unknown=found.unknown,
+        config=stored.config,
+        status=stored.status,
+        offsets=offsets.offsets,
+        unknown=offsets.unknown,
         strangers=strangers_of_sinks(
-            {name: each for name, each in held.items() if each.kind == "sink"},
-            read.config,
+            {
+                name: connector
+                for name, connector in clients_by_name.items()
+                if connector.kind == "sink"
+            },
+            stored.config,
             clusters,
         ),
         unread=unread,
         sinks=frozenset(name for name, kind in kinds.items() if kind == SINK),
         offset_records=view.kept[names.offsets] or (),
-        places=Places.index(view.kept[names.config] or (), view.kept[names.offsets] or ()),
+        places=RecordLocations.index(view.kept[names.config] or (), view.kept[names.offsets] or ()),
     )
 
 
 def _kind(name: str, config: Mapping[str, str], stored: OffsetSnapshot) -> Kind:
-    """Without its plugin: a source has left something in the worker's topic, or names no topics."""
+    """Returns the kind without the plugin: a source has offsets in the worker's topic, or names no
+    topics."""
     names_topics = bool({"topics", "topics.regex"} & config.keys())
     return "sink" if names_topics and name not in stored.connectors else "source"
 
 
-def _rest_side(rest: RestClient) -> RestSide:
-    about = rest.about()
+def _rest_side(client: RestClient) -> ClusterOverRest:
+    about = client.about()
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="doctor") as pool:
-        found = connectors_over_rest(rest, pool)
-        statuses = {n: each.status for n, each in found.items() if each.status is not None}
+        reported = connectors_over_rest(client, pool)
+        statuses = {
+            n: connector.status for n, connector in reported.items() if connector.status is not None
+        }
         stopped = [n for n, status in statuses.items() if status.connector.state is State.STOPPED]
-        offsets = dict(zip(stopped, pool.map(lambda n: _offsets(rest, n), stopped), strict=True))
-    return RestSide(
+        offsets = dict(zip(stopped, pool.map(lambda n: _offsets(client, n), stopped), strict=True))
+    return ClusterOverRest(
         version=about.version,
         cluster_id=about.kafka_cluster_id,
-        infos={name: each.info for name, each in found.items()},
+        infos={name: connector.info for name, connector in reported.items()},
         statuses=statuses,
-        offsets={name: Offsets(each) for name, each in offsets.items() if each is not None},
+        offsets={
+            name: Offsets(connector) for name, connector in offsets.items() if connector is not None
+        },
     )
 
 
-def _offsets(rest: RestClient, name: str) -> tuple[OffsetEntry, ...] | None:
+def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | None:
     try:
-        return rest.read(connector_path(name, "offsets"), shapes.offsets)
+        return client.read(connector_path(name, "offsets"), shapes.offsets)
     except RequestError:
         return None
 
@@ -294,19 +307,19 @@ def _offsets(rest: RestClient, name: str) -> tuple[OffsetEntry, ...] | None:
 def _unfinished(backend: Backend) -> Iterator[Diagnostic]:
     for journal in backend.ledger().applies.values():
         if journal.ending is None:
-            what = f"apply {journal.id} of {journal.by} has not ended, or ended early"
+            problem = f"apply {journal.id} of {journal.by} has not ended, or ended early"
             hint = "if it is not running, run apply again: it goes on from there"
-            where = backend.project.topics.ledger
-            yield warning("doctor.unfinished", what, where, hint=hint)
+            topic = backend.project.topics.ledger
+            yield warning("doctor.unfinished", problem, topic, hint=hint)
 
 
-def _tell_topics(side: TopicsSide, looked_at: list[str]) -> None:
+def _tell_topics(side: ClusterInTopics, looked_at: list[str]) -> None:
     topics, connectors = len(side.topics), len(side.config.connectors)
     counts = f"{counted(topics, 'topic')}, {counted(connectors, 'connector')}"
     looked_at.append(f"Kafka {side.cluster_id}: {counts}")
 
 
-def _tell_rest(side: RestSide, looked_at: list[str]) -> None:
+def _tell_rest(side: ClusterOverRest, looked_at: list[str]) -> None:
     looked_at.append(f"REST, Connect {side.version}: {counted(len(side.infos), 'connector')}")
 
 
@@ -323,10 +336,10 @@ def brokers_of(client: Mapping[str, str]) -> int:
 
 
 def topic_facts(client: Mapping[str, str], topics: ClusterTopics) -> dict[str, TopicFacts]:
-    """Those of the cluster's topics that exist."""
+    """Returns the facts of the cluster's topics that exist."""
     names = [topics.config, topics.offsets, topics.status, topics.assignments, topics.ledger]
     asks = admin(client)
-    found: dict[str, TopicFacts] = {}
+    facts: dict[str, TopicFacts] = {}
     described = asks.describe_topics(TopicCollection(names), request_timeout=_REQUEST_S)
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     settings = asks.describe_configs(resources, request_timeout=_REQUEST_S)
@@ -335,33 +348,34 @@ def topic_facts(client: Mapping[str, str], topics: ClusterTopics) -> dict[str, T
             topic = described[name].result()
         except KafkaException:
             continue
-        offline = tuple(each.id for each in topic.partitions if each.leader is None)
-        replication = min((len(each.replicas) for each in topic.partitions), default=0)
+        offline = tuple(partition.id for partition in topic.partitions if partition.leader is None)
+        replication = min((len(partition.replicas) for partition in topic.partitions), default=0)
         try:
             policy = str(settings[resource].result()["cleanup.policy"].value)
         except KafkaException:
             policy = None
-        found[name] = TopicFacts(name, len(topic.partitions), replication, policy, offline)
-    return found
+        facts[name] = TopicFacts(name, len(topic.partitions), replication, policy, offline)
+    return facts
 
 
 def group_mixing(project: Project, client: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """Whether workers of the other kind use the group: ours and Apache's refuse each other."""
+    """Yields a problem if workers of the other kind use the group: ours and Apache's refuse each
+    other."""
     group = project.group_id
     try:
         leader = find_leader(client, group, project.topics.config, 0.0)
     except ConnectError as error:
-        found = error.diagnostics[0]
-        if found.code != _OF_APACHE:
+        first = error.diagnostics[0]
+        if first.code != _OF_APACHE:
             raise
         if project.uses_runtime:
-            yield found
+            yield first
         return
     if not project.uses_runtime and leader is not None:
-        what = f"a runtime of ours leads the group, at {leader.identity}"
+        problem = f"a runtime of ours leads the group, at {leader.identity}"
         hint = "stop it, or write target: runtime"
-        yield Diagnostic("doctor.mixed-group", what, group, hint=hint)
+        yield Diagnostic("doctor.mixed-group", problem, group, hint=hint)
     elif not project.uses_runtime:
-        what = "no worker of Apache's is in the group"
+        problem = "no worker of Apache's is in the group"
         hint = "start the workers, or check cluster.group.id"
-        yield warning("doctor.no-workers", what, group, hint=hint)
+        yield warning("doctor.no-workers", problem, group, hint=hint)

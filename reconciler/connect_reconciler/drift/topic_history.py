@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from connect_reconciler.ledger.journal import Step
+from connect_reconciler.ledger.journal import JournalEntry
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
 from connect_runtime.storage import config_topic, offsets_topic
@@ -137,7 +137,7 @@ def _runs(records: Iterable[LogRecord]) -> tuple[ApplyRun, ...]:
     )
 
 
-def _work(steps: Iterable[Step]) -> dict[str, tuple[int, int]]:
+def _work(steps: Iterable[JournalEntry]) -> dict[str, tuple[int, int]]:
     work: dict[str, tuple[int, int]] = {}
     for step in steps:
         # An interrupted one has no end: its change came soon after its start

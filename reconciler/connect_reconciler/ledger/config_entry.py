@@ -40,7 +40,7 @@ class Entry:
 
 
 def entry_of(name: str, state: LedgerState) -> Entry | None:
-    """The connector's part of the ledger; None if nobody owns it."""
+    """Returns the connector's part of the ledger; None if nobody owns it."""
     owned = state.connectors.get(name)
     if owned is None:
         return None
@@ -48,7 +48,7 @@ def entry_of(name: str, state: LedgerState) -> Entry | None:
 
 
 def dump_entry(entry: Entry | None) -> str:
-    """The entry as text for the connector's config; empty for none.
+    """Returns the entry as text for the connector's config; empty for none.
 
     The target state is left out: it changes at times when the config cannot be written.
     """
@@ -70,7 +70,7 @@ def dump_entry(entry: Entry | None) -> str:
 
 
 def offsets_mark(offsets: Iterable[OffsetEntry]) -> str:
-    """A short hash of offsets, to see whether they moved."""
+    """Returns a short hash of offsets, to see whether they moved."""
     now = sorted(
         (partition_key(each.partition), orjson.dumps(each.offset, option=_SORTED).decode())
         for each in offsets
@@ -82,7 +82,7 @@ def offsets_mark(offsets: Iterable[OffsetEntry]) -> str:
 def load_ledger(
     configs: Mapping[str, Mapping[str, str]], refused: Callable[[LedgerUnreadable, str], None]
 ) -> LedgerState:
-    """The ledger of all configs. `refused` is called for each unreadable entry."""
+    """Returns the ledger of all configs. `refused` is called for each unreadable entry."""
     connectors: dict[str, Owned] = {}
     pins: dict[tuple[str, str], AppliedPin] = {}
     renames: dict[tuple[str, str], Renaming] = {}
@@ -104,8 +104,8 @@ def load_ledger(
 
 
 def with_configs(topic: LedgerState, configs: Mapping[str, Mapping[str, str]]) -> LedgerState:
-    """The topic's ledger, and the entries of connectors that it does not know, which were applied
-    over REST alone. Unreadable entries are ignored."""
+    """Returns the topic's ledger, and the entries of connectors that it does not know, which were
+    applied over REST alone. Unreadable entries are ignored."""
     unknown = {name: each for name, each in configs.items() if name not in topic.connectors}
     found = load_ledger(unknown, lambda error, name: None)
     return replace(
@@ -117,7 +117,8 @@ def with_configs(topic: LedgerState, configs: Mapping[str, Mapping[str, str]]) -
 
 
 def still_held(ledger: LedgerState, went_on: Callable[[str, str], bool]) -> LedgerState:
-    """The ledger without `restore_to` of connectors that were restored, and moved offsets since.
+    """Returns the ledger without `restore_to` of connectors that were restored, and moved offsets
+    since.
 
     `went_on` says whether a connector's offsets differ from those of a mark.
     """
@@ -133,7 +134,7 @@ def still_held(ledger: LedgerState, went_on: Callable[[str, str], bool]) -> Ledg
 
 
 def load_entry(name: str, written: str) -> Entry:
-    """The entry in a connector's config. Raises LedgerUnreadable."""
+    """Returns the entry in a connector's config. Raises LedgerUnreadable."""
     try:
         value = orjson.loads(written)
         if not isinstance(value, dict) or value.get("v") not in (FORMAT, _WITH_RENAMES):
@@ -168,7 +169,7 @@ def load_entry(name: str, written: str) -> Entry:
 
 
 def _pin_to_json(applied: AppliedPin) -> dict[str, Any]:
-    """The pin with its offsets as Connect's REST API has them."""
+    """Returns the pin with its offsets as Connect's REST API has them."""
     found = pin_to_json(applied)
     return (
         found if applied.resolved is None else found | {"resolved": {"offsets": found["resolved"]}}

@@ -56,7 +56,7 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JournalEntry:
     """One action of a journal. `number` is its place in the plan, from 1. `end` None: it began and
     has not ended.
 
@@ -135,7 +135,9 @@ def read_journal(apply_id: str, value: bytes) -> Journal:
     )
 
 
-def steps_record(topic: str, apply_id: str, connector: str, steps: Sequence[Step]) -> NewRecord:
+def steps_record(
+    topic: str, apply_id: str, connector: str, steps: Sequence[JournalEntry]
+) -> NewRecord:
     """Records which of a connector's actions began, and what became of them."""
     value = [
         {
@@ -151,10 +153,10 @@ def steps_record(topic: str, apply_id: str, connector: str, steps: Sequence[Step
     return NewRecord(topic, key_of(APPLY, apply_id, connector), encode({"steps": value}))
 
 
-def read_steps(connector: str, value: bytes) -> tuple[Step, ...]:
+def read_steps(connector: str, value: bytes) -> tuple[JournalEntry, ...]:
     """Reads what `steps_record` wrote."""
     return tuple(
-        Step(
+        JournalEntry(
             number=int(each["number"]),
             connector=connector,
             action=text(each["action"]),
@@ -175,22 +177,22 @@ def _end(value: object) -> StepEnd | None:
             raise ValueError(f"a step of it ended in a way that is not known here: {value!r}")
 
 
-def unfinished_steps(connector: str, value: bytes) -> tuple[Step, ...]:
-    """The connector's steps that began and did not end. Fast where there are none."""
+def unfinished_steps(connector: str, value: bytes) -> tuple[JournalEntry, ...]:
+    """Returns the connector's steps that began and did not end. Fast where there are none."""
     if b'"end":null' not in value:
         return ()
     return tuple(step for step in read_steps(connector, value) if step.end is None)
 
 
-def begun_changes(steps: Sequence[Step]) -> frozenset[str]:
-    """The connectors whose health is checked after what an apply began to do with them."""
+def begun_changes(steps: Sequence[JournalEntry]) -> frozenset[str]:
+    """Returns the connectors whose health is checked after what an apply began to do with them."""
     found = ((step.connector, action_named(step.action)) for step in steps)
     return frozenset(name for name, action in found if action is not None and action.settles)
 
 
-def unmoved(steps: Sequence[Step]) -> frozenset[str]:
-    """The connectors whose own offsets an apply did not move, although it recorded them: the
-    cluster refused, or it only copied them to another connector."""
+def unmoved(steps: Sequence[JournalEntry]) -> frozenset[str]:
+    """Returns the connectors whose own offsets an apply did not move, although it recorded them:
+    the cluster refused, or it only copied them to another connector."""
     ends: dict[str, set[bool]] = {}
     for step in steps:
         action = action_named(step.action)
@@ -275,7 +277,8 @@ def _values(config: Mapping[str, Value], kind: type[Plain] | type[Secret]) -> di
 
 
 def _in_parts(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """At least one part, which tells empty offsets from offsets that were not recorded."""
+    """Returns at least one part, to distinguish empty offsets from offsets that were not
+    recorded."""
     part: list[dict[str, Any]] = []
     size = 0
     for entry in entries:

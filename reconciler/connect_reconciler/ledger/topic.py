@@ -16,7 +16,7 @@ from connect_reconciler.ledger.journal import (
     BEFORE,
     Ending,
     Journal,
-    Step,
+    JournalEntry,
     begun_changes,
     read_journal,
     read_snapshot,
@@ -72,16 +72,16 @@ class LedgerSnapshot:
     raw_steps: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
     raw_snapshots: Mapping[str, Mapping[str, Mapping[int, bytes]]] = field(default_factory=dict)
 
-    def steps(self, apply_id: str) -> tuple[Step, ...]:
-        """The actions of an apply that began, in the plan's order."""
+    def steps(self, apply_id: str) -> tuple[JournalEntry, ...]:
+        """Returns the actions of an apply that began, in the plan's order."""
         raw = self.raw_steps.get(apply_id, {})
         with _readable(apply_id):
             found = [step for name, value in raw.items() for step in read_steps(name, value)]
         return tuple(sorted(found, key=lambda step: step.number))
 
     def snapshots(self, apply_id: str) -> dict[str, ConnectorSnapshot]:
-        """The connectors that an apply touched, as they were before it, by name; with offsets where
-        it moved them, or may have."""
+        """Returns the connectors that an apply touched, as they were before it, by name; with
+        offsets where it moved them, or may have."""
         unchanged = unmoved(self.steps(apply_id))
         with _readable(apply_id):
             found = {
@@ -91,7 +91,7 @@ class LedgerSnapshot:
         return {name: before for name, before in sorted(found.items()) if before is not None}
 
     def later(self, apply_id: str) -> dict[str, Later]:
-        """What applies after this one did to its connectors, by name."""
+        """Returns what applies after this one did to its connectors, by name."""
         names = self.raw_snapshots.get(apply_id, {}).keys()
         found: dict[str, Later] = {}
         in_order = self._in_order()
@@ -112,14 +112,16 @@ class LedgerSnapshot:
         return found
 
     def begun(self, project: str, saved_as: str) -> Journal | None:
-        """The project's newest apply, if it carried out that plan file and did not end it."""
+        """Returns the project's newest apply, if it carried out that plan file and did not end
+        it."""
         newest = next(reversed(self.of_project(project)), None)
         if newest is None or newest.saved_as != saved_as or newest.ending is Ending.DONE:
             return None
         return newest
 
     def unproven(self, project: str) -> frozenset[str]:
-        """The connectors that the project's applies changed, and that none saw healthy since."""
+        """Returns the connectors that the project's applies changed, and that none saw healthy
+        since."""
         newest = next(reversed(self.of_project(project)), None)
         if newest is None:
             return frozenset()
@@ -127,24 +129,24 @@ class LedgerSnapshot:
         return begun | frozenset(newest.unproven)
 
     def rolled_back(self, apply_id: str) -> int:
-        """How often an apply was rolled back completely."""
+        """Returns how often an apply was rolled back completely."""
         return sum(
             each.rolls_back == apply_id and each.ending is Ending.DONE and not each.partial
             for each in self.applies.values()
         )
 
     def of_project(self, project: str) -> list[Journal]:
-        """The project's applies, oldest first."""
+        """Returns the project's applies, oldest first."""
         return [each for each in self._in_order() if each.project == project]
 
     def _in_order(self) -> list[Journal]:
-        """In the topic's order, since one apply at a time writes there: clocks of two machines may
-        differ."""
+        """Returns all applies in the topic's order, since one apply at a time writes there: clocks
+        of two machines may differ."""
         return list(self.applies.values())
 
 
 def reduce_all(snapshot: LedgerSnapshot, records: Iterable[LogRecord]) -> LedgerSnapshot:
-    """The snapshot after `records`. Raises LedgerUnreadable naming the record's place."""
+    """Returns the snapshot after `records`. Raises LedgerUnreadable naming the record's place."""
     fold = _Fold(snapshot)
     for record in records:
         fold.apply(record)
@@ -274,7 +276,7 @@ class _Fold:
     def _copied(
         self, journals: dict[str, Mapping[str, V]], kind: str, apply_id: str
     ) -> dict[str, V]:
-        """The records of one apply, as a copy that may be changed."""
+        """Returns the records of one apply, as a copy that may be changed."""
         found = journals.get(apply_id)
         if not isinstance(found, dict) or (kind, apply_id) not in self._own:
             found = dict(found or {})
@@ -302,7 +304,7 @@ def journal_removal(topic: str, apply_id: str, snapshot: LedgerSnapshot) -> Iter
 
 
 def with_fingerprint_key(snapshot: LedgerSnapshot, key: bytes | None) -> LedgerSnapshot:
-    """The snapshot with `key` in place of its own, if there is one."""
+    """Returns the snapshot with `key` in place of its own, if there is one."""
     if key is None:
         return snapshot
     return replace(snapshot, state=replace(snapshot.state, fingerprint_key=key))
@@ -322,7 +324,7 @@ def _unfinished(snapshot: LedgerSnapshot, apply_id: str) -> Unfinished:
 
 
 def _without_offsets(parts: Mapping[int, bytes]) -> dict[int, bytes]:
-    """The parts of a connector's snapshot without its offsets."""
+    """Returns the parts of a connector's snapshot without its offsets."""
     return {number: part for number, part in parts.items() if number <= 0}
 
 
@@ -336,11 +338,11 @@ def _readable(apply_id: str) -> Iterator[None]:
 
 
 def _unreadable(key: str, error: Exception, place: str) -> LedgerUnreadable:
-    why = str(error) if type(error) is ValueError else "a field is missing or of a wrong type"
+    reason = str(error) if type(error) is ValueError else "a field is missing or of a wrong type"
     return LedgerUnreadable(
         Diagnostic(
             "ledger.unreadable",
-            f"the ledger's record with key {key} cannot be read: {why}",
+            f"the ledger's record with key {key} cannot be read: {reason}",
             where=place,
             hint="use a version of connect at least as new as the one that wrote it",
         )

@@ -1,8 +1,8 @@
-"""Makes the plan: what differs, what forbids it, in which order. Pure: same values, same plan."""
+"""Makes the plan: differences, checks, order of actions. Pure: same values, same plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from connect_reconciler.actions.plan import Plan
@@ -16,7 +16,7 @@ from connect_reconciler.plan.consequences.explain import explained, outside_mark
 from connect_reconciler.plan.context import Context, readers_of
 from connect_reconciler.plan.diff import ConnectorDiff, diff, with_recorded_renames
 from connect_reconciler.plan.order import ordered
-from connect_reconciler.plan.scope import Scope, narrowed
+from connect_reconciler.plan.scope import ALL, Scope, in_scope
 from connect_specs.desired import DeleteLimits, Desired, Overrides
 from connect_specs.diagnostics import Diagnostic, Location, by_severity
 from connect_specs.loader import NO_SPECS
@@ -31,36 +31,35 @@ def make_plan(
     *,
     group_id: str,
     worker: Mapping[str, str] | None = None,
-    scope: Scope | None = None,
+    scope: Scope = ALL,
     env: str | None = None,
     deletes: DeleteLimits = _ANY_NUMBER,
     overrides: Overrides | None = None,
 ) -> Plan:
-    """What an apply would do, with every error and warning.
+    """Returns what an apply would do, with every error and warning.
 
     `worker` holds the worker's properties, as far as they are known: they can name a sink's group
-    and say where it begins. A plan with errors shows what it can, and is never applied. `scope`
-    leaves connectors out; None leaves out none. Raises Invalid for one that matches nothing. `env`
-    is the environment whose values the specs were read with. `deletes` says how much the plan may
-    delete; that all is deleted is a warning where it is allowed. `overrides` says what else is
-    allowed in spite of a check; None: all of it.
+    and say where it begins. A plan with errors shows what it can, and is never applied. `env` is
+    the environment whose values the specs were read with. `deletes` limits how much the plan may
+    delete; that all is deleted is a warning where it is allowed. `overrides` are exceptions to
+    checks; None: to all. Raises Invalid for a scope with a glob that matches nothing.
     """
     desired = with_recorded_renames(desired, live)
-    part, narrow = narrowed(desired, live, scope or Scope())
-    known = worker or {}
-    changes = tuple(
+    specs, narrow = in_scope(desired, live, scope)
+    properties = worker or {}
+    diffs = tuple(
         outside_marked(
-            explained(each, narrow, known, desired.consequences), narrow, desired.project
+            explained(change, narrow, properties, desired.consequences), narrow, desired.project
         )
-        for each in diff(part, narrow)
+        for change in diff(specs, narrow)
     )
     context = Context(
         desired=desired,
         whole=live,
         live=narrow,
-        changes={each.name: each for each in changes},
-        worker=known,
-        readers=readers_of(changes, narrow, known),
+        changes={change.name: change for change in diffs},
+        worker=properties,
+        readers=readers_of(diffs, narrow, properties),
         group_id=group_id,
         env=env,
         deletes=deletes,
@@ -68,22 +67,22 @@ def make_plan(
     )
     checked = check_connectors(context)
     allowed = [
-        replace(each, pin=None) if each.name in checked.unpinned else each
-        for each in changes
-        if each.name not in checked.blocked
+        replace(change, pin=None) if change.name in checked.unpinned else change
+        for change in diffs
+        if change.name not in checked.blocked
     ]
     actions = without_put_off(ordered(allowed, context), narrow)
     of_plan = check_whole(context, actions)
     errors, warnings = by_severity((*of_plan, *checked.diagnostics))
-    removed = any(each.code in (SPECS_EMPTY, SPECS_DISJOINT) for each in of_plan)
-    made = Plan(
+    removed = any(problem.code in (SPECS_EMPTY, SPECS_DISJOINT) for problem in of_plan)
+    plan = Plan(
         project=desired.project,
         group_id=group_id,
         cluster_id=narrow.cluster_id,
         observed_ms=narrow.now_ms,
         actions=actions,
         warnings=(
-            *(each for each in desired.warnings if not removed or each.code != NO_SPECS),
+            *(problem for problem in desired.warnings if not removed or problem.code != NO_SPECS),
             *narrow.warnings,
             *warnings,
         ),
@@ -91,72 +90,72 @@ def make_plan(
         key_id=key_id(narrow.ledger.fingerprint_key),
         env=env,
     )
-    return attributed(made, changes)
+    return with_locations(plan, diffs)
 
 
-def attributed(plan: Plan, changes: Iterable[ConnectorDiff]) -> Plan:
-    """The plan with the places of its connectors' specs, and the warnings about unchanged parts."""
-    found = tuple(changes)
+def with_locations(plan: Plan, diffs: tuple[ConnectorDiff, ...]) -> Plan:
+    """Returns the plan with the places of its connectors' specs, and the warnings that concern what
+    it does not change."""
     acting = {action.group for action in plan.actions}
-    quiet = _Unchanged(found, acting)
+    unchanged = _Unchanged(diffs, acting)
     return replace(
         plan,
         places={
-            each.name: each.spec.where
-            for each in found
+            change.name: change.spec.where
+            for change in diffs
             # the specs of a rollback are in no file
-            if each.spec is not None and each.spec.where.line and each.name in acting
+            if change.spec is not None and change.spec.where.line and change.name in acting
         },
-        unchanged=tuple(each for each in plan.warnings if quiet.holds(each)),
+        unchanged=tuple(problem for problem in plan.warnings if unchanged.concerns(problem)),
     )
 
 
 class _Unchanged:
-    """Places in specs and names of connectors that the plan does not touch."""
+    """Places in specs, and names of connectors, that the plan does not touch."""
 
-    def __init__(self, changes: tuple[ConnectorDiff, ...], acting: set[str]) -> None:
+    def __init__(self, diffs: tuple[ConnectorDiff, ...], acting: set[str]) -> None:
         self._touched: set[Location | str] = set()
-        self._known: set[Location | str] = set()
-        for each in changes:
-            self._known |= {each.name, *_places(each)}
-            if each.name in acting:
-                self._touched |= {each.name, *_touched(each)}
+        self._places: set[Location | str] = set()
+        for change in diffs:
+            self._places |= {change.name, *_places(change)}
+            if change.name in acting:
+                self._touched |= {change.name, *_touched(change)}
 
-    def holds(self, warning: Diagnostic) -> bool:
-        """Whether the warning concerns none of the changes."""
+    def concerns(self, warning: Diagnostic) -> bool:
+        """Returns True if the warning concerns none of the changes."""
         if warning.code == UNFINISHED:
             return False
-        return warning.where in self._known and warning.where not in self._touched
+        return warning.where in self._places and warning.where not in self._touched
 
 
-def _places(changes: ConnectorDiff) -> Iterator[Location]:
-    spec = changes.spec
+def _places(change: ConnectorDiff) -> Iterator[Location]:
+    spec = change.spec
     if spec is None:
         return
     yield spec.where
     yield from spec.key_locations.values()
-    yield from (where for where in (_pin_place(changes), spec.renamed_from_where) if where)
+    yield from (place for place in (_pin_place(change), spec.renamed_from_where) if place)
 
 
-def _touched(changes: ConnectorDiff) -> Iterator[Location]:
-    """The spec as a whole, and the keys that change. A warning at the class concerns all keys: one
-    about a missing key is there, too."""
-    spec = changes.spec
+def _touched(change: ConnectorDiff) -> Iterator[Location]:
+    """Yields the spec's place and those of keys that change. A warning at the class concerns all
+    keys: a warning about a missing key has its place."""
+    spec = change.spec
     if spec is None:
         return
-    if changes.existence == "create":
-        yield from _places(changes)
+    if change.existence == "create":
+        yield from _places(change)
         return
-    keys = {each.key for each in (*changes.config, *changes.moved)}
+    keys = {field.key for field in (*change.config, *change.moved)}
     yield spec.where
     yield from (
-        where
-        for key, where in spec.key_locations.items()
+        place
+        for key, place in spec.key_locations.items()
         if key in keys or (keys and key == CLASS_KEY)
     )
-    yield from (where for where in (_pin_place(changes), spec.renamed_from_where) if where)
+    yield from (place for place in (_pin_place(change), spec.renamed_from_where) if place)
 
 
-def _pin_place(changes: ConnectorDiff) -> Location | None:
-    pin = None if changes.spec is None else changes.spec.pin
+def _pin_place(change: ConnectorDiff) -> Location | None:
+    pin = None if change.spec is None else change.spec.pin
     return None if pin is None else pin.where

@@ -43,51 +43,56 @@ Configs: TypeAlias = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """What to plan for, and the snapshots of its connectors from before the apply: the plan touches
-    no others."""
+    """The specs to plan for, and the snapshots of their connectors from before the apply: the plan
+    touches no others."""
 
     apply_id: str
     desired: Desired
-    before: Mapping[str, ConnectorSnapshot]
+    snapshots: Mapping[str, ConnectorSnapshot]
     errors: tuple[Diagnostic, ...]
     warnings: tuple[Diagnostic, ...]
 
 
-def in_scope(before: Mapping[str, ConnectorSnapshot], scope: Scope) -> dict[str, ConnectorSnapshot]:
-    """The connectors to roll back; a renamed connector counts under both names. Raises Invalid for
-    a glob that matches none."""
-    chosen(before, scope)
-    names = {name: {name, snapshot.renamed_from or name} for name, snapshot in before.items()}
-    for name, snapshot in before.items():
+def snapshots_in_scope(
+    snapshots: Mapping[str, ConnectorSnapshot], scope: Scope
+) -> dict[str, ConnectorSnapshot]:
+    """Returns the connectors to roll back; a renamed connector counts under both names. Raises
+    Invalid for a glob that matches none."""
+    chosen(snapshots, scope)
+    names = {name: {name, snapshot.renamed_from or name} for name, snapshot in snapshots.items()}
+    for name, snapshot in snapshots.items():
         if snapshot.renamed_from in names:
             names[snapshot.renamed_from].add(name)
-    return {name: snapshot for name, snapshot in before.items() if scope.holds(names[name])}
+    return {name: snapshot for name, snapshot in snapshots.items() if scope.matches(names[name])}
 
 
 def specs_to_observe(
-    apply_id: str, before: Mapping[str, ConnectorSnapshot], project: str
+    apply_id: str, snapshots: Mapping[str, ConnectorSnapshot], project: str
 ) -> Desired:
-    """What has to be observed for a rollback: the connectors as they were, without secrets."""
-    renamed = {snapshot.renamed_from: snapshot.offsets or () for snapshot in before.values()}
+    """Returns what has to be observed for a rollback: the connectors as they were, without
+    secrets."""
+    renamed = {snapshot.renamed_from: snapshot.offsets or () for snapshot in snapshots.values()}
     specs = {}
-    for name, snapshot in before.items():
+    for name, snapshot in snapshots.items():
         if snapshot.config is None:
             continue
-        moved = (*(snapshot.offsets or ()), *renamed.get(name, ()))
-        plain = {key: each.text for key, each in snapshot.config.items() if isinstance(each, Plain)}
+        offsets = (*(snapshot.offsets or ()), *renamed.get(name, ()))
+        plain = {
+            key: value.text for key, value in snapshot.config.items() if isinstance(value, Plain)
+        }
         specs[name] = DesiredConnector(
             name=name,
             config=plain,
             where=Location(name),
             state=snapshot.target,
-            pin=Pin(_pin_id(apply_id), moved) if moved else None,
+            pin=Pin(_pin_id(apply_id), offsets) if offsets else None,
         )
     return Desired(project, specs)
 
 
 def rollback_of(
     apply_id: str,
-    before: Mapping[str, ConnectorSnapshot],
+    snapshots: Mapping[str, ConnectorSnapshot],
     later: Mapping[str, Later],
     files: Desired,
     live: Live,
@@ -95,42 +100,46 @@ def rollback_of(
     times: int,
     former: Configs = MappingProxyType({}),
 ) -> Rollback:
-    """The rollback to `before`. `later` says which connectors later applies changed, and `times`
-    how often this apply was rolled back before.
+    """Returns the rollback to `snapshots`. `later` says which connectors later applies changed, and
+    `times` how often this apply was rolled back before.
 
     Secrets are looked up where they may still be: on the cluster, in the specs of now, and in
     `former`, the configs from before the apply where this process has read them.
     """
-    new_names = {each.renamed_from: name for name, each in before.items() if each.renamed_from}
+    new_names = {
+        snapshot.renamed_from: name for name, snapshot in snapshots.items() if snapshot.renamed_from
+    }
     # An earlier apply may have begun the rename; then both names have a snapshot
     returned_with_old = {
-        new for old, new in new_names.items() if old in before and before[old].config is not None
+        successor
+        for renamed, successor in new_names.items()
+        if renamed in snapshots and snapshots[renamed].config is not None
     }
-    ignored = ignored_globs(before, files, live)
+    ignored = ignored_globs(snapshots, files, live)
     specs: dict[str, DesiredConnector] = {}
     errors: list[Diagnostic] = []
     failed: set[str] = set()
-    for name, snapshot in sorted(before.items()):
-        new = new_names.get(name)
-        found = renamed_since(name, {new, snapshot.renamed_from}, later, live)
-        if not found and snapshot.config is not None and name not in returned_with_old:
+    for name, snapshot in sorted(snapshots.items()):
+        successor = new_names.get(name)
+        problems = renamed_since(name, {successor, snapshot.renamed_from}, later, live)
+        if not problems and snapshot.config is not None and name not in returned_with_old:
             ignore = ignored.get(name, ())
-            builder = _SpecBuilder(before, files, live, name, new, ignore, former)
-            found = [*builder.missing_secrets(), *rename_unfinished(name, new, live)]
+            builder = _SpecBuilder(snapshots, files, live, name, successor, ignore, former)
+            problems = [*builder.missing_secrets(), *rename_unfinished(name, successor, live)]
             specs[name] = builder.spec(_pin_id(apply_id, times))
-        if found:
-            errors += found
-            failed |= {name, snapshot.renamed_from or name, new or name}
-    touched = {name: each for name, each in before.items() if name not in failed}
+        if problems:
+            errors += problems
+            failed |= {name, snapshot.renamed_from or name, successor or name}
+    touched = {name: snapshots[name] for name in snapshots if name not in failed}
     return Rollback(
         apply_id,
         Desired(files.project, {name: specs[name] for name in specs if name not in failed}),
         touched,
         tuple(errors),
         (
-            *changed_since(before, later, live, ignored),
+            *changed_since(snapshots, later, live, ignored),
             *stays_ignored(touched, ignored, live),
-            *not_rolled_back(before, files, live),
+            *not_rolled_back(snapshots, files, live),
         ),
     )
 
@@ -143,30 +152,32 @@ def rollback_plan(
     env: str | None,
     worker: Mapping[str, str] | None = None,
 ) -> Plan:
-    """The plan for it, with no other connectors. `env` is the project's environment."""
-    before = rollback.before
-    owned = {name: each for name, each in live.ledger.connectors.items() if name in before}
+    """Returns the plan for it, with no other connectors. `env` is the project's environment."""
+    snapshots = rollback.snapshots
+    owned = {name: owner for name, owner in live.ledger.connectors.items() if name in snapshots}
     scoped = replace(live, ledger=replace(live.ledger, connectors=owned))
-    made = make_plan(rollback.desired, scoped, group_id=group_id, worker=worker, env=env)
+    plan = make_plan(rollback.desired, scoped, group_id=group_id, worker=worker, env=env)
     return replace(
-        made,
+        plan,
         rolls_back=rollback.apply_id,
-        actions=tuple(_as_before(_with_pins(action, before), before) for action in made.actions),
-        errors=(*rollback.errors, *_for_rollback(made.errors, rollback)),
-        warnings=(*rollback.warnings, *_for_rollback(made.warnings, rollback)),
+        actions=tuple(
+            _as_before(_with_pins(action, snapshots), snapshots) for action in plan.actions
+        ),
+        errors=(*rollback.errors, *_for_rollback(plan.errors, rollback)),
+        warnings=(*rollback.warnings, *_for_rollback(plan.warnings, rollback)),
     )
 
 
 def _for_rollback(problems: Iterable[Diagnostic], rollback: Rollback) -> Iterator[Diagnostic]:
-    for each in problems:
-        # What is wrong with one connector keeps only that one from being rolled back
-        place = each.where.file if isinstance(each.where, Location) else each.where
-        worded = for_rollback(replace(each, where=place), rollback.apply_id)
+    for problem in problems:
+        # A problem of one connector keeps only that one from being rolled back
+        place = problem.where.file if isinstance(problem.where, Location) else problem.where
+        worded = for_rollback(replace(problem, where=place), rollback.apply_id)
         if worded is not None:
             yield worded
 
 
-def _as_before(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> act.Action:
+def _as_before(action: act.Action, snapshots: Mapping[str, ConnectorSnapshot]) -> act.Action:
     """Returns the action with the state before the apply as its reason, unless the action itself
     says which it is; the plan names the apply."""
     match action:
@@ -177,7 +188,7 @@ def _as_before(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> a
             return replace(action, reason=reason, reason_code="had-this-name")
         case act.Delete(renamed_to=str()):
             return action
-        case act.Delete(connector=name) if before[name].config is not None:
+        case act.Delete(connector=name) if snapshots[name].config is not None:
             reason = "its new name was only begun before"
             return replace(action, reason=reason, reason_code="was-only-begun")
         case act.Delete():
@@ -196,128 +207,133 @@ def _as_before(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> a
             return action
 
 
-def _with_pins(action: act.Action, before: Mapping[str, ConnectorSnapshot]) -> act.Action:
-    """What is created again keeps its applied pins: its file, put back, must not move offsets."""
+def _with_pins(action: act.Action, snapshots: Mapping[str, ConnectorSnapshot]) -> act.Action:
+    """Returns the action with the pins that were applied to a connector that is created again: its
+    spec, put back, must not move offsets."""
     if not isinstance(action, act.Create):
         return action
-    return replace(action, pins=before[action.connector].pins)
+    return replace(action, pins=snapshots[action.connector].pins)
 
 
 def _pin_id(apply_id: str, times: int = 0) -> str:
-    """A pin is applied once, so each rollback has one of its own; a rollback that was killed and
-    runs again has the same."""
+    """Returns the pin of this rollback. A pin is applied once, so each rollback has its own; a
+    rollback that was killed and runs again has the same."""
     return f"{ROLLBACK_PIN}-{apply_id}" + (f"-{times + 1}" if times else "")
 
 
 @dataclass(frozen=True, slots=True)
 class _SpecBuilder:
-    """Builds the spec that restores one connector to its snapshot. `new` is the name that the apply
-    gave it, if it renamed it."""
+    """Builds the spec that restores one connector to its snapshot. `successor` is its name after
+    the apply, if that renamed it."""
 
-    before: Mapping[str, ConnectorSnapshot]
+    snapshots: Mapping[str, ConnectorSnapshot]
     files: Desired
     live: Live
     name: str
-    new: str | None
+    successor: str | None
     ignore: tuple[str, ...]
     former: Configs
 
     def spec(self, pin_id: str) -> DesiredConnector:
-        """The spec, without secrets that are not known any more."""
-        snapshot = self.before[self.name]
+        """Returns the spec, without secrets that are not known any more."""
+        snapshot = self.snapshots[self.name]
         target = snapshot.target
-        if self.new is not None and self.before[self.new].config is not None:
-            target = self.before[self.new].target
+        if self.successor is not None and self.snapshots[self.successor].config is not None:
+            target = self.snapshots[self.successor].target
         files = [
-            self.files.connectors[each] for each in self._names if each in self.files.connectors
+            self.files.connectors[name] for name in self._names if name in self.files.connectors
         ]
-        wanted = DesiredConnector(
+        spec = DesiredConnector(
             name=self.name,
             config={key: text for key, text in self._config().items() if text is not None},
             where=Location(self.name),
             state=target,
             prevent_delete=snapshot.prevent_delete,
             sensitive=_sensitive(snapshot, files),
-            renamed_from=self.new,
+            renamed_from=self.successor,
             # The ledger does not hold this: the specs of now decide
             allow_zero_tasks=bool(files) and files[0].allow_zero_tasks,
             ignore=self.ignore,
         )
-        rename = rename_of(wanted, self.live)
+        rename = rename_of(spec, self.live)
         if rename is None or rename.stage == "unrelated":
-            wanted, rename = replace(wanted, renamed_from=None), None
+            spec, rename = replace(spec, renamed_from=None), None
         carries = rename is not None and rename.stage != "carried"
-        return replace(
-            wanted, pin=self._pin(pin_id, rename.old if rename and carries else self.name)
-        )
+        return replace(spec, pin=self._pin(pin_id, rename.old if rename and carries else self.name))
 
     def missing_secrets(self) -> Iterator[Diagnostic]:
-        """An error for each secret whose value is not known any more."""
+        """Yields an error for each secret whose value is not known any more."""
         for key, text in self._config().items():
             if text is None:
-                what = (
+                problem = (
                     f"the value that {key} of {self.name} had then is neither on the cluster nor in"
                     " the specs"
                 )
                 hint = f"put it into a spec of {self.name} and run this again: only fingerprints"
-                yield Diagnostic("rollback.secret-gone", what, self.name, hint=f"{hint} are kept")
+                yield Diagnostic(
+                    "rollback.secret-gone", problem, self.name, hint=f"{hint} are kept"
+                )
 
     @property
     def _names(self) -> tuple[str, ...]:
-        return (self.name,) if self.new is None else (self.name, self.new)
+        return (self.name,) if self.successor is None else (self.name, self.successor)
 
     def _config(self) -> dict[str, str | None]:
-        """The config with its secrets, each found by its fingerprint; None where it is not found.
-        Ignored keys are left as they are on the cluster."""
-        known: list[Mapping[str, str]] = []
-        for each in self._names:
-            known += [self.live.connectors[each].config] if each in self.live.connectors else []
-            known += [self.files.connectors[each].config] if each in self.files.connectors else []
-            known += [self.former[each]] if each in self.former else []
-        found: dict[str, str | None] = {}
-        mark = self.live.ledger.fingerprint_key
-        for key, value in (self.before[self.name].config or {}).items():
+        """Returns the config with its secrets, each looked up by its fingerprint; None where the
+        value is not known. Ignored keys are left as they are on the cluster."""
+        candidates: list[Mapping[str, str]] = []
+        for name in self._names:
+            if name in self.live.connectors:
+                candidates.append(self.live.connectors[name].config)
+            if name in self.files.connectors:
+                candidates.append(self.files.connectors[name].config)
+            candidates += [self.former[name]] if name in self.former else []
+        config: dict[str, str | None] = {}
+        key_bytes = self.live.ledger.fingerprint_key
+        for key, value in (self.snapshots[self.name].config or {}).items():
             if ignores(self.ignore, f"config.{key}"):
                 continue
             if isinstance(value, Plain):
-                found[key] = value.text
+                config[key] = value.text
                 continue
-            texts = (config[key] for config in known if key in config and value.fingerprint)
-            same = (
+            texts = (
+                candidate[key] for candidate in candidates if key in candidate and value.fingerprint
+            )
+            matching = (
                 text
                 for text in texts
-                if fingerprint(mark, self.name, key, text) == value.fingerprint
+                if fingerprint(key_bytes, self.name, key, text) == value.fingerprint
             )
-            found[key] = next(same, None)
-        return found
+            config[key] = next(matching, None)
+        return config
 
     def _pin(self, pin_id: str, offsets_of: str) -> Pin | None:
         """Sets the offsets of the snapshot, unless the connector has them already: its own, or
         those of `offsets_of`, from which it is renamed back."""
-        wanted, live = self._moved_offsets(), self.live
-        if wanted is None or (self.name, pin_id) in live.ledger.pins:
+        offsets, live = self._moved_offsets(), self.live
+        if offsets is None or (self.name, pin_id) in live.ledger.pins:
             return None
-        now = live.offsets_of(offsets_of)
+        current = live.offsets_of(offsets_of)
         # Offsets that could not be read may be any
-        if offsets_of not in live.unread_offsets and wanted == now:
+        if offsets_of not in live.unread_offsets and offsets == current:
             return None
-        if not wanted:
+        if not offsets:
             return Pin(pin_id, reset=True)
-        gone = tuple(each for each in now.removed() if each.partition not in wanted)
-        return Pin(pin_id, (*wanted, *gone))
+        gone = tuple(entry for entry in current.removed() if entry.partition not in offsets)
+        return Pin(pin_id, (*offsets, *gone))
 
     def _moved_offsets(self) -> Offsets | None:
-        """The offsets from before the apply; None where it moved none. A renamed connector takes
-        its offsets along, and has others only if a pin set them under its new name."""
-        name, new, live = self.name, self.new, self.live
-        if new is None or self.before[new].offsets is not None:
-            return self.before[new or name].offsets
-        there = name in live.connectors or new in live.connectors
-        return None if there else self.before[name].offsets
+        """Returns the offsets from before the apply; None where it moved none. A renamed connector
+        takes its offsets along, and has others only if a pin set them under its new name."""
+        name, successor, live = self.name, self.successor, self.live
+        if successor is None or self.snapshots[successor].offsets is not None:
+            return self.snapshots[successor or name].offsets
+        existed = name in live.connectors or successor in live.connectors
+        return None if existed else self.snapshots[name].offsets
 
 
 def _sensitive(snapshot: ConnectorSnapshot, files: Iterable[DesiredConnector]) -> tuple[str, ...]:
     """Keys that were secrets then, and those that a spec of now calls sensitive."""
     config = snapshot.config or {}
-    then = (glob.escape(key) for key, each in config.items() if isinstance(each, Secret))
-    return tuple(dict.fromkeys([*then, *(key for spec in files for key in spec.sensitive)]))
+    secrets = (glob.escape(key) for key, value in config.items() if isinstance(value, Secret))
+    return tuple(dict.fromkeys([*secrets, *(key for spec in files for key in spec.sensitive)]))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from connect_reconciler.actions import verb_of
-from connect_reconciler.ledger.journal import Ending, Journal, Step
+from connect_reconciler.ledger.journal import Ending, Journal, JournalEntry
 from connect_reconciler.model.ledger import ConnectorSnapshot
 from connect_reconciler.model.offsets import Offsets, same_offset
 from connect_reconciler.plan.offsets.moves import label_of, place_of
@@ -27,7 +27,7 @@ def ending(journal: Journal) -> str:
     return f"{journal.ending.value} (exit {journal.exit_code})"
 
 
-def counts_of(journal: Journal, steps: Sequence[Step]) -> dict[str, int]:
+def counts_of(journal: Journal, steps: Sequence[JournalEntry]) -> dict[str, int]:
     """Returns the numbers of actions by their end; those that never began were skipped."""
     counts: Counter[str] = Counter(step.end or "half done" for step in steps)
     counts["skipped"] = max(0, journal.actions - len(steps))
@@ -57,7 +57,7 @@ def when(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def journal_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
+def journal_json(journal: Journal, steps: Sequence[JournalEntry]) -> dict[str, Any]:
     """Returns one apply for programs, without its steps."""
     return {
         "apply_id": journal.id,
@@ -75,7 +75,7 @@ def journal_json(journal: Journal, steps: Sequence[Step]) -> dict[str, Any]:
 
 
 def detail_json(
-    journal: Journal, steps: Sequence[Step], snapshots: Mapping[str, ConnectorSnapshot]
+    journal: Journal, steps: Sequence[JournalEntry], snapshots: Mapping[str, ConnectorSnapshot]
 ) -> dict[str, Any]:
     """Returns one apply for programs, with its steps, and the offsets that it moved."""
     return journal_json(journal, steps) | {
@@ -102,7 +102,7 @@ def detail_json(
     }
 
 
-def detail_head(journal: Journal, steps: Sequence[Step]) -> str:
+def detail_head(journal: Journal, steps: Sequence[JournalEntry]) -> str:
     """Returns the lines above an apply's steps."""
     lines = [
         f"Apply {journal.id}",
@@ -150,7 +150,7 @@ def _offset(partition: Partition, offset: Offset | None) -> str:
     return "none" if offset is None else place_of(OffsetEntry(partition, offset))
 
 
-def step_row(step: Step) -> tuple[str, str, str, str, str]:
+def step_row(step: JournalEntry) -> tuple[str, str, str, str, str]:
     """Returns number, connector, action, duration and end of one step."""
     took = f"{(step.ended_ms - step.started_ms) / 1000:.1f} s" if step.ended_ms else ""
     end = (step.end or "began, end not known") + (f": {step.detail}" if step.detail else "")

@@ -1,1 +1,1 @@
-"""What a verb does, without a terminal: plan, apply, rollback, import, drift."""
+"""The work of verbs, without a terminal: plan, apply, rollback, import, drift."""

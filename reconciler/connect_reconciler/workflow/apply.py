@@ -7,27 +7,26 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from glob import escape
 from typing import TYPE_CHECKING
 
-from connect_reconciler.actions import Action, AlterOffsets
+from connect_reconciler.actions import AlterOffsets
 from connect_reconciler.actions.plan import Plan
-from connect_reconciler.apply.edges import Edges, Limits, Settings, edges_over
-from connect_reconciler.apply.preconditions import ensure_fresh, rights_to_move
+from connect_reconciler.apply.context import ApplyContext, Limits
+from connect_reconciler.apply.preconditions import rights_to_move
 from connect_reconciler.apply.report import LATER, ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.backend.lease import Lease, LeaseRefused, Waits, silently, who
+from connect_reconciler.backend.lease import Lease, LeaseRefused, OnWait, no_progress, who
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.rollback import Configs
-from connect_reconciler.plan.scope import Scope
+from connect_reconciler.plan.scope import ALL, Scope
 from connect_reconciler.validation.configs import COMMITS, ensure_installed, whole_number
-from connect_reconciler.workflow.planning import judged
-from connect_reconciler.workflow.replanning import Moved, Replan, left_of
-from connect_reconciler.workflow.rollback import find_rollback
+from connect_reconciler.workflow.plan_sources import PlanChanged, Planned, PlanSource
+from connect_reconciler.workflow.rollback import FromSnapshots
 from connect_reconciler.workflow.tracing import traced
-from connect_reconciler.workflow.user import Choices, Stop, User
+from connect_reconciler.workflow.user import Choices, StopRequest, User
 from connect_runtime.kafka.client_checks import check_rights
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode
@@ -38,15 +37,15 @@ if TYPE_CHECKING:
     from connect_reconciler.policies.policy import Policy
 
 _COMMITS_MS = 60_000
-_AGAIN_S = 1.0
-_MOVED = "the cluster changed since the plan was shown; this is what there is to do now"
+_RETRY_S = 1.0
+_CHANGED = "the cluster changed since the plan was shown; this is what there is to do now"
 _DENIED = "not applied: the plan has errors that it did not have when it was shown"
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
-    """The plan that rolls a failed apply back, and its report; what prevented it, if anything.
-    `left_out` says why connectors are not rolled back with the others."""
+class RollbackResult:
+    """Result of an automatic rollback: its plan, report or errors. `left_out` names connectors that
+    are not rolled back, with the reason."""
 
     plan: Plan | None = None
     report: ApplyReport | None = None
@@ -55,226 +54,227 @@ class Undone:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a run ended, and the plan that was shown last. `declined`: the user did not agree."""
+class ApplyResult:
+    """The result of a run, and the plan that was shown last. `declined`: the user did not agree."""
 
     plan: Plan
     exit_code: ExitCode
     report: ApplyReport | None = None
-    undone: Undone | None = None
+    rollback: RollbackResult | None = None
     declined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyRun:
-    """One run of `apply` or `rollback`. `lease` is one that was taken over for it. With `replan`
-    the plan is made again once nobody else can apply. `policies` judge offsets that are known only
-    once a connector is stopped, `rollback_policies` the rollback of an apply that failed; None: it
-    is not rolled back. `scope` is what the run is about: of what earlier applies left, it checks
-    these connectors alone."""
+    """One run of `apply` or `rollback`.
+
+    `source` makes the plan again once no other apply can change anything. `lease` was taken over
+    for this run. `rollback_policies` judge the rollback of an apply that failed; None: it is not
+    rolled back. `scope`:
+    of connectors that earlier applies left unproven, the run checks these alone.
+    """
 
     backend: Backend
     user: User
     choices: Choices
+    source: PlanSource
     lease: Lease | None = None
-    replan: Replan | None = None
     rollback_policies: tuple[Policy, ...] | None = None
-    policies: tuple[Policy, ...] = ()
-    scope: Scope = field(default_factory=Scope)
+    scope: Scope = ALL
 
-    def run(self, plan: Plan, desired: Desired, live: Live) -> Ended:
-        """Shows the plan, asks, and applies it. What is new once nobody else can apply is shown and
-        asked for, too. The exit code of a run that is rolled back stays that of the failure.
+    def run(self, planned: Planned) -> ApplyResult:
+        """Shows the plan, asks, and applies it. A plan that has changed under the lease is shown,
+        and asked for again. The exit code of a run that is rolled back stays that of the failure.
 
-        Raises Stale where the plan is out of date, or the user cannot be asked about a newer one.
+        Raises Stale where the plan is out of date, or the user cannot be asked about its successor.
         """
         while True:
-            ended = self._shown(plan, desired, live)
-            if ended is not None:
-                return ended
+            if (result := self._result_before(planned)) is not None:
+                return result
             try:
-                report = self._execute(plan, desired, live, self.replan)
-            except Moved as moved:
-                plan, live = moved.plan, moved.live
-                if not self.user.can_be_asked and not plan.errors:
-                    self.user.show(plan)
-                    raise moved.stale() from None
-                self.user.say(_DENIED if plan.errors else _MOVED)
+                report = self._execute(planned, replan=True)
+            except PlanChanged as changed:
+                planned = changed.planned
+                if not self.user.can_be_asked and not planned.plan.errors:
+                    self.user.show(planned.plan)
+                    raise changed.as_error() from None
+                self.user.say(_DENIED if planned.plan.errors else _CHANGED)
             else:
-                return self._reported(plan, desired, live, report)
+                return self._reported(planned, report)
 
-    def _shown(self, plan: Plan, desired: Desired, live: Live) -> Ended | None:
-        """Shows the plan and asks; None where it is to be applied."""
+    def _result_before(self, planned: Planned) -> ApplyResult | None:
+        """Shows the plan and asks. Returns None if it is to be applied."""
+        plan, live = planned.plan, planned.live
         self.user.show(plan)
         if plan.errors:
-            return Ended(plan, ExitCode.INVALID)
+            return ApplyResult(plan, ExitCode.INVALID)
         # A killed apply may have left an open journal and no change: it is closed then.
-        if plan.empty and not live.ledger.unfinished and not self._to_be_checked(live):
-            return Ended(plan, self._unchanged())
+        if plan.empty and not live.ledger.unfinished and not self._health_is_open(live):
+            return ApplyResult(plan, self._exit_code_unchanged())
         if plan.actions:
             self.user.ensure_agreement()
-        # Before anything is opened: leading a new cluster already creates its topics.
-        ensure_fresh(plan, desired, self.backend.project, live)
-        if plan.actions and not self.user.agrees(plan):
-            self.user.say("not applied: nothing was changed")
-            return Ended(plan, ExitCode.FAILED, declined=True)
+            if not self.user.agrees(plan):
+                self.user.say("not applied: nothing was changed")
+                return ApplyResult(plan, ExitCode.FAILED, declined=True)
         return None
 
-    def _unchanged(self) -> ExitCode:
-        """The exit code where there is nothing to do."""
+    def _exit_code_unchanged(self) -> ExitCode:
+        """Returns the exit code of a run with nothing to do."""
         if not self.choices.require_running:
             return ExitCode.OK
-        rest = self.backend.rest()
-        if rest is not None:
-            rest.close()
+        client = self.backend.rest()
+        if client is not None:
+            client.close()
             return ExitCode.OK
         self.user.say(LATER)
         return ExitCode.FAILED
 
-    def _to_be_checked(self, live: Live) -> bool:
-        """Whether only the health of what earlier applies changed is left to be seen."""
+    def _health_is_open(self, live: Live) -> bool:
+        """Returns True if only the health of what earlier applies changed is left to be checked."""
         names = self._unproven(live)
-        rest = self.backend.rest() if names else None
-        if rest is None:
+        client = self.backend.rest() if names else None
+        if client is None:
             return False
-        rest.close()
-        what = "was changed by an earlier apply that did not see it healthy"
+        client.close()
+        problem = "was changed by an earlier apply that did not see it healthy"
         if len(names) > 1:
-            what = "were changed by earlier applies that did not see them healthy"
+            problem = "were changed by earlier applies that did not see them healthy"
         if live.rest_alone:
-            what = "failed, perhaps since an earlier apply"
-        self.user.say(f"{listed(sorted(names))} {what}: checking")
+            problem = "failed, perhaps since an earlier apply"
+        self.user.say(f"{listed(sorted(names))} {problem}: checking")
         return True
 
     def _unproven(self, live: Live) -> frozenset[str]:
-        """The connectors that earlier applies changed and did not see healthy. Over REST alone
-        nothing is known of earlier applies: those that failed."""
+        """Returns connectors that earlier applies changed and did not see healthy. REST alone has
+        no record of applies: those that failed."""
         names = live.ledger.unproven
         if live.rest_alone:
-            names = frozenset(name for name, each in live.connectors.items() if each.failed)
+            names = frozenset(
+                name for name, connector in live.connectors.items() if connector.failed
+            )
         owned = live.ledger.owned_by(self.backend.project.name)
         return frozenset(
-            name for name in names & owned & live.connectors.keys() if self.scope.holds((name,))
+            name for name in names & owned & live.connectors.keys() if self.scope.matches((name,))
         )
 
-    def _reported(self, plan: Plan, desired: Desired, live: Live, report: ApplyReport) -> Ended:
-        """Reports the apply, and rolls it back where that is wanted, to what `live` was."""
+    def _reported(self, planned: Planned, report: ApplyReport) -> ApplyResult:
+        """Reports the apply, and rolls it back if it is to be."""
+        plan = planned.plan
         policies = self.rollback_policies if to_be_rolled_back(report) else None
         if policies is None:
             self.user.report(report, rollback_follows=False)
-            return Ended(plan, report.exit_code, report)
-        unread: OSError | None = None
+            return ApplyResult(plan, report.exit_code, report)
+        unreported: OSError | None = None
         try:
             self.user.report(report, rollback_follows=True)
         except OSError as error:
             # A closed pipe or a full disk must not prevent the rollback
-            unread = error
-        former = {name: each.config for name, each in live.connectors.items()}
-        undone = self._roll_back(report.apply_id, desired, former, policies)
-        if unread is not None:
-            raise unread
-        return Ended(plan, report.exit_code, report, undone)
+            unreported = error
+        former = {name: live.config for name, live in planned.live.connectors.items()}
+        result = self._roll_back(report.apply_id, planned.desired, former, policies)
+        if unreported is not None:
+            raise unreported
+        return ApplyResult(plan, report.exit_code, report, result)
 
-    def _execute(
-        self, plan: Plan, desired: Desired, live: Live, replan: Replan | None
-    ) -> ApplyReport:
-        """Applies the plan, or what is left of it. Without `replan` it rolls another one back.
-        Raises LeaseRefused, Stale, Moved; nothing was touched then."""
+    def _execute(self, agreed: Planned, *, replan: bool) -> ApplyReport:
+        """Applies the plan. `replan`: what remains of it; an automatic rollback is not made again.
+        Raises LeaseRefused, Stale, PlanChanged; nothing was touched then."""
         backend, user = self.backend, self.user
-        with user.stopping() as stop, self._edges_once_free(desired, stop) as edges:
-            now: Live | None = None
+        with user.stopping() as stop, self._context_once_free(agreed.desired, stop) as context:
             # Nothing has begun that is to be completed
             with user.at_once():
                 if stop.is_set():
                     raise KeyboardInterrupt
-                if replan is not None:
-                    plan, now = left_of(plan, live, replan)
-                if not edges.cluster.runs_tasks:
+                if replan:
+                    planned = self.source.plan_under_lease(agreed)
+                else:
+                    planned = replace(agreed, live=backend.observe(agreed.desired))
+                plan, desired, live = planned.plan, planned.desired, planned.live
+                if not context.cluster.runs_tasks:
                     topics, groups = rights_to_move(plan, desired, live, backend.project)
                     check_rights(backend.kafka, topics=topics, groups=groups)
                     ensure_installed(plan, desired)
             user.may_change()
+            denials = Denials(plan, self.source.policies, live.now_ms)
+            unproven = self._unproven(live) if replan else ()
 
-            def apply(edges: Edges) -> ApplyReport:
-                return apply_plan(
-                    plan,
-                    desired,
-                    backend.project,
-                    replace(edges, denials=Denials(plan, self.policies, live.now_ms)),
-                    observe=lambda: now or backend.observe(desired),
-                    unproven=() if replan is None else self._unproven(now or live),
-                )
+            def apply(context: ApplyContext) -> ApplyReport:
+                return apply_plan(plan, desired, backend.project, live, context, unproven=unproven)
 
-            return traced(plan, edges, apply, user.say)
+            return traced(plan, replace(context, denials=denials), apply, user.say)
 
     @contextmanager
-    def _edges_once_free(self, desired: Desired, stop: Stop) -> Iterator[Edges]:
-        """The edges, as soon as no other apply runs. Raises LeaseRefused after the lock timeout,
-        KeyboardInterrupt where the user stops waiting."""
-        user, choices, told = self.user, self.choices, False
+    def _context_once_free(self, desired: Desired, stop: StopRequest) -> Iterator[ApplyContext]:
+        """Opens the context as soon as no other apply runs. Raises LeaseRefused after the lock
+        timeout, KeyboardInterrupt where the user stops waiting."""
+        user, choices, is_reported = self.user, self.choices, False
         deadline = time.monotonic() + choices.lock_timeout
 
-        def waits(what: str, limit_s: float) -> None:
-            nonlocal told
-            if not told:
-                user.waits(what, max(limit_s, choices.lock_timeout))
-            told = True
+        def on_wait(text: str, limit_s: float) -> None:
+            nonlocal is_reported
+            if not is_reported:
+                user.waits(text, max(limit_s, choices.lock_timeout))
+            is_reported = True
 
         with ExitStack() as stack:
-            found: Edges | None = None
-            while found is None:
+            context: ApplyContext | None = None
+            while context is None:
                 try:
-                    opened = edges_for(
-                        self.backend, desired, choices, user, stop, self.lease, waits
+                    opening = apply_context(
+                        self.backend, desired, choices, user, stop, self.lease, on_wait
                     )
-                    found = stack.enter_context(opened)
+                    context = stack.enter_context(opening)
                 except LeaseRefused as refused:
                     if stop.is_set():
                         raise KeyboardInterrupt from None
                     if time.monotonic() >= deadline:
                         raise
-                    waits(refused.diagnostics[0].what, choices.lock_timeout)
-                    if stop.wait(_AGAIN_S):
+                    on_wait(refused.diagnostics[0].what, choices.lock_timeout)
+                    if stop.wait(_RETRY_S):
                         raise KeyboardInterrupt from None
-            yield found
+            yield context
 
     def _roll_back(
-        self, apply_id: str, desired: Desired, former: Configs, policies: tuple[Policy, ...]
-    ) -> Undone:
+        self, apply_id: str, files: Desired, former: Configs, policies: tuple[Policy, ...]
+    ) -> RollbackResult:
         """Rolls that apply back, but for connectors that cannot be: `former` holds the configs from
         before it. Raises no error that prevents it: the report of the apply itself must not be lost
         over it."""
         self.user.say(f"rolling back: apply {apply_id} failed")
+        source = FromSnapshots(
+            backend=self.backend, policies=policies, apply_id=apply_id, files=files, former=former
+        )
         left_out: tuple[Diagnostic, ...] = ()
         try:
             while True:
-                names = [str(each.where) for each in left_out]
-                scope = Scope(exclude=tuple(escape(name) for name in dict.fromkeys(names)))
-                found = find_rollback(self.backend, apply_id, scope, desired, former)
-                plan = judged(found.plan(self.backend.project), policies, found.live)
+                names = dict.fromkeys(str(problem.where) for problem in left_out)
+                scope = Scope(exclude=tuple(escape(name) for name in names))
+                planned = replace(source, scope=scope).plan()
+                plan = planned.plan
                 if not plan.errors:
                     break
-                more = _of_connectors(plan, found.rollback.before)
-                if not more:
-                    return Undone(plan, errors=(*left_out, *plan.errors))
-                left_out += more
+                assert planned.rollback is not None
+                of_connectors = _of_connectors(plan, planned.rollback.snapshots)
+                if not of_connectors:
+                    return RollbackResult(plan, errors=(*left_out, *plan.errors))
+                left_out += of_connectors
             if not plan.actions:
-                return Undone(plan, errors=left_out)
-            wanted, live = found.rollback.desired, found.live
-            ensure_fresh(plan, wanted, self.backend.project, live)
-            report = self._execute(plan, wanted, live, None)
+                return RollbackResult(plan, errors=left_out)
+            report = self._execute(planned, replan=False)
         except ConnectError as error:
-            return Undone(errors=(*left_out, *error.diagnostics))
+            return RollbackResult(errors=(*left_out, *error.diagnostics))
         except KeyboardInterrupt:
             # Once it has begun, its report says so
-            what = "interrupted before the rollback began"
-            return Undone(errors=(Diagnostic("rollback.interrupted", what),))
-        return Undone(plan, report, report.ended_by, left_out)
+            interrupted = Diagnostic(
+                "rollback.interrupted", "interrupted before the rollback began"
+            )
+            return RollbackResult(errors=(interrupted,))
+        return RollbackResult(plan, report, report.ended_by, left_out)
 
 
 class Denials:
     """Judges offsets that are known only once their connector is stopped, in the place of the
-    plan's estimate and beside those that were found for other connectors. Asked by many threads."""
+    plan's estimate and beside those that were read for other connectors. Called by many threads."""
 
     def __init__(self, plan: Plan, policies: tuple[Policy, ...], now_ms: int) -> None:
         self._plan = plan
@@ -283,74 +283,72 @@ class Denials:
         self._lock = threading.Lock()
 
     def __call__(self, final: AlterOffsets) -> tuple[Diagnostic, ...]:
-        """Why the policies deny the plan with these offsets; none if they do not."""
+        """Returns the policies' objections to the plan with these offsets."""
         if not self._policies:
             return ()
         from connect_reconciler.policies.policy import judge
 
         with self._lock:
-            actions = (_in_place(each, final) for each in self._plan.actions)
-            plan = judge(replace(self._plan, actions=tuple(actions)), self._policies, self._now_ms)
+            actions = tuple(
+                final
+                if isinstance(action, AlterOffsets) and action.connector == final.connector
+                else action
+                for action in self._plan.actions
+            )
+            plan = judge(replace(self._plan, actions=actions), self._policies, self._now_ms)
             if not plan.errors:
                 self._plan = plan
             return plan.errors
 
 
-def _in_place(action: Action, final: AlterOffsets) -> Action:
-    same = isinstance(action, AlterOffsets) and action.connector == final.connector
-    return final if same else action
-
-
 def _of_connectors(plan: Plan, names: Collection[str]) -> tuple[Diagnostic, ...]:
-    """The plan's errors, if each is about one connector that can be left out; a policy that denies
-    the rollback is obeyed."""
-    policy = any(each.code.startswith("policy.") for each in plan.errors)
-    about_all = any(each.where not in names for each in plan.errors)
-    return () if policy or about_all else plan.errors
+    """Returns the plan's errors, if each concerns one connector that can be left out; a policy that
+    denies the rollback is obeyed."""
+    denied = any(error.code.startswith("policy.") for error in plan.errors)
+    concerns_all = any(error.where not in names for error in plan.errors)
+    return () if denied or concerns_all else plan.errors
 
 
 def to_be_rolled_back(report: ApplyReport) -> bool:
-    """Whether something failed, and something can be undone. An apply that was ended from outside
-    is not rolled back: the user is there, or another apply."""
+    """Returns True if something failed, and something can be undone. An apply that was ended from
+    outside is not rolled back: the user is there, or another apply."""
     from_outside = bool(report.ended_by) or report.told_to_stop
-    own = any(not each.ok for each in report.connectors if each.results)
-    failed = report.exit_code == ExitCode.FAILED and own and not from_outside
+    failures = any(not connector.ok for connector in report.connectors if connector.results)
+    failed = report.exit_code == ExitCode.FAILED and failures and not from_outside
     return failed and bool(report.counts[Outcome.DONE] + report.counts[Outcome.UNKNOWN])
 
 
 @contextmanager
-def edges_for(
+def apply_context(
     backend: Backend,
     desired: Desired,
     choices: Choices,
     user: User | None = None,
-    stop: Stop | None = None,
+    stop: StopRequest | None = None,
     lease: Lease | None = None,
-    waits: Waits | None = None,
-) -> Iterator[Edges]:
-    """The edges of one apply, which `user` sees and `stop` ends; `lease` is one that was taken over
-    for it. `waits`, else the user, is told of another apply that is waited for.
+    on_wait: OnWait | None = None,
+) -> Iterator[ApplyContext]:
+    """Opens the context of one apply, which `user` sees and `stop` ends; `lease` was taken over for
+    it. `on_wait`, else the user, is called before another apply is waited for.
 
     Raises LeaseRefused while another apply runs.
     """
-    worker = backend.project.worker
-    settings = Settings(
-        by=who(),
-        stop=lambda: stop is not None and stop.is_set(),
-        parallelism=choices.parallelism,
-        fail_fast=choices.fail_fast,
-        require_running=choices.require_running,
-        limits=_limits(choices, worker),
-    )
+    by, worker = who(), backend.project.worker
     at_once = nullcontext if user is None else user.at_once
-    tell = waits or (silently if user is None else user.waits)
+    on_wait = on_wait or (no_progress if user is None else user.waits)
     with (
-        backend.connection(
-            desired, settings.by, lease=lease, at_once=at_once, waits=tell
-        ) as connection,
-        nullcontext(settings.progress) if user is None else user.progress() as told,
+        backend.connection(desired, by, lease=lease, at_once=at_once, waits=on_wait) as connection,
+        nullcontext() if user is None else user.progress() as progress,
     ):
-        yield edges_over(connection, replace(settings, progress=told), worker)
+        context = replace(
+            ApplyContext.over(connection, by, worker),
+            stop=lambda: stop is not None and stop.is_set(),
+            parallelism=choices.parallelism,
+            fail_fast=choices.fail_fast,
+            require_running=choices.require_running,
+            limits=_limits(choices, worker),
+        )
+        yield context if progress is None else replace(context, progress=progress)
 
 
 def _limits(choices: Choices, worker: Mapping[str, str]) -> Limits:
@@ -361,7 +359,7 @@ def _limits(choices: Choices, worker: Mapping[str, str]) -> Limits:
 
 
 def _commits_s(worker: Mapping[str, str]) -> float:
-    """How often sinks commit. What a project says of workers that are not ours is not validated
-    before a rollback."""
-    given_ms = whole_number(worker.get(COMMITS, ""))
-    return (_COMMITS_MS if given_ms is None else given_ms) / 1000
+    """Returns how often sinks commit, in seconds. Properties of workers that are not ours are not
+    validated before a rollback."""
+    interval_ms = whole_number(worker.get(COMMITS, ""))
+    return (_COMMITS_MS if interval_ms is None else interval_ms) / 1000

@@ -18,7 +18,7 @@ from connect_reconciler.backend.backend import Backend
 from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.secrets import is_mask
-from connect_reconciler.workflow.apply import edges_for
+from connect_reconciler.workflow.apply import apply_context
 from connect_reconciler.workflow.planning import observed, planned, policies_of
 from connect_reconciler.workflow.user import Choices, User
 from connect_specs.desired import Desired, DesiredConnector, Project
@@ -46,7 +46,7 @@ class Imported:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the file should know."""
+        """Returns what a reader of the file should know."""
         if not self.left_out:
             return ()
         return (
@@ -57,44 +57,46 @@ class Imported:
 
 
 def importable(live: Live, desired: Desired) -> tuple[str, ...]:
-    """The connectors of no spec and no project."""
-    known = live.ledger.connectors.keys() | desired.connectors.keys()
-    return tuple(sorted(live.connectors.keys() - known))
+    """Returns the connectors of no spec and no project."""
+    in_use = live.ledger.connectors.keys() | desired.connectors.keys()
+    return tuple(sorted(live.connectors.keys() - in_use))
 
 
 def choose(
-    names: Iterable[str], live: Live, desired: Desired, *, again: bool
+    names: Iterable[str], live: Live, desired: Desired, *, overwrite: bool
 ) -> tuple[LiveConnector, ...]:
-    """The live connectors of these names. Raises Invalid with every name that cannot be imported.
+    """Returns the live connectors of these names. Raises Invalid with every name that cannot be
+    imported.
 
     `again`: also those that this project has a spec of.
     """
-    wanted = sorted(set(names))
-    problems = tuple(_problems(wanted, live, desired, again=again))
+    chosen = sorted(set(names))
+    problems = tuple(_problems(chosen, live, desired, overwrite=overwrite))
     if problems:
         raise Invalid(*problems)
-    return tuple(live.connectors[name] for name in wanted)
+    return tuple(live.connectors[name] for name in chosen)
 
 
 def spec_of(
     connector: LiveConnector,
     live: Live,
-    before: DesiredConnector | None = None,
+    earlier: DesiredConnector | None = None,
     *,
     with_secrets: bool = False,
 ) -> Imported:
-    """The connector's spec. Its state is managed only if it is to do something else than run.
+    """Returns the connector's spec. Its state is managed only if it is not to run.
 
-    What its spec from `before` calls sensitive stays so, and whether it is well without tasks.
+    The keys that an `earlier` spec calls sensitive stay so, and so does whether it may have no
+    tasks.
     """
-    sensitive = () if before is None else before.sensitive
+    sensitive = () if earlier is None else earlier.sensitive
     config = {**without_reserved(connector.config), "name": connector.name}
-    named = live.password_keys.get(connector.name, frozenset()).union(sensitive)
+    secret_keys = live.password_keys.get(connector.name, frozenset()).union(sensitive)
     left_out = tuple(
         sorted(
             key
             for key, text in config.items()
-            if not with_secrets and (is_sensitive(key, text, named) or is_mask(text))
+            if not with_secrets and (is_sensitive(key, text, secret_keys) or is_mask(text))
         )
     )
     spec = DesiredConnector(
@@ -105,13 +107,13 @@ def spec_of(
         prevent_delete=live.ledger.protects(connector.name),
         ignore=tuple(f"config.{escape(key)}" for key in left_out),
         sensitive=sensitive,
-        allow_zero_tasks=before is not None and before.allow_zero_tasks,
+        allow_zero_tasks=earlier is not None and earlier.allow_zero_tasks,
     )
     return Imported(spec, left_out)
 
 
 def _problems(
-    names: Iterable[str], live: Live, desired: Desired, *, again: bool
+    names: Iterable[str], live: Live, desired: Desired, *, overwrite: bool
 ) -> Iterator[Diagnostic]:
     for name in names:
         owner, spec = live.ledger.owner(name), desired.connectors.get(name)
@@ -121,13 +123,13 @@ def _problems(
                 "import.missing", "no such connector is on the cluster", name, hint=hint
             )
         elif owner not in (None, desired.project):
-            what = f"the connector belongs to project {owner}"
+            problem = f"the connector belongs to project {owner}"
             hint = "a connector has one owner: change its spec in that project"
-            yield Diagnostic("import.other-project", what, name, hint=hint)
-        elif spec is not None and not again:
-            what = f"the connector {name!r} has a spec already"
+            yield Diagnostic("import.other-project", problem, name, hint=hint)
+        elif spec is not None and not overwrite:
+            problem = f"the connector {name!r} has a spec already"
             hint = "--force writes it again, as it is on the cluster"
-            yield Diagnostic("import.has-spec", what, spec.where, hint=hint)
+            yield Diagnostic("import.has-spec", problem, spec.where, hint=hint)
 
 
 def refused(
@@ -135,17 +137,17 @@ def refused(
 ) -> dict[str, tuple[Diagnostic, ...]]:
     """Returns why connectors cannot be imported, by name: their specs cannot be read again, or a
     plan would refuse to adopt them. Empty for those that can be."""
-    problems = {name: tuple(_unreadable(name, each)) for name, each in imported.items()}
-    specs = {name: each.spec for name, each in imported.items() if not problems[name]}
+    problems = {name: tuple(_unreadable(name, spec)) for name, spec in imported.items()}
+    specs = {name: spec.spec for name, spec in imported.items() if not problems[name]}
     desired = Desired(
         project.name, {name: replace(specs[name], where=Location(name)) for name in specs}
     )
     plan = planned(project, desired, live, policies_of(project))
-    for each in plan.errors:
-        name = each.where.file if isinstance(each.where, Location) else each.where
+    for spec in plan.errors:
+        name = spec.where.file if isinstance(spec.where, Location) else spec.where
         if name in specs:
-            problems[name] = (*problems[name], replace(each, where=name))
-    return {name: found for name, found in problems.items() if found}
+            problems[name] = (*problems[name], replace(spec, where=name))
+    return {name: errors for name, errors in problems.items() if errors}
 
 
 def _unreadable(name: str, imported: Imported) -> Iterator[Diagnostic]:
@@ -153,7 +155,7 @@ def _unreadable(name: str, imported: Imported) -> Iterator[Diagnostic]:
     parsed = parse_yaml(spec_text(imported.spec, imported.notes), name)
     problems = list(parsed.problems)
     specs = [read_document(node, FileFormat.YAML, problems) for node in parsed.documents]
-    yield from (replace(each, where=name) for each in problems)
+    yield from (replace(problem, where=name) for problem in problems)
     if not problems and [_without_places(spec) for spec in specs if spec] != [imported.spec]:
         yield _not_the_same(name)
 
@@ -163,31 +165,34 @@ def _without_places(spec: DesiredConnector) -> DesiredConnector:
 
 
 def _not_the_same(name: str) -> Diagnostic:
-    what = "the connector's config cannot be written as a spec"
-    return Diagnostic("import.not-the-same", what, name)
+    problem = "the connector's config cannot be written as a spec"
+    return Diagnostic("import.not-the-same", problem, name)
 
 
-def read_back(project: Project, before: Desired, found: Mapping[str, Imported]) -> Desired:
-    """The specs just written, as every later plan will read them. Raises Invalid."""
+def read_back(project: Project, earlier: Desired, imported: Mapping[str, Imported]) -> Desired:
+    """Returns the specs just written, as every later plan will read them. Raises Invalid."""
     desired = load_specs(project)
-    lost = before.connectors.keys() - desired.connectors.keys()
-    what, hint = "its spec was in a file that would be overwritten", "name a folder with --out"
-    problems = [Diagnostic("import.lost", what, name, hint=hint) for name in sorted(lost)]
-    for name, each in found.items():
+    lost = earlier.connectors.keys() - desired.connectors.keys()
+    problem, hint = "its spec was in a file that would be overwritten", "name a folder with --out"
+    problems = [Diagnostic("import.lost", problem, name, hint=hint) for name in sorted(lost)]
+    for name, connector in imported.items():
         spec = desired.connectors.get(name)
         if spec is None:
-            what, hint = "that folder is not in 'specs' of connect.yaml", "add it, or leave --out"
-            problems.append(Diagnostic("import.not-read", what, name, hint=hint))
-        elif _without_places(spec) != each.spec:
+            problem, hint = (
+                "that folder is not in 'specs' of connect.yaml",
+                "add it, or leave --out",
+            )
+            problems.append(Diagnostic("import.not-read", problem, name, hint=hint))
+        elif _without_places(spec) != connector.spec:
             problems.append(_not_the_same(name))
     if problems:
         raise Invalid(*problems)
-    return replace(desired, connectors={name: desired.connectors[name] for name in found})
+    return replace(desired, connectors={name: desired.connectors[name] for name in imported})
 
 
 def adoption(backend: Backend, desired: Desired) -> Plan:
-    """The plan for these connectors alone, which only adopts. Raises Invalid."""
-    # Whoever imports them says that they are this project's
+    """Returns the plan for these connectors alone, which only adopts. Raises Invalid."""
+    # The import makes them this project's
     overrides = replace(backend.project.overrides, take_over=tuple(desired.connectors))
     project = replace(backend.project, overrides=overrides)
     live = observed(backend, desired)
@@ -196,12 +201,14 @@ def adoption(backend: Backend, desired: Desired) -> Plan:
     plan = planned(project, desired, replace(live, ledger=ledger), policies_of(project))
     if plan.errors:
         raise Invalid(*plan.errors)
-    more = {each.group for each in plan.actions if not isinstance(each, Adopt)}
+    more = {action.group for action in plan.actions if not isinstance(action, Adopt)}
     if more:
-        what = "an apply would change more than its owner"
+        problem = "an apply would change more than its owner"
         hint = "an earlier apply did not finish: run `connect apply` first"
-        found = (Diagnostic("import.not-empty", what, name, hint=hint) for name in sorted(more))
-        raise Invalid(*found)
+        problems = (
+            Diagnostic("import.not-empty", problem, name, hint=hint) for name in sorted(more)
+        )
+        raise Invalid(*problems)
     return plan
 
 
@@ -211,23 +218,23 @@ def adopt(plan: Plan, backend: Backend, desired: Desired, user: User) -> ApplyRe
     try:
         with (
             user.stopping() as stop,
-            edges_for(backend, desired, Choices(), user, stop) as edges,
+            apply_context(backend, desired, Choices(), user, stop) as context,
         ):
-            report = apply_plan(
-                plan,
-                desired,
-                backend.project,
-                edges,
-                observe=lambda: observed(backend, desired),
-            )
+            live = observed(backend, desired)
+            report = apply_plan(plan, desired, backend.project, live, context)
     except ConnectError as error:
-        what = "the specs are written, and none of their connectors is adopted yet"
+        problem = "the specs are written, and none of their connectors is adopted yet"
         hint = "`connect apply` adopts them"
-        error.diagnostics = (*error.diagnostics, Diagnostic("import.not-adopted", what, hint=hint))
+        error.diagnostics = (
+            *error.diagnostics,
+            Diagnostic("import.not-adopted", problem, hint=hint),
+        )
         raise
     if report.exit_code is not ExitCode.OK:
-        what = "the specs are written, but not all of their connectors could be adopted"
-        details = (each.detail for found in report.connectors for each in found.results)
-        why, hint = "; ".join(filter(None, details)), "`connect apply` adopts the rest"
-        raise Failed(Diagnostic("import.not-adopted", what, None, why, hint), *report.ended_by)
+        problem = "the specs are written, but not all of their connectors could be adopted"
+        details = (result.detail for connector in report.connectors for result in connector.results)
+        reason, hint = "; ".join(filter(None, details)), "`connect apply` adopts the rest"
+        raise Failed(
+            Diagnostic("import.not-adopted", problem, None, reason, hint), *report.ended_by
+        )
     return report

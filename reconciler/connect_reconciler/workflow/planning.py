@@ -12,7 +12,7 @@ from connect_reconciler.actions.plan import Plan, target_of
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.scope import Scope, narrowed
+from connect_reconciler.plan.scope import ALL, Scope, in_scope
 from connect_reconciler.validation.configs import check_project, check_specs, checked
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, by_place, by_severity
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from connect_reconciler.policies.policy import Policy
 
 
-def observed(backend: Backend, desired: Desired, scope: Scope | None = None) -> Live:
-    """The cluster as it is now, and what is wrong with the configs that it is to get.
+def observed(backend: Backend, desired: Desired, scope: Scope = ALL) -> Live:
+    """Observes the cluster once, and validates the configs that it is to get. Raises Invalid for
+    properties in connect.yaml that cannot be used."""
+    return validated(backend, desired, backend.observe(desired), scope)
 
-    Raises Invalid for properties in connect.yaml that cannot be used.
-    """
+
+def validated(backend: Backend, desired: Desired, live: Live, scope: Scope = ALL) -> Live:
+    """Returns `live` with the problems of connect.yaml and of the configs that are to be written.
+    Raises Invalid as `observed` does."""
     errors, warnings = by_severity(check_project(backend.project))
     if errors:
         raise Invalid(*errors)
-    seen = backend.observe(desired)
-    live = replace(seen, warnings=(*warnings, *seen.warnings))
-    part = desired if scope is None else narrowed(desired, live, scope)[0]
-    return checked(live, part, backend)
+    live = replace(live, warnings=(*warnings, *live.warnings))
+    return checked(live, in_scope(desired, live, scope)[0], backend)
 
 
 def planned(
@@ -42,10 +44,10 @@ def planned(
     desired: Desired,
     live: Live,
     policies: tuple[Policy, ...],
-    scope: Scope | None = None,
+    scope: Scope = ALL,
 ) -> Plan:
-    """The plan from there to the specs, judged by the project's policies."""
-    made = make_plan(
+    """Returns the plan from there to the specs, judged by the policies."""
+    plan = make_plan(
         desired,
         live,
         group_id=project.group_id,
@@ -55,11 +57,11 @@ def planned(
         deletes=project.deletes,
         overrides=project.overrides,
     )
-    return judged(replace(made, target=target_of(project)), policies, live)
+    return judged(replace(plan, target=target_of(project)), policies, live)
 
 
 def judged(plan: Plan, policies: tuple[Policy, ...], live: Live) -> Plan:
-    """The plan with what the policies say of it now."""
+    """Returns the plan with the verdicts of the policies."""
     if not policies:
         return plan
     from connect_reconciler.policies.policy import judge
@@ -69,7 +71,7 @@ def judged(plan: Plan, policies: tuple[Policy, ...], live: Live) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The specs in which nothing is wrong, the policies, and what is wrong, by place.
+    """The specs without mistakes, the policies, and the mistakes by place.
 
     `warnings` are those that `Desired` does not carry.
     """
@@ -81,10 +83,10 @@ class Files:
 
 
 def specs_and_policies(project: Project) -> tuple[Desired, tuple[Policy, ...]]:
-    """What a plan is made from. Raises Invalid with every mistake in the project's files.
+    """Reads the specs and policies of a project. Raises Invalid with every mistake in its files.
 
-    Configs that were read are looked at only beside other mistakes: alone they are the plan's to
-    judge, which shows the diff as well.
+    Configs are checked only if there are other mistakes: else the plan checks them, which shows the
+    diff as well.
     """
     files = read_files(project)
     if files.errors:
@@ -93,7 +95,7 @@ def specs_and_policies(project: Project) -> tuple[Desired, tuple[Policy, ...]]:
 
 
 def read_files(project: Project) -> Files:
-    """connect.yaml, specs and policies; what the configs hold is not judged."""
+    """Reads connect.yaml, specs and policies; configs are not checked."""
     desired, wrong_specs = read_specs(project)
     errors, warnings = by_severity(check_project(project))
     policies: tuple[Policy, ...] = ()
@@ -102,12 +104,12 @@ def read_files(project: Project) -> Files:
         policies = policies_of(project)
     except Invalid as invalid:
         wrong_policies = invalid.diagnostics
-    found = dict.fromkeys((*errors, *wrong_specs, *wrong_policies))
-    return Files(desired, policies, tuple(by_place(found)), warnings)
+    problems = dict.fromkeys((*errors, *wrong_specs, *wrong_policies))
+    return Files(desired, policies, tuple(by_place(problems)), warnings)
 
 
 def with_configs(project: Project, files: Files) -> Files:
-    """The same, with what can be said of configs and pins by what is known here."""
+    """Returns the files with the problems of configs and pins that need no cluster."""
     errors, warnings = by_severity(check_specs(project, files.desired))
     return Files(
         files.desired,
@@ -118,7 +120,7 @@ def with_configs(project: Project, files: Files) -> Files:
 
 
 def policies_of(project: Project) -> tuple[Policy, ...]:
-    """The project's policies. Raises Invalid for a bad one."""
+    """Reads the project's policies. Raises Invalid for a policy that cannot be used."""
     if not project.policies:
         return ()
     from connect_reconciler.policies.policy import load_policies

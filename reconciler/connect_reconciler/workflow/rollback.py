@@ -1,11 +1,9 @@
-"""Rolls an apply back: finds its snapshots in the ledger, and plans for them."""
+"""Plans the rollback of an apply, from its snapshots in the ledger."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 from connect_reconciler.actions.plan import TARGETED, Plan, target_of
 from connect_reconciler.backend.backend import Backend
@@ -14,79 +12,82 @@ from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.rollback import (
     Configs,
-    Rollback,
-    in_scope,
     rollback_of,
     rollback_plan,
+    snapshots_in_scope,
     specs_to_observe,
 )
-from connect_reconciler.plan.scope import Scope
+from connect_reconciler.plan.scope import ALL, Scope
 from connect_reconciler.validation.configs import checked
-from connect_reconciler.workflow.planning import judged
-from connect_reconciler.workflow.replanning import Agrees, as_saved
+from connect_reconciler.workflow.plan_sources import PlanInputs, PlanSource
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, warning
 from connect_specs.loader import load_specs
 from connect_specs.plain_text import listed
 
-if TYPE_CHECKING:
-    # It imports the language of rules, which takes a fifth of a second
-    from connect_reconciler.policies.policy import Policy
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromSnapshots(PlanSource):
+    """Plans the rollback of one of the project's applies, as far as `scope` goes.
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What to plan for, and the cluster as it is now."""
+    `apply_id` is its id or the beginning of it. Secrets are looked up in `files`, the current
+    specs, and in `former`, the configs from before the apply where this process has read them.
+    """
 
-    rollback: Rollback
-    live: Live
+    apply_id: str
+    files: Desired
+    scope: Scope = ALL
+    former: Configs = field(default_factory=dict)
 
-    def plan(self, project: Project) -> Plan:
-        """The plan for it; policies have not judged it yet."""
-        made = rollback_plan(
-            self.rollback,
-            self.live,
+    def observe(self) -> PlanInputs:
+        """Reads the apply's snapshots, and observes its connectors. Raises Invalid for an unknown
+        apply, and as `Backend.observe` does."""
+        project = self.backend.project
+        ledger = ledger_of(self.backend)
+        apply_id = journal_of(ledger, project, self.apply_id).id
+        of_apply = ledger.snapshots(apply_id)
+        snapshots = snapshots_in_scope(of_apply, self.scope)
+        live = self.backend.observe(specs_to_observe(apply_id, snapshots, project.name))
+        rollback = rollback_of(
+            apply_id,
+            snapshots,
+            ledger.later(apply_id),
+            self.files,
+            live,
+            times=ledger.rolled_back(apply_id),
+            former=self.former,
+        )
+        if left_out := sorted(of_apply.keys() - snapshots.keys()):
+            warnings = (*rollback.warnings, _partial(apply_id, left_out))
+            rollback = replace(rollback, warnings=warnings)
+        return PlanInputs(desired=rollback.desired, live=live, rollback=rollback)
+
+    def validated(self, observed: PlanInputs, agreed: Plan | None) -> Live:
+        return checked(observed.live, observed.desired, self.backend)
+
+    def made(self, observed: PlanInputs, agreed: Plan | None) -> Plan:
+        project = self.backend.project
+        assert observed.rollback is not None
+        plan = rollback_plan(
+            observed.rollback,
+            observed.live,
             group_id=project.group_id,
             env=project.env,
             worker=project.worker,
         )
-        return replace(made, target=target_of(project))
-
-
-def find_rollback(
-    backend: Backend,
-    apply_id: str,
-    scope: Scope,
-    files: Desired,
-    former: Configs = MappingProxyType({}),
-) -> Found:
-    """The rollback of one of the project's applies, given by its id or the beginning of it. `files`
-    are the specs of now, and `former` the configs from before it, if known: for secrets.
-
-    Raises Invalid for an unknown apply.
-    """
-    project = backend.project
-    ledger = ledger_of(backend)
-    apply_id = journal_of(ledger, project, apply_id).id
-    whole = ledger.snapshots(apply_id)
-    snapshots = in_scope(whole, scope)
-    live = backend.observe(specs_to_observe(apply_id, snapshots, project.name))
-    times = ledger.rolled_back(apply_id)
-    later = ledger.later(apply_id)
-    rollback = rollback_of(apply_id, snapshots, later, files, live, times=times, former=former)
-    if left_out := sorted(whole.keys() - snapshots.keys()):
-        rollback = replace(rollback, warnings=(*rollback.warnings, _partial(apply_id, left_out)))
-    return Found(rollback, checked(live, rollback.desired, backend))
+        plan = replace(plan, target=target_of(project))
+        # Connectors that an agreed plan leaves out need no change
+        return plan if agreed is None or agreed.targeted else plan.untargeted()
 
 
 def _partial(apply_id: str, left_out: Sequence[str]) -> Diagnostic:
-    what = f"in part, without {listed(left_out)}"
-    why = f"apply {apply_id} changed them, too: they stay as they are"
-    return warning(TARGETED, what, why=why)
+    problem = f"in part, without {listed(left_out)}"
+    reason = f"apply {apply_id} changed them, too: they stay as they are"
+    return warning(TARGETED, problem, why=reason)
 
 
 def specs_if_readable(project: Project, say: Callable[[str], None]) -> Desired:
-    """The specs of now, for their secrets: a rollback works with broken specs, too."""
+    """Reads the specs for their secrets: a rollback works with broken specs, too."""
     try:
         return load_specs(project)
     except Invalid:
@@ -94,68 +95,35 @@ def specs_if_readable(project: Project, say: Callable[[str], None]) -> Desired:
         return Desired(project.name, {})
 
 
-@dataclass(frozen=True, slots=True)
-class FromSnapshots:
-    """Plans the rollback of an apply; with a `saved` plan, that plan or what is left of it."""
-
-    backend: Backend
-    apply_id: str
-    scope: Scope
-    files: Desired
-    policies: tuple[Policy, ...]
-    saved: Plan | None
-
-    def planned(self) -> tuple[Plan, Found]:
-        """The plan now, judged by the policies. Raises Stale."""
-        found = find_rollback(self.backend, self.apply_id, self.scope, self.files)
-        made = found.plan(self.backend.project)
-        if self.saved is not None and not self.saved.targeted:
-            # It leaves the others out because they need no change
-            made = made.untargeted()
-        if self.saved is not None and not made.errors:
-            made = self._as_saved(made, self.saved, found)
-        return judged(made, self.policies, found.live), found
-
-    def _as_saved(self, plan: Plan, saved: Plan, found: Found) -> Plan:
-        def made(wanted: Plan, agrees: Agrees) -> Plan:
-            agrees(wanted, plan, found.live)
-            return plan
-
-        desired, backend = found.rollback.desired, self.backend
-        return as_saved(saved, desired, found.live, backend.project, backend.ledger, made)
-
-    def __call__(self, shown: Plan) -> tuple[Plan, Live]:
-        """The same as a `Replan`: what was shown before does not matter. Raises Stale."""
-        plan, found = self.planned()
-        return plan, found.live
-
-
 def ledger_of(backend: Backend) -> LedgerSnapshot:
-    """The ledger with its journals. Raises Invalid where there are none."""
+    """Reads the ledger with its journals. Raises Invalid where there are none."""
     ensure_journal(backend.project)
     backend.ensure_kafka()
     return backend.ledger()
 
 
 def ensure_journal(project: Project) -> None:
-    """Raises Invalid where applies are not written down."""
+    """Raises Invalid where applies are not recorded."""
     if project.rest_only:
-        what = (
+        problem = (
             "over REST alone there is no journal: nothing is known of earlier applies,"
             " nor of configs and secrets from before them"
         )
         hint = "add cluster.kafka with its bootstrap.servers, and apply again"
-        raise Invalid(Diagnostic("history.no-journal", what, str(project.file), hint=hint))
+        raise Invalid(Diagnostic("history.no-journal", problem, str(project.file), hint=hint))
 
 
-def journal_of(ledger: LedgerSnapshot, project: Project, begins: str) -> Journal:
-    """The project's apply of that id, or the only one whose id begins so. Raises Invalid."""
-    known = {each.id: each for each in ledger.of_project(project.name)}
-    if begins in known:
-        return known[begins]
-    found = [each for each in known if begins and each.startswith(begins)]
-    if len(found) == 1:
-        return known[found[0]]
-    what = f"{len(found)} applies begin with {begins}" if found else f"no apply {begins} is known"
+def journal_of(ledger: LedgerSnapshot, project: Project, prefix: str) -> Journal:
+    """Returns the project's apply with this id, or the only one whose id begins so. Raises
+    Invalid."""
+    journals = {journal.id: journal for journal in ledger.of_project(project.name)}
+    if prefix in journals:
+        return journals[prefix]
+    matching = [apply_id for apply_id in journals if prefix and apply_id.startswith(prefix)]
+    if len(matching) == 1:
+        return journals[matching[0]]
+    problem = f"no apply {prefix} is known"
+    if matching:
+        problem = f"{len(matching)} applies begin with {prefix}"
     hint = "`connect history` lists those that are"
-    raise Invalid(Diagnostic("history.unknown-apply", what, project.name, hint=hint))
+    raise Invalid(Diagnostic("history.unknown-apply", problem, project.name, hint=hint))

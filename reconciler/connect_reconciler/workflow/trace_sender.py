@@ -32,10 +32,12 @@ class TraceSender:
         self._log = _ExporterLog(Redactor(_secrets(variables)))
         _take_log(self._log)
         # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go over it
-        named = {} if variables.get("OTEL_SERVICE_NAME") else {"service.name": "connect"}
+        attributes = {} if variables.get("OTEL_SERVICE_NAME") else {"service.name": "connect"}
         self._exporter = _Exporter(OTLPSpanExporter(timeout=_EXPORT_S), self._log)
         # at the exit of the process it would wait without an end
-        self._provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
+        self._provider = TracerProvider(
+            resource=Resource.create(attributes), shutdown_on_exit=False
+        )
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self.tracer: Any = self._provider.get_tracer("connect")
 
@@ -88,8 +90,8 @@ class _ExporterLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name.startswith(_EXPORTERS):
-            why, _, _ = record.getMessage().partition(" encountered while exporting")
-            self.texts.append(self._redactor.redact(why))
+            reason, _, _ = record.getMessage().partition(" encountered while exporting")
+            self.texts.append(self._redactor.redact(reason))
 
 
 def _take_log(handler: logging.Handler) -> None:
@@ -103,4 +105,4 @@ def _secrets(variables: Mapping[str, str]) -> Iterator[str]:
         if name.startswith("OTEL_"):
             yield from secret_parts(value)
             if name.endswith("_HEADERS"):
-                yield from (each.partition("=")[2].strip() for each in value.split(","))
+                yield from (header.partition("=")[2].strip() for header in value.split(","))

@@ -27,7 +27,7 @@ from connect_reconciler.workflow.trace_sender import TraceSender
 
 if TYPE_CHECKING:
     from connect_reconciler.actions.plan import Plan
-    from connect_reconciler.apply.edges import Edges
+    from connect_reconciler.apply.context import ApplyContext
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 _BAD: Final = (Outcome.FAILED, Outcome.UNKNOWN)
@@ -82,8 +82,8 @@ class ApplyTrace:
                             _fail(span, result.detail)
                         span.end()
                 case ConnectorDone(report=report):
-                    found = {"connect.connector": report.name, "connect.health": report.health}
-                    self._span.add_event("connector", found)
+                    attributes = {"connect.connector": report.name, "connect.health": report.health}
+                    self._span.add_event("connector", attributes)
                 case _:
                     pass
 
@@ -101,48 +101,47 @@ def _within(span: Any) -> Any:
     return set_span_in_context(span)
 
 
-def _fail(span: Any, why: str) -> None:
+def _fail(span: Any, reason: str) -> None:
     from opentelemetry.trace import Status, StatusCode
 
-    span.set_status(Status(StatusCode.ERROR, why))
+    span.set_status(Status(StatusCode.ERROR, reason))
 
 
 def wanted(variables: Mapping[str, str]) -> bool:
-    """Whether OpenTelemetry's variables ask for traces."""
+    """Returns True if OpenTelemetry's variables ask for traces."""
     disabled = variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     return not disabled and any(variables.get(name) for name in _ENDPOINTS)
 
 
 def traced(
     plan: Plan,
-    edges: Edges,
-    apply: Callable[[Edges], ApplyReport],
+    context: ApplyContext,
+    apply: Callable[[ApplyContext], ApplyReport],
     say: Callable[[str], None],
 ) -> ApplyReport:
     """Runs `apply`, and sends its trace if one is wanted. `say` gets a warning where OpenTelemetry
     is not installed, and where the collector did not take the trace. An endpoint that does not
     answer costs seconds, and never the apply."""
     if not wanted(os.environ):
-        return apply(edges)
+        return apply(context)
     try:
         sender = TraceSender()
     except ImportError:
         say(_MISSING)
-        return apply(edges)
+        return apply(context)
     except ValueError as error:  # such as a number that OpenTelemetry does not take
         say(f"warning: the apply is not traced: {error}")
-        return apply(edges)
+        return apply(context)
     trace = ApplyTrace(sender.tracer, plan, _caller(os.environ))
-    settings = replace(edges.settings, progress=trace.follow(edges.settings.progress))
     report = None
     try:
-        report = apply(replace(edges, settings=settings))
+        report = apply(replace(context, progress=trace.follow(context.progress)))
         return report
     finally:
         trace.end(report)
-        why = sender.close()
-        if why:
-            say(f"warning: the trace of this apply was not sent: {why}")
+        reason = sender.close()
+        if reason:
+            say(f"warning: the trace of this apply was not sent: {reason}")
 
 
 def _caller(variables: Mapping[str, str]) -> Any:

@@ -1,4 +1,4 @@
-"""Who runs an apply: what they choose, and how they are shown, asked and told.
+"""The user of an apply: their choices, and the questions and messages to them.
 
 `cli.terminal` is the user at a terminal.
 """
@@ -29,12 +29,12 @@ class Choices:
     require_running: bool = False
 
 
-class Stop(Protocol):
-    """Whether the user wants the apply to end."""
+class StopRequest(Protocol):
+    """Set once the user wants the apply to end."""
 
     def is_set(self) -> bool: ...
     def wait(self, timeout_s: float) -> bool:
-        """Whether the user wants that by then."""
+        """Returns True if the user wants that by then."""
         ...
 
 
@@ -43,7 +43,8 @@ class User(Protocol):
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether a question would be answered by now, and has not been answered beforehand."""
+        """Returns True if a question would be answered by now, and has not been answered
+        beforehand."""
         ...
 
     def ensure_agreement(self) -> None:
@@ -51,29 +52,29 @@ class User(Protocol):
         ...
 
     def agrees(self, plan: Plan) -> bool:
-        """Whether the plan may be applied."""
+        """Returns True if the plan may be applied."""
         ...
 
     def show(self, plan: Plan) -> None: ...
     def say(self, text: str) -> None:
-        """What is happening now."""
+        """Shows a progress message."""
         ...
 
-    def waits(self, what: str, limit_s: float) -> None:
-        """Another apply has the lease, and is waited for up to this limit."""
+    def waits(self, problem: str, limit_s: float) -> None:
+        """Shows that another apply has the lease, and is waited for up to this limit."""
         ...
 
     def report(self, report: ApplyReport, *, rollback_follows: bool) -> None: ...
 
-    def stopping(self) -> AbstractContextManager[Stop]:
-        """In this context the user does not end the apply, but says that it is to end."""
+    def stopping(self) -> AbstractContextManager[StopRequest]:
+        """Opens a context in which Ctrl-C asks the apply to end, and does not end the process."""
         ...
 
     def at_once(self) -> AbstractContextManager[None]:
-        """In this context the user ends whatever waits, also within `stopping`."""
+        """Opens a context in which Ctrl-C ends whatever waits, also within `stopping`."""
         ...
 
     def progress(self) -> AbstractContextManager[Progress]: ...
     def may_change(self) -> None:
-        """From here on nobody can promise that nothing was changed."""
+        """Marks that the cluster may have been changed from here on."""
         ...

@@ -17,8 +17,8 @@ from connect_reconciler.apply.report import (
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters
-from connect_reconciler.backend.observe.kafka_view import View
-from connect_reconciler.backend.port import Found, OutcomeUnknown
+from connect_reconciler.backend.observe.kafka_view import KafkaPort
+from connect_reconciler.backend.port import OutcomeUnknown, StoredConnector
 from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record
@@ -433,7 +433,7 @@ def test_a_sink_whose_own_kafka_cannot_be_asked_stops_no_other(
     reads with the group is not known then, and whether its offsets move is for the workers."""
     clusters = ConnectorClusters(PROJECT, {}, world.kafka)
 
-    def view_of_sink(name: str, config: Mapping[str, str]) -> View:
+    def view_of_sink(name: str, config: Mapping[str, str]) -> KafkaPort:
         if name == "b":
             # It was there when the plan was made
             raise Unreachable(Diagnostic("kafka.unreachable", "no broker answers"))
@@ -487,7 +487,7 @@ def test_a_cluster_without_an_answer_while_it_is_watched_is_asked_again(
     refusals = [refused("a rebalance is expected", 409)]
 
     class Rebalancing(ConfigTopic):
-        def __call__(self, name: str) -> Found | None:
+        def __call__(self, name: str) -> StoredConnector | None:
             if world.time.at > 0 and refusals:
                 raise refusals.pop()
             return super().__call__(name)

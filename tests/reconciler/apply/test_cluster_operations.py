@@ -8,10 +8,10 @@ import pytest
 
 from connect_reconciler.actions import FieldChange, UpdateConfig
 from connect_reconciler.apply.cluster_operations import ClusterOperations
-from connect_reconciler.apply.edges import Limits, Patience
+from connect_reconciler.apply.context import Limits, Waiter
 from connect_reconciler.apply.report import Outcome
 from connect_reconciler.backend.followed_topics import ConfigTopic
-from connect_reconciler.backend.port import Found, OutcomeUnknown
+from connect_reconciler.backend.port import OutcomeUnknown, StoredConnector
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record
@@ -81,13 +81,13 @@ def test_connects_own_timeout_is_read_again_too(world: Applying) -> None:
 @pytest.mark.parametrize(("key", "told"), [("topics", True), ("db.password", False)])
 def test_a_masked_secret_does_not_tell_whether_it_was_written(key: str, told: bool) -> None:
     """What is not known to be written is written again; else the ledger would take it for live."""
-    found = Found({**CONFIG, "db.password": "****"}, TargetState.RUNNING)
+    found = StoredConnector({**CONFIG, "db.password": "****"}, TargetState.RUNNING)
 
     class Silent(FakeCluster):
         def update_config(self, name: str, config: Mapping[str, str]) -> None:
             raise OutcomeUnknown(Diagnostic("cluster.no-answer", "no answer came"))
 
-    patience = Patience(FakeTime().clock(), Limits(), lambda: False)
+    patience = Waiter(FakeTime().clock(), Limits(), lambda: False)
     operations = ClusterOperations(
         Silent(FakeKafka()), lambda name: found, patience, lambda name, what: None
     )
@@ -115,7 +115,7 @@ def test_a_write_that_broke_off_is_read_again(
     same. Where that cannot be read either, nobody knows."""
     cluster = FakeCluster(world.kafka)
 
-    def gone(read_back: ConfigTopic, name: str) -> Found | None:
+    def gone(read_back: ConfigTopic, name: str) -> StoredConnector | None:
         raise Unreachable(Diagnostic("kafka.unreachable", "Kafka is gone"))
 
     def broken(name: str) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.apply.edges import Edges, Limits, Settings
-from connect_reconciler.apply.evidence import Evidence
+from connect_reconciler.apply.context import ApplyContext, Limits
 from connect_reconciler.apply.report import ConnectorReport, Health
 from connect_reconciler.apply.scheduler import apply_plan
+from connect_reconciler.apply.status_observer import StatusObserver
 from connect_reconciler.backend import open_backend
-from connect_reconciler.backend.backend import Followed
+from connect_reconciler.backend.backend import FollowedTopics
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
 from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.backend.runtime import InProcessCluster
@@ -62,21 +62,24 @@ class Ours:
         logs, topics, desired = self.cluster.logs, self.project.topics, desired_of(spec)
         read_back = ConfigTopic(logs.reader(topics.config))
         statuses = StatusTopic(logs.reader(topics.status))
-        evidence = Evidence(Followed(read_back, statuses, ours=True, tasks_follow=lambda: True))
-        edges = Edges(
+        observer = StatusObserver(
+            FollowedTopics(read_back, statuses, ours=True, tasks_follow=lambda: True)
+        )
+        context = ApplyContext(
             WithTasks(self.cluster.verbs, lambda: None),
             Ledger.open(logs, topics.ledger, self.project.group_id),
             HeldLease(),
             read_back,
-            Settings(by="test", limits=limits),
-            evidence=evidence,
+            by="test",
+            limits=limits,
+            observer=observer,
         )
 
         def look() -> Live:
             return open_backend(self.project, self.kafka).observe(desired)
 
         plan = make_plan(desired, look(), group_id=self.project.group_id)
-        report = apply_plan(plan, desired, self.project, edges, observe=look)
+        report = apply_plan(plan, desired, self.project, look(), context)
         found: ConnectorReport = report.connectors[0]
         return report.exit_code, found.health, found.health_detail
 

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.apply.edges import Limits
-from connect_reconciler.apply.evidence import lags_of
+from connect_reconciler.apply.context import Limits
 from connect_reconciler.apply.health import (
-    Judged,
+    HealthVerdict,
+    HealthWatch,
     Lag,
     Lags,
     Verdict,
-    Watch,
     growth,
     watch_lag,
 )
 from connect_reconciler.apply.report import Health
+from connect_reconciler.apply.status_observer import lags_of
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.model.live import LogRange
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
@@ -94,13 +94,13 @@ def test_growth(case: str) -> None:
 
 
 def test_lag_is_read_first_and_when_the_while_is_over() -> None:
-    state = Watch(judged=Judged(Verdict.HEALTHY), since=1.0)
+    state = HealthWatch(judged=HealthVerdict(Verdict.HEALTHY), since=1.0)
     slow, fast = partitions((0, 50)), partitions((10, 50))
     state, final = watch_lag(state, partitions((0, 10)), final=True)
-    assert (state.first, final) == (partitions((0, 10)), False)
+    assert (state.first_lags, final) == (partitions((0, 10)), False)
     assert watch_lag(state, slow, final=False) == (state, False)
     grown, final = watch_lag(state, slow, final=True)
-    assert (grown.grew.partition(" (")[0], final) == ("lag grows: 10 → 50 records", False)
+    assert (grown.lag_growth.partition(" (")[0], final) == ("lag grows: 10 → 50 records", False)
     caught_up, final = watch_lag(grown, fast, final=True)
     assert (caught_up, final) == (replace(state, keeps_up=True), True)
 

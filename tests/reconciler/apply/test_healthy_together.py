@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from connect_reconciler.apply.edges import Limits
+from connect_reconciler.apply.context import Limits
 from connect_reconciler.apply.report import ApplyReport, Health
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State

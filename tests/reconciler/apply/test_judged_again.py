@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.apply.edges import Limits
+from connect_reconciler.apply.context import Limits
 from connect_reconciler.apply.report import ApplyReport, Event, Health, Performed, Waiting
 from connect_reconciler.backend.ledger import read_ledger
 from connect_reconciler.ledger.journal import Journal

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from connect_reconciler.actions.plan import Plan
-from connect_reconciler.apply.edges import Limits, Settings, edges_over
+from connect_reconciler.apply.context import ApplyContext, Limits
 from connect_reconciler.apply.report import ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.backend.observe.rest import observe_rest
@@ -88,11 +88,12 @@ class Alone:
 
     def apply(self, desired: Desired) -> ApplyReport:
         plan = self.plan(desired)
-        settings = Settings(by="test", clock=self.time.clock(), limits=LIMITS)
         with self.client() as client:
-            edges = edges_over(connection_over_rest(client, desired, None), settings, {})
-            look = lambda: self.observe(desired)  # noqa: E731
-            return apply_plan(plan, desired, PROJECT, edges, observe=look)
+            connection = connection_over_rest(client, desired, None)
+            context = replace(
+                ApplyContext.over(connection, "test", {}), clock=self.time.clock(), limits=LIMITS
+            )
+            return apply_plan(plan, desired, PROJECT, self.observe(desired), context)
 
 
 def spec(name: str, kind: str, *, file: str = "x", **more: object) -> DesiredConnector:

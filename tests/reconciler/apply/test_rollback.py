@@ -12,9 +12,9 @@ from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record
 from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.plan.rollback import in_scope
+from connect_reconciler.plan.remaining import remaining
+from connect_reconciler.plan.rollback import snapshots_in_scope
 from connect_reconciler.plan.scope import Scope
-from connect_reconciler.plan.verification import ensure_rest
 from connect_specs.desired import Pin
 from connect_specs.diagnostics import Invalid
 from support.applying import PROJECT, Applying, desired_of, names
@@ -127,7 +127,7 @@ def test_an_error_names_the_connector_that_cannot_be_rolled_back(world: Applying
     FakeCluster(world.kafka).create("other", shares, RUNNING)
     way, plan = back(world, second, SECOND)
     assert [(each.code, each.where) for each in plan.errors] == [("plan.group-in-use", "moved")]
-    assert "moved" in way.before
+    assert "moved" in way.snapshots
 
 
 def test_each_rollback_restores_offsets_once(world: Applying) -> None:
@@ -214,10 +214,10 @@ def test_a_targeted_rollback_has_both_names_of_a_renamed_connector(world: Applyi
     second = apply(world, desired_of(spec("new", old="old"), spec("b", {**SINK, "file": "x"})))
     before = ledger(world).snapshots(second)
     for chosen in (Scope(targets=("old",)), Scope(targets=("n*",)), Scope(exclude=("b",))):
-        assert in_scope(before, chosen).keys() == {"old", "new"}
-    assert in_scope(before, Scope(exclude=("new",))).keys() == {"b"}
+        assert snapshots_in_scope(before, chosen).keys() == {"old", "new"}
+    assert snapshots_in_scope(before, Scope(exclude=("new",))).keys() == {"b"}
     with pytest.raises(Invalid, match="untouched"):
-        in_scope(before, Scope(targets=("untouched",)))
+        snapshots_in_scope(before, Scope(targets=("untouched",)))
 
 
 def test_the_offsets_of_an_old_name_are_kept_before_it_is_deleted(world: Applying) -> None:
@@ -324,7 +324,7 @@ def test_a_killed_rollback_is_finished_by_the_next(before: bool, case: str) -> N
             assert call > 10
             return
         _, left = back(world, applied, files)
-        ensure_rest(plan, left, world.observe(files))
+        assert remaining(plan, left, world.observe(files), partly_done=True) == left
         roll_back(world, applied, files)
         assert picture(world, files) == kept, call
 

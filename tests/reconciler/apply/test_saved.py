@@ -5,11 +5,11 @@ from __future__ import annotations
 from connect_reconciler.actions import AlterOffsets, ResetOffsets
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.live import LogRange
-from connect_reconciler.plan.verification import planned_again
 from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from support.applying import Applying, desired_of
+from support.plan_sources import planned_again
 
 SINK = {"connector.class": "FileStreamSink", "topics": "t", "name": "a"}
 BACK = OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 3})

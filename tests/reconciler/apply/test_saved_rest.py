@@ -8,14 +8,13 @@ import pytest
 
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.ledger.journal import Ending
-from connect_reconciler.plan.verification import planned_again
 from connect_reconciler.render.plan_file import dump_plan, load_plan
-from connect_reconciler.workflow.replanning import as_saved
 from connect_specs.desired import Desired, Pin
 from connect_specs.diagnostics import Stale
-from support.applying import PROJECT, Applying, desired_of, names
+from support.applying import Applying, desired_of, names
 from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import FakeCluster
+from support.plan_sources import source_of
 from support.rollbacks import (
     PAUSED,
     RUNNING,
@@ -46,15 +45,7 @@ FILES = desired_of(
 
 def planned(world: Applying, saved: Plan, files: Desired) -> Plan:
     """As `connect apply FILE` plans. Raises Stale."""
-    live = world.observe(files)
-    return as_saved(
-        saved,
-        files,
-        live,
-        PROJECT,
-        lambda: ledger(world),
-        lambda plan, agrees: planned_again(plan, files, live, None, agrees),
-    )
+    return source_of(files, world.observe, lambda: ledger(world), saved=saved).plan().plan
 
 
 def before() -> tuple[Applying, Plan]:

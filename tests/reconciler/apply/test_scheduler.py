@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from connect_reconciler.apply.executor import NewStarts
+from connect_reconciler.apply.context import NewStarts
 from connect_reconciler.apply.report import Outcome
 from connect_reconciler.apply.scheduler import run_jobs
 from connect_reconciler.backend.ledger import Ledger
@@ -229,7 +229,7 @@ def test_what_may_start(case: str) -> None:
         starts.end(Failed(Diagnostic("first", "first")))
         starts.end(Failed(Diagnostic("second", "second")))
         assert str(starts.ended_by) == "first"
-    assert starts.reason_to_skip(begun=begun) == expected
+    assert starts.skip_reason(in_progress=begun) == expected
 
 
 def test_what_a_job_raises_is_raised_when_the_others_have_ended() -> None:

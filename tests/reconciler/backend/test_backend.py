@@ -12,7 +12,7 @@ import pytest
 from connect_reconciler.backend import connect, open_backend
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.connect import ConnectBackend
-from connect_reconciler.backend.lease import silently
+from connect_reconciler.backend.lease import no_progress
 from connect_reconciler.backend.observe.kafka_view import KeepingView
 from connect_reconciler.backend.observe.same_cluster import KafkaSide, RestSide
 from connect_reconciler.backend.rest.client import RestClient
@@ -81,7 +81,7 @@ class Logs:
 def seen_and_opened(opened: ConnectBackend) -> Live:
     live = opened._with_workers(NOTHING, Live(), KeepingView(KAFKA))
     with ExitStack() as stack:
-        opened._cluster_to_change(NOTHING, Logs(), stack, silently)  # type: ignore[arg-type]
+        opened._cluster_to_change(NOTHING, Logs(), stack, no_progress)  # type: ignore[arg-type]
     return live
 
 
@@ -125,7 +125,7 @@ def test_an_open_apply_needs_the_answer_again(monkeypatch: pytest.MonkeyPatch) -
         return opened._with_workers(NOTHING, Live(), KeepingView(KAFKA))
 
     with ExitStack() as stack:
-        opened._cluster_to_change(NOTHING, Logs(), stack, silently)  # type: ignore[arg-type]
+        opened._cluster_to_change(NOTHING, Logs(), stack, no_progress)  # type: ignore[arg-type]
         compared.errors = [silent]
         assert look().version == KAFKA_VERSION
         compared.errors = [silent, silent]

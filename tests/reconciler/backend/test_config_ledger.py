@@ -18,7 +18,7 @@ from connect_reconciler.ledger.config_entry import (
     still_held,
     with_configs,
 )
-from connect_reconciler.ledger.journal import Step
+from connect_reconciler.ledger.journal import JournalEntry
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming
@@ -97,10 +97,10 @@ def test_another_connector_that_is_deleted_meanwhile_keeps_nothing(cluster: Clus
     ledger = ConfigKeyLedger(state, cluster, {"a": dump(state), "b": dump(state, "b")})
     cluster.at, cluster.gone = TargetState.STOPPED, True
     forgotten = (pin_record(LEDGER_KEY, "a", "p", None), owned_record(LEDGER_KEY, "b", None))
-    ledger.done(Step(1, "b", "Delete"), forgotten)
+    ledger.done(JournalEntry(1, "b", "Delete"), forgotten)
     assert ledger.state == LedgerState({"a": owned})
     with pytest.raises(Failed):
-        ledger.done(Step(2, "a", "Stop"), (pin_record(LEDGER_KEY, "a", "q", PIN),))
+        ledger.done(JournalEntry(2, "a", "Stop"), (pin_record(LEDGER_KEY, "a", "q", PIN),))
 
 
 def test_connect_finds_no_reference_in_an_entry() -> None:
@@ -140,9 +140,9 @@ def test_a_rename_is_over_once_the_old_name_is_gone() -> None:
 def test_a_config_holds_what_its_action_is_going_to_record(
     cluster: Cluster, ledger: ConfigKeyLedger
 ) -> None:
-    step = Step(1, "a", "UpdateConfig")
+    step = JournalEntry(1, "a", "UpdateConfig")
     new = owned_record(LEDGER_KEY, "a", replace(OWNED, config={"name": "a"}))
-    ledger.started(step, then=[new])
+    ledger.started(step, upcoming=[new])
     assert ledger.state.connectors["a"] == OWNED
     assert load_entry("a", ledger.entry("a")).owned.config == {"name": "a"}
     ledger.done(step, [new])
@@ -154,7 +154,7 @@ def test_what_brings_a_connector_back_is_written_before_it_is_stopped(
     cluster: Cluster, ledger: ConfigKeyLedger
 ) -> None:
     held = replace(OWNED, restore_to=TargetState.RUNNING)
-    ledger.started(Step(1, "a", "Stop"), [owned_record(LEDGER_KEY, "a", held)])
+    ledger.started(JournalEntry(1, "a", "Stop"), [owned_record(LEDGER_KEY, "a", held)])
     assert cluster.last.owned.restore_to is TargetState.RUNNING
 
 
@@ -162,11 +162,11 @@ def test_what_a_running_connector_owes_is_written_once_it_stopped(
     cluster: Cluster, ledger: ConfigKeyLedger
 ) -> None:
     unprotected = replace(OWNED, prevent_delete=False, restore_to=None)
-    ledger.done(Step(1, "a", "Protect"), [owned_record(LEDGER_KEY, "a", unprotected)])
-    ledger.started(Step(2, "a", "Stop"))
+    ledger.done(JournalEntry(1, "a", "Protect"), [owned_record(LEDGER_KEY, "a", unprotected)])
+    ledger.started(JournalEntry(2, "a", "Stop"))
     assert cluster.written == []
     cluster.at = TargetState.STOPPED
-    ledger.done(Step(2, "a", "Stop"))
+    ledger.done(JournalEntry(2, "a", "Stop"))
     assert cluster.last.owned == unprotected
 
 
@@ -174,7 +174,7 @@ def test_a_pin_is_written_before_its_action_is_done(
     cluster: Cluster, ledger: ConfigKeyLedger
 ) -> None:
     cluster.at = TargetState.STOPPED
-    step = Step(1, "a", "AlterOffsets")
+    step = JournalEntry(1, "a", "AlterOffsets")
     ledger.started(step)
     assert cluster.written == []
     ledger.done(step, [pin_record(LEDGER_KEY, "a", "p", PIN)])
@@ -185,12 +185,12 @@ def test_a_resume_is_recorded_before_it_runs(cluster: Cluster, ledger: ConfigKey
     """With the state that it has yet to go back to, and the offsets that tell whether it did."""
     cluster.at = TargetState.STOPPED
     settled = owned_record(LEDGER_KEY, "a", replace(OWNED, restore_to=None, applied_ms=18))
-    ledger.started(Step(1, "a", "Resume"), then=[settled])
+    ledger.started(JournalEntry(1, "a", "Resume"), upcoming=[settled])
     written = cluster.last
     assert (written.owned.restore_to, written.owned.applied_ms) == (TargetState.PAUSED, 18)
     assert written.owned.resuming == offsets_mark(AT)
     cluster.at = TargetState.RUNNING
-    ledger.done(Step(1, "a", "Resume"), [settled])
+    ledger.done(JournalEntry(1, "a", "Resume"), [settled])
     assert len(cluster.written) == 1
     assert ledger.state.connectors["a"].restore_to is None
 
@@ -220,10 +220,10 @@ def test_a_pause_of_what_was_held_is_recorded_once_it_is_paused(
 ) -> None:
     cluster.at = TargetState.STOPPED
     settled = owned_record(LEDGER_KEY, "a", replace(OWNED, restore_to=None))
-    ledger.started(Step(1, "a", "Pause"), then=[settled])
+    ledger.started(JournalEntry(1, "a", "Pause"), upcoming=[settled])
     assert cluster.written == []
     cluster.at = TargetState.PAUSED
-    ledger.done(Step(1, "a", "Pause"), [settled])
+    ledger.done(JournalEntry(1, "a", "Pause"), [settled])
     assert cluster.last.owned.restore_to is None
 
 
@@ -234,7 +234,7 @@ def test_a_pin_that_cannot_be_recorded_fails_its_connector(
     """Its status may tell nothing for minutes, while no worker has it."""
     cluster.at = at
     with pytest.raises(Failed, match="could not be kept"):
-        ledger.done(Step(1, "a", "AlterOffsets"), [pin_record(LEDGER_KEY, "a", "p", PIN)])
+        ledger.done(JournalEntry(1, "a", "AlterOffsets"), [pin_record(LEDGER_KEY, "a", "p", PIN)])
 
 
 def test_a_connector_that_is_held_is_not_let_go_unrecorded(
@@ -243,7 +243,7 @@ def test_a_connector_that_is_held_is_not_let_go_unrecorded(
     cluster.at = None
     settled = owned_record(LEDGER_KEY, "a", replace(OWNED, restore_to=None))
     with pytest.raises(Failed, match="could not be kept"):
-        ledger.started(Step(1, "a", "Resume"), then=[settled])
+        ledger.started(JournalEntry(1, "a", "Resume"), upcoming=[settled])
 
 
 def test_a_failed_connector_that_owes_nothing_is_paused(cluster: Cluster) -> None:
@@ -252,8 +252,8 @@ def test_a_failed_connector_that_owes_nothing_is_paused(cluster: Cluster) -> Non
     free = LedgerState({"a": replace(OWNED, restore_to=None)})
     ledger = ConfigKeyLedger(free, cluster, {"a": dump(free)})
     settled = owned_record(LEDGER_KEY, "a", replace(OWNED, restore_to=None, applied_ms=18))
-    ledger.started(Step(1, "a", "Pause"), then=[settled])
-    ledger.done(Step(1, "a", "Pause"), [settled])
+    ledger.started(JournalEntry(1, "a", "Pause"), upcoming=[settled])
+    ledger.done(JournalEntry(1, "a", "Pause"), [settled])
     assert cluster.written == []
 
 
@@ -262,7 +262,7 @@ def test_an_entry_that_was_refused_fails_its_connector_alone(
 ) -> None:
     cluster.at, cluster.refuses = TargetState.STOPPED, True
     with pytest.raises(Failed, match="could not be kept"):
-        ledger.done(Step(1, "a", "AlterOffsets"), [pin_record(LEDGER_KEY, "a", "p", PIN)])
+        ledger.done(JournalEntry(1, "a", "AlterOffsets"), [pin_record(LEDGER_KEY, "a", "p", PIN)])
 
 
 def test_a_topic_wins_over_a_config_that_still_has_an_entry() -> None:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from connect_reconciler.backend.connect import ConfirmedCluster, NotArrived
-from connect_reconciler.backend.port import Found
+from connect_reconciler.backend.port import StoredConnector
 from connect_reconciler.backend.rest.client import RestClient
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka_version import KAFKA_VERSION
@@ -22,11 +22,11 @@ OLD, NEW = {"connector.class": "C", "x": "1"}, {"connector.class": "C", "x": "2"
 class Topic:
     """What is read back, look by look, the last one for ever; and a clock that waiting moves."""
 
-    def __init__(self, *looks: Found | None) -> None:
+    def __init__(self, *looks: StoredConnector | None) -> None:
         self.looks = list(looks)
         self.now = 0.0
 
-    def __call__(self, name: str) -> Found | None:
+    def __call__(self, name: str) -> StoredConnector | None:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
     def sleep(self, seconds: float) -> None:
@@ -55,25 +55,29 @@ def cluster(topic: Topic, status: int = 204) -> ConfirmedCluster:
 
 
 Change = Callable[[ConfirmedCluster], None]
-CHANGES: dict[str, tuple[Found | None, Change, Found | None]] = {
-    "create": (None, lambda to: to.create("a", NEW, PAUSED), Found(NEW, PAUSED)),
-    "update": (Found(OLD, RUNNING), lambda to: to.update_config("a", NEW), Found(NEW, RUNNING)),
+CHANGES: dict[str, tuple[StoredConnector | None, Change, StoredConnector | None]] = {
+    "create": (None, lambda to: to.create("a", NEW, PAUSED), StoredConnector(NEW, PAUSED)),
+    "update": (
+        StoredConnector(OLD, RUNNING),
+        lambda to: to.update_config("a", NEW),
+        StoredConnector(NEW, RUNNING),
+    ),
     "stop": (
-        Found(OLD, RUNNING),
+        StoredConnector(OLD, RUNNING),
         lambda to: to.set_target("a", TargetState.STOPPED),
-        Found(OLD, STOPPED),
+        StoredConnector(OLD, STOPPED),
     ),
     "pause": (
-        Found(OLD, RUNNING),
+        StoredConnector(OLD, RUNNING),
         lambda to: to.set_target("a", TargetState.PAUSED),
-        Found(OLD, PAUSED),
+        StoredConnector(OLD, PAUSED),
     ),
     "resume": (
-        Found(OLD, PAUSED),
+        StoredConnector(OLD, PAUSED),
         lambda to: to.set_target("a", TargetState.RUNNING),
-        Found(OLD, RUNNING),
+        StoredConnector(OLD, RUNNING),
     ),
-    "delete": (Found(OLD, RUNNING), lambda to: to.delete("a"), None),
+    "delete": (StoredConnector(OLD, RUNNING), lambda to: to.delete("a"), None),
 }
 each_change = pytest.mark.parametrize(
     ("before", "change", "after"), CHANGES.values(), ids=CHANGES.keys()
@@ -82,7 +86,7 @@ each_change = pytest.mark.parametrize(
 
 @each_change
 def test_what_arrives_late_is_waited_for(
-    before: Found | None, change: Change, after: Found | None
+    before: StoredConnector | None, change: Change, after: StoredConnector | None
 ) -> None:
     topic = Topic(before, before, before, after)
     change(cluster(topic))
@@ -92,7 +96,7 @@ def test_what_arrives_late_is_waited_for(
 
 @each_change
 def test_what_never_arrives_is_an_error(
-    before: Found | None, change: Change, after: Found | None
+    before: StoredConnector | None, change: Change, after: StoredConnector | None
 ) -> None:
     topic = Topic(before)
     with pytest.raises(NotArrived) as raised:
@@ -104,20 +108,22 @@ def test_what_never_arrives_is_an_error(
 
 
 def test_what_somebody_else_wrote_over_it_is_no_error() -> None:
-    topic = Topic(Found(OLD, RUNNING), Found({**OLD, "x": "3"}, RUNNING))
+    topic = Topic(StoredConnector(OLD, RUNNING), StoredConnector({**OLD, "x": "3"}, RUNNING))
     cluster(topic).update_config("a", NEW)
     assert topic.now == 0
 
 
 def test_a_config_that_is_as_before_has_arrived_if_it_was_written_anew() -> None:
     """A key that was to go, and that the cluster adds to each config."""
-    topic = Topic(Found(OLD, RUNNING, written=1), Found(OLD, RUNNING, written=2))
+    topic = Topic(
+        StoredConnector(OLD, RUNNING, written_at=1), StoredConnector(OLD, RUNNING, written_at=2)
+    )
     cluster(topic).update_config("a", NEW)
     assert topic.now == 0
 
 
 def test_tasks_that_come_up_meanwhile_are_no_arrival() -> None:
-    topic = Topic(Found(OLD, RUNNING, 0), Found(OLD, RUNNING, 1))
+    topic = Topic(StoredConnector(OLD, RUNNING, 0), StoredConnector(OLD, RUNNING, 1))
     with pytest.raises(NotArrived):
         cluster(topic).update_config("a", NEW)
 
@@ -125,7 +131,7 @@ def test_tasks_that_come_up_meanwhile_are_no_arrival() -> None:
 def test_not_found_when_deleting_must_be_true_of_the_topic() -> None:
     """Else what runs on one cluster would count as deleted because another does not have it."""
     with pytest.raises(NotArrived) as raised:
-        cluster(Topic(Found(OLD, RUNNING)), 404).delete("a")
+        cluster(Topic(StoredConnector(OLD, RUNNING)), 404).delete("a")
     assert "knows no such connector" in raised.value.diagnostics[0].what
     with pytest.raises(RequestError) as gone:
         cluster(Topic(None), 404).delete("a")

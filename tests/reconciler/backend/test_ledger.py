@@ -8,7 +8,7 @@ import pytest
 
 from connect_reconciler.backend.lease import LeaseLost
 from connect_reconciler.backend.ledger import Ledger, NotRecorded, read_ledger
-from connect_reconciler.ledger.journal import Ending, Journal, Step, snapshot_records
+from connect_reconciler.ledger.journal import Ending, Journal, JournalEntry, snapshot_records
 from connect_reconciler.model.ledger import (
     AppliedPin,
     ConnectorSnapshot,
@@ -22,7 +22,7 @@ from connect_runtime.storage.log import Logs
 from connect_runtime.storage.memory import MemoryLogs
 
 JOURNAL = Journal("one", "orders", "me@here pid 1", 5, 2)
-STEP = Step(1, "a", "Stop")
+STEP = JournalEntry(1, "a", "Stop")
 OWNED = Owned("orders", {"name": "a"}, None)
 
 
@@ -111,7 +111,7 @@ def test_several_connectors_are_under_way(logs: Logs, topic: str, unique: str) -
     names = [f"c{number}" for number in range(24)]
 
     def work(name: str) -> None:
-        step = Step(1, name, "Stop")
+        step = JournalEntry(1, name, "Stop")
         ledger.started(step, [owned_record(topic, name, OWNED)])
         assert ledger.state.connectors[name] == OWNED
         if name != "c7":

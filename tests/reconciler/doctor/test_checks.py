@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from connect_reconciler.doctor.checks import (
-    Places,
-    RestSide,
+    ClusterInTopics,
+    ClusterOverRest,
+    RecordLocations,
     TopicFacts,
-    TopicsSide,
     check_topics,
     check_version,
     compare,
@@ -45,9 +45,9 @@ from support.applying import PROJECT
 CONFIG = {"name": "a", "connector.class": "X", "db.password": "hunter2"}
 AT = OffsetEntry({"p": 1}, {"o": 7})
 RECORD = config_topic.connector_record("configs", "a", CONFIG)
-PLACES = Places.index([LogRecord("configs", 0, 17, 0, RECORD.key, RECORD.value)], [])
+PLACES = RecordLocations.index([LogRecord("configs", 0, 17, 0, RECORD.key, RECORD.value)], [])
 
-TOPICS = TopicsSide(
+TOPICS = ClusterInTopics(
     cluster_id="k",
     brokers=1,
     topics={},
@@ -57,7 +57,7 @@ TOPICS = TopicsSide(
     offsets={"a": Offsets((AT,))},
     places=PLACES,
 )
-REST = RestSide(
+REST = ClusterOverRest(
     version=KAFKA_VERSION,
     cluster_id="k",
     infos={"a": ConnectorInfo("a", CONFIG, (), "source")},
@@ -103,7 +103,7 @@ def test_an_offset_in_two_partitions_of_the_topic_is_found() -> None:
     assert [each[0] for each in found(record(3, 1, 7), record(5, 0, 7))] == ["warning"]
 
 
-def codes(topics: TopicsSide, rest: RestSide) -> list[str]:
+def codes(topics: ClusterInTopics, rest: ClusterOverRest) -> list[str]:
     return [finding.code for finding in compare(topics, rest)]
 
 
@@ -125,7 +125,7 @@ def test_two_sides_that_agree() -> None:
         (replace(REST, offsets={}), []),
     ],
 )
-def test_each_difference(rest: RestSide, found: list[str]) -> None:
+def test_each_difference(rest: ClusterOverRest, found: list[str]) -> None:
     """What topics and REST say of one thing, cross-checked."""
     assert codes(TOPICS, rest) == found
 
@@ -198,8 +198,8 @@ def test_offsets_that_could_not_be_read_are_a_warning_with_the_reason() -> None:
 LEDGER = (PROJECT.topics.ledger, TopicFacts(PROJECT.topics.ledger, 1, 1, "compact"))
 
 
-def facts(kind: str, **changes: object) -> Callable[[], TopicsSide]:
-    def made() -> TopicsSide:
+def facts(kind: str, **changes: object) -> Callable[[], ClusterInTopics]:
+    def made() -> ClusterInTopics:
         names = PROJECT.topics
         good = {
             each: TopicFacts(each, 1, 3, "compact")
@@ -228,7 +228,7 @@ def facts(kind: str, **changes: object) -> Callable[[], TopicsSide]:
         (lambda: replace(TOPICS, topics=dict([LEDGER])), ["doctor.no-topic"] * 3),
     ],
 )
-def test_topics_as_they_must_be(side: Callable[[], TopicsSide], found: list[str]) -> None:
+def test_topics_as_they_must_be(side: Callable[[], ClusterInTopics], found: list[str]) -> None:
     assert [each.code for each in check_topics(PROJECT, side())] == found
 
 

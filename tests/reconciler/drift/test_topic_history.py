@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from connect_reconciler.drift.topic_history import History, Mark, history_of
-from connect_reconciler.ledger.journal import Ending, Journal, Step, journal_record, steps_record
+from connect_reconciler.ledger.journal import (
+    Ending,
+    Journal,
+    JournalEntry,
+    journal_record,
+    steps_record,
+)
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot
@@ -82,9 +88,9 @@ def test_an_apply_did_what_was_written_while_it_was_at_that_connector() -> None:
     def journal(run: str, ending: Ending | None = None) -> NewRecord:
         return journal_record("l", Journal(run, "orders", "me", int(run) * 60_000, 2, ending))
 
-    create = Step(1, "a", "Create", 61_000, "done", 62_000)
-    cut_off = Step(2, "a", "Stop", 63_000)
-    other = Step(1, "a", "Create", 121_000, "done", 122_000)
+    create = JournalEntry(1, "a", "Create", 61_000, "done", 62_000)
+    cut_off = JournalEntry(2, "a", "Stop", 63_000)
+    other = JournalEntry(1, "a", "Create", 121_000, "done", 122_000)
     records = [
         journal("1"),
         steps_record("l", "1", "a", [create, cut_off]),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from connect_reconciler.ledger.journal import (
     Ending,
     Journal,
-    Step,
+    JournalEntry,
     journal_record,
     offsets_records,
     snapshot_records,
@@ -51,7 +51,7 @@ SET = AppliedPin(
 )
 RESET = AppliedPin("hash", None, 5)
 JOURNAL = Journal("id-1", "orders", "me@here pid 1", 9, 3, rolls_back="id-0")
-STEPS = (Step(1, "a/b", "Stop", 5, "failed", 6, "no"), Step(2, "a/b", "Resume", 7))
+STEPS = (JournalEntry(1, "a/b", "Stop", 5, "failed", 6, "no"), JournalEntry(2, "a/b", "Resume", 7))
 BEFORE = ConnectorSnapshot(
     {"name": Plain("a"), "db.password": Secret("f00")},
     TargetState.PAUSED,

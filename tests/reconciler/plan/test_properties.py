@@ -15,7 +15,6 @@ from connect_reconciler.model.live import Live, LiveConnector, LogRange, TimeAt,
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.staleness import check_plan, states_before, unmet
-from connect_reconciler.plan.verification import planned_again
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file import dump_plan, load_plan, render_plan_json
 from connect_reconciler.render.texts import COLOUR
@@ -23,6 +22,7 @@ from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, c
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
 from support.examples import examples
+from support.plan_sources import planned_again
 from support.plans import KEY, PROJECT, after
 
 NAMES = ("a", "b", "c")

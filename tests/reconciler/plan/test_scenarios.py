@@ -16,8 +16,8 @@ from connect_reconciler.actions import Restart
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.remaining import remaining
 from connect_reconciler.plan.staleness import check_plan
-from connect_reconciler.plan.verification import ensure_rest
 from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file import dump_plan, load_plan, plan_document
 from connect_reconciler.render.texts import COLOUR
@@ -70,7 +70,8 @@ def test_plan_is_not_stale_where_it_was_made(scenario: Scenario) -> None:
 @scenarios_where(lambda expected: actions_of(expected))
 def test_what_is_left_of_a_plan_that_has_not_begun_is_the_whole_plan(scenario: Scenario) -> None:
     """Else the cluster counts as changed since the plan was shown, and no apply can run it."""
-    ensure_rest(scenario.plan, scenario.plan, scenario.live)
+    plan, live = scenario.plan, scenario.live
+    assert remaining(plan, plan, live, partly_done=True) == plan
 
 
 @scenarios_where(lambda expected: can_be_applied(expected) and actions_of(expected))

@@ -77,18 +77,18 @@ def test_what_may_be_imported() -> None:
     spec = DesiredConnector("specified", {}, Location("s.yaml", 1, 1))
     desired = Desired("orders", {"specified": spec})
     assert importable(live, desired) == ("free",)
-    assert [each.name for each in choose(["free", "ours"], live, desired, again=False)] == [
+    assert [each.name for each in choose(["free", "ours"], live, desired, overwrite=False)] == [
         "free",
         "ours",
     ]
     with pytest.raises(Invalid) as refused:
-        choose(["theirs", "specified", "nobody"], live, desired, again=False)
+        choose(["theirs", "specified", "nobody"], live, desired, overwrite=False)
     assert [(each.code, str(each.where)) for each in refused.value.diagnostics] == [
         ("import.missing", "nobody"),
         ("import.has-spec", "s.yaml:1:1"),
         ("import.other-project", "theirs"),
     ]
-    assert choose(["specified"], live, desired, again=True)
+    assert choose(["specified"], live, desired, overwrite=True)
 
 
 def test_connectors_that_a_plan_would_refuse_are_named_one_by_one() -> None:

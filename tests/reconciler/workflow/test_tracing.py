@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from connect_reconciler.apply.edges import Edges, Settings
+from connect_reconciler.apply.context import ApplyContext
 from connect_reconciler.apply.report import ApplyReport, Event
 from connect_reconciler.workflow import trace_sender
 from connect_reconciler.workflow.tracing import ApplyTrace, traced, wanted
@@ -136,8 +136,8 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ExportTraceServi
         thread.join()
 
 
-def edges() -> Edges:
-    return Edges(*(cast(Any, None),) * 4, settings=Settings("test"))
+def context() -> ApplyContext:
+    return ApplyContext(*(cast(Any, None),) * 4, by="test")
 
 
 def test_a_collector_gets_the_trace_as_part_of_the_callers(
@@ -146,7 +146,7 @@ def test_a_collector_gets_the_trace_as_part_of_the_callers(
     monkeypatch.setenv("TRACEPARENT", f"00-{TRACE}-{PARENT}-01")
     report = ApplyReport("id", ())
     plan = Applying().plan(DESIRED)
-    assert traced(plan, edges(), lambda given: report, fail) is report
+    assert traced(plan, context(), lambda given: report, fail) is report
     (request,) = collector
     (resource,) = request.resource_spans
     names = {each.key: each.value.string_value for each in resource.resource.attributes}
@@ -162,11 +162,11 @@ def test_a_collector_gets_the_trace_as_part_of_the_callers(
 def test_an_error_before_the_apply_begins_is_a_failed_span(
     collector: list[ExportTraceServiceRequest],
 ) -> None:
-    def apply(given: Edges) -> ApplyReport:
+    def apply(given: ApplyContext) -> ApplyReport:
         raise ValueError("stale")
 
     with pytest.raises(ValueError, match="stale"):
-        traced(Applying().plan(DESIRED), edges(), apply, fail)
+        traced(Applying().plan(DESIRED), context(), apply, fail)
     (span,) = collector[0].resource_spans[0].scope_spans[0].spans
     assert span.status.code == span.status.STATUS_CODE_ERROR
 
@@ -175,7 +175,7 @@ def test_without_an_endpoint_nothing_is_imported(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv(ENDPOINT, raising=False)
     monkeypatch.setattr(builtins, "__import__", without_opentelemetry(fail))
     report = ApplyReport("id", ())
-    assert traced(Applying().plan(DESIRED), edges(), lambda given: report, fail) is report
+    assert traced(Applying().plan(DESIRED), context(), lambda given: report, fail) is report
 
 
 def test_where_it_is_not_installed_the_apply_runs_with_a_warning(
@@ -187,7 +187,7 @@ def test_where_it_is_not_installed_the_apply_runs_with_a_warning(
     monkeypatch.setenv(ENDPOINT, "http://c")
     plan, report, said = Applying().plan(DESIRED), ApplyReport("id", ()), list[str]()
     monkeypatch.setattr(builtins, "__import__", without_opentelemetry(missing))
-    assert traced(plan, edges(), lambda given: report, said.append) is report
+    assert traced(plan, context(), lambda given: report, said.append) is report
     (warning,) = said
     assert "pip install '.[otel]'" in warning
 
@@ -198,7 +198,7 @@ def test_variables_that_opentelemetry_refuses_cost_the_trace_alone(
     monkeypatch.setenv(ENDPOINT, "http://c")
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "-1")
     plan, report, said = Applying().plan(DESIRED), ApplyReport("id", ()), list[str]()
-    assert traced(plan, edges(), lambda given: report, said.append) is report
+    assert traced(plan, context(), lambda given: report, said.append) is report
     (warning,) = said
     assert warning.startswith("warning: the apply is not traced: max_queue_size")
 
@@ -208,7 +208,7 @@ def unsent(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> str:
     monkeypatch.setenv(ENDPOINT, endpoint)
     monkeypatch.setattr(trace_sender, "_EXPORT_S", 0.5)
     report, said = ApplyReport("id", ()), list[str]()
-    assert traced(Applying().plan(DESIRED), edges(), lambda given: report, said.append) is report
+    assert traced(Applying().plan(DESIRED), context(), lambda given: report, said.append) is report
     (warning,) = said
     before, _, why = warning.partition(": the trace of this apply was not sent: ")
     assert before == "warning"

@@ -1,7 +1,7 @@
 """The Kafka clusters that connectors use: the worker's, or others through their own clients.
 
 A source can have an offsets topic of its own, and a sink can read another Kafka cluster. These are
-asked in parallel. Where one cannot be asked, its connectors' offsets are unknown, and the plan says
+asked in parallel. If one cannot be asked, its connectors' offsets are unknown, and the plan says
 why; the others are not affected.
 """
 
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
-from connect_reconciler.backend.observe.kafka_view import KafkaView, View
+from connect_reconciler.backend.observe.kafka_view import KafkaPort, KafkaView
 from connect_runtime.api import ConnectorError
 from connect_runtime.settings.connector_clients import (
     OFFSETS_TOPIC_KEY,
@@ -30,29 +30,29 @@ T = TypeVar("T")
 _AT_ONCE: Final = 8
 _REFERENCE: Final = "its client overrides hold references, which are not resolved here"
 
-OpenView: TypeAlias = Callable[[ConnectorClients], View]
+OpenView: TypeAlias = Callable[[ConnectorClients], KafkaPort]
 
 
-def open_view(clients: ConnectorClients) -> View:
-    """A real cluster, through the connector's own clients."""
+def open_view(clients: ConnectorClients) -> KafkaPort:
+    """Opens a cluster through the connector's own clients."""
     return KafkaView(clients.admin(), consumer=clients.offsets_consumer())
 
 
 def worker_properties(project: Project, client: Mapping[str, str]) -> dict[str, str]:
-    """The worker properties that connect.yaml implies: its client properties are for every client,
-    as in `connect up`."""
-    given = dict(client)
+    """Returns the worker properties that connect.yaml implies: its client properties are for every
+    client, as in `connect up`."""
+    properties = dict(client)
     for key, value in client.items():
         if key != "bootstrap.servers":
-            given |= {f"{each}.{key}": value for each in ("admin", "consumer", "producer")}
-    return given | dict(project.worker)
+            properties |= {f"{role}.{key}": value for role in ("admin", "consumer", "producer")}
+    return properties | dict(project.worker)
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """A cluster that answered, or why it did not."""
+class ReachedCluster:
+    """A cluster that answered, or the reason of its failure."""
 
-    view: View | None
+    view: KafkaPort | None
     reason: str = ""
 
 
@@ -62,46 +62,50 @@ class ConnectorClusters:
 
     project: Project
     worker: Mapping[str, str]
-    view: View
+    view: KafkaPort
     open: OpenView = open_view
-    _reached: dict[str, Reached] = field(default_factory=dict)
+    _reached: dict[str, ReachedCluster] = field(default_factory=dict)
 
     def clients(self, name: str, config: Mapping[str, str], kind: Kind) -> ConnectorClients:
-        """The Kafka clients that a connector has with this config."""
+        """Returns the Kafka clients that a connector has with this config."""
         topic = self.project.topics.offsets
         return ConnectorClients(self.project.group_id, topic, self.worker, name, config, kind)
 
-    def reach(self, wanted: Iterable[ConnectorClients]) -> None:
+    def reach(self, needed: Iterable[ConnectorClients]) -> None:
         """Opens the clusters that these need besides the worker's, in parallel."""
-        new = {_key(each): each for each in wanted if each.own_login}
-        new = {key: each for key, each in new.items() if key not in self._reached}
-        if new:
+        unopened = {_key(clients): clients for clients in needed if clients.own_login}
+        unopened = {key: clients for key, clients in unopened.items() if key not in self._reached}
+        if unopened:
             with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="clusters") as pool:
-                found = pool.map(self._open, new.values())
-                self._reached.update(zip(new, found, strict=True))
+                views = pool.map(self._open, unopened.values())
+                self._reached.update(zip(unopened, views, strict=True))
 
-    def of(self, clients: ConnectorClients) -> Reached:
-        """The cluster of a connector's data."""
+    def of(self, clients: ConnectorClients) -> ReachedCluster:
+        """Returns the cluster of a connector's data."""
         if not clients.own_login:
-            return Reached(self.view)
+            return ReachedCluster(self.view)
         self.reach((clients,))
         return self._reached[_key(clients)]
 
-    def view_of_sink(self, name: str, config: Mapping[str, str]) -> View:
-        """The cluster that a sink reads. Raises Failed: the worker's cluster may be there."""
-        found = self.of(self.clients(name, config, "sink"))
-        if found.view is None:
-            what = "the Kafka cluster that it reads cannot be asked"
-            raise Failed(Diagnostic("kafka.elsewhere", what, name, found.reason))
-        return found.view
+    def view_of_sink(self, name: str, config: Mapping[str, str]) -> KafkaPort:
+        """Returns the cluster that a sink reads. Raises Failed: the worker's cluster may be
+        there."""
+        reached = self.of(self.clients(name, config, "sink"))
+        if reached.view is None:
+            problem = "the Kafka cluster that it reads cannot be asked"
+            raise Failed(Diagnostic("kafka.elsewhere", problem, name, reached.reason))
+        return reached.view
 
-    def source(self, clients: ConnectorClients, below: OffsetSnapshot) -> OffsetSnapshot | str:
-        """The source's offsets, or why they are not known. `below` is the worker's topic."""
+    def source(
+        self, clients: ConnectorClients, workers_offsets: OffsetSnapshot
+    ) -> OffsetSnapshot | str:
+        """Returns the source's offsets, or why they are not known. `workers_offsets` are those of
+        the worker's topic."""
         place, reached = clients.place, self.of(clients)
         if self._in_workers_topic(clients):
-            return below
+            return workers_offsets
         if place.underneath is None and not clients.own_login:
-            return below
+            return workers_offsets
         if reached.view is None:
             return reached.reason
         view = reached.view
@@ -116,7 +120,9 @@ class ConnectorClusters:
             if not self.project.uses_runtime:
                 # Apache's workers show no offset where the connector's own topic has none
                 return own
-            return LayeredOffsets(clients.name, place.topic, own, place.underneath, below).merged
+            return LayeredOffsets(
+                clients.name, place.topic, own, place.underneath, workers_offsets
+            ).merged
 
         return attempt(read)
 
@@ -124,34 +130,41 @@ class ConnectorClusters:
         """Apache's workers without exactly-once, their default: the offsets of sources that name no
         topic are in the worker's, wherever these produce to."""
         enabled = self.worker.get("exactly.once.source.support", "").strip().lower() == "enabled"
-        named = (clients.config.get(OFFSETS_TOPIC_KEY) or "").strip()
-        return not self.project.uses_runtime and not enabled and not named
+        own_topic = (clients.config.get(OFFSETS_TOPIC_KEY) or "").strip()
+        return not self.project.uses_runtime and not enabled and not own_topic
 
-    def _open(self, clients: ConnectorClients) -> Reached:
+    def _open(self, clients: ConnectorClients) -> ReachedCluster:
         overrides = (value for key, value in clients.config.items() if key.startswith(PREFIXES))
         if any("${" in value for value in overrides):
-            return Reached(None, _REFERENCE)
+            return ReachedCluster(None, _REFERENCE)
 
-        def opened() -> View:
+        def opened() -> KafkaPort:
             clients.check()
             view = self.open(clients)
             view.cluster_id()
             return view
 
-        found = attempt(opened)
-        return Reached(None, found) if isinstance(found, str) else Reached(found)
+        view_or_reason = attempt(opened)
+        return (
+            ReachedCluster(None, view_or_reason)
+            if isinstance(view_or_reason, str)
+            else ReachedCluster(view_or_reason)
+        )
 
 
 def attempt(ask: Callable[[], T]) -> T | str:
-    """What `ask` returns, or why it failed."""
+    """Calls `ask`. Returns its result, or the reason of its failure."""
     try:
         return ask()
     except (ConnectError, ConnectorError) as error:
-        why = error.why if isinstance(error, ConnectError) else ""
-        return f"{error}: {why}" if why else str(error)
+        reason = error.why if isinstance(error, ConnectError) else ""
+        return f"{error}: {reason}" if reason else str(error)
 
 
 def _key(clients: ConnectorClients) -> str:
-    """Equal for connectors that connect to Kafka in the same way. It holds secrets."""
-    overrides = sorted(each for each in clients.config.items() if each[0].startswith(PREFIXES))
+    """Returns a key that is equal for connectors with the same connection to Kafka. It holds
+    secrets."""
+    overrides = sorted(
+        override for override in clients.config.items() if override[0].startswith(PREFIXES)
+    )
     return repr((clients.kind, overrides))

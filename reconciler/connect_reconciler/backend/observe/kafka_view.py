@@ -1,4 +1,4 @@
-"""What observing asks of a real Kafka cluster. Reads only; nothing is created.
+"""The reads that observing needs of a real Kafka cluster. Nothing is created.
 
 Everything above takes these as values or functions, so that it can be tested without a broker.
 """
@@ -33,7 +33,7 @@ _TIMES_S = 3.0
 _SLICE_S = 0.05
 
 
-class View(Protocol):
+class KafkaPort(Protocol):
     """A Kafka cluster as observing sees it. `read` returns the records of each of these topics, up
     to its end; those of a topic that does not exist are none, as in `records`.
 
@@ -60,8 +60,8 @@ class View(Protocol):
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, LogRange]: ...
     def topics(self) -> Mapping[str, int]: ...
-    def offsets_at(self, wanted: Iterable[TimeAt]) -> Mapping[TimeAt, int]: ...
-    def timestamps(self, wanted: Iterable[RecordAt]) -> Mapping[RecordAt, int]: ...
+    def offsets_at(self, times: Iterable[TimeAt]) -> Mapping[TimeAt, int]: ...
+    def timestamps(self, places: Iterable[RecordAt]) -> Mapping[RecordAt, int]: ...
     def newest_times(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, int]: ...
@@ -85,21 +85,21 @@ class KafkaView:
     def read(
         self, topics: Sequence[str], as_available: Collection[str] = ()
     ) -> Mapping[str, Sequence[LogRecord]]:
-        found = self._read(topics, as_available)
-        return {topic: found.get(topic, ()) for topic in topics}
+        records = self._read(topics, as_available)
+        return {topic: records.get(topic, ()) for topic in topics}
 
     def _read(
         self, topics: Sequence[str], as_available: Collection[str]
     ) -> Mapping[str, Sequence[LogRecord]]:
-        found = self._logs.read_to_ends(topics, READ_TIMEOUT_S, as_available)
-        self.unread = {**self.unread, **found.unread}
-        return found.records
+        records = self._logs.read_to_ends(topics, READ_TIMEOUT_S, as_available)
+        self.unread = {**self.unread, **records.unread}
+        return records.records
 
     def records(self, topic: str) -> Sequence[LogRecord]:
         return self.read([topic])[topic]
 
     def cleanup_policy(self, topic: str) -> str:
-        """The topic's cleanup policy; empty where it cannot be read."""
+        """Returns the topic's cleanup policy; empty where it cannot be read."""
         try:
             return self._logs.cleanup_policy(topic) or ""
         except ConnectError:
@@ -109,39 +109,43 @@ class KafkaView:
         check_rights(self._properties, topics=dict.fromkeys(topics, (DESCRIBE,)))
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
-        wanted = sorted(groups)
-        return list_offsets_of_groups(self._properties, wanted)
+        names = sorted(groups)
+        return list_offsets_of_groups(self._properties, names)
 
     def group_members(self, groups: Iterable[str]) -> Mapping[str, Sequence[GroupMember]]:
-        found = members_of_groups(self._properties, sorted(set(groups)))
-        return {group: [GroupMember(*each) for each in members] for group, members in found.items()}
+        by_group = members_of_groups(self._properties, sorted(set(groups)))
+        return {
+            group: [GroupMember(*member) for member in members]
+            for group, members in by_group.items()
+        }
 
     def log_ranges(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LogRange]:
-        found = log_ranges(self._properties, partitions)
-        return {at: LogRange(earliest, latest) for at, (earliest, latest) in found.items()}
+        ranges = log_ranges(self._properties, partitions)
+        return {at: LogRange(earliest, latest) for at, (earliest, latest) in ranges.items()}
 
     def topics(self) -> Mapping[str, int]:
         return topic_sizes(self._properties)
 
-    def offsets_at(self, wanted: Iterable[TimeAt]) -> Mapping[TimeAt, int]:
-        found = offsets_for_times(self._properties, wanted)
-        return {TimeAt(*each): offset for each, offset in found.items()}
+    def offsets_at(self, times: Iterable[TimeAt]) -> Mapping[TimeAt, int]:
+        offsets = offsets_for_times(self._properties, times)
+        return {TimeAt(*time): offset for time, offset in offsets.items()}
 
     @logged("read the timestamps in", "wanted")
-    def timestamps(self, wanted: Iterable[RecordAt]) -> Mapping[RecordAt, int]:
-        """The timestamps of the first records at or after these offsets, as far as they come."""
+    def timestamps(self, places: Iterable[RecordAt]) -> Mapping[RecordAt, int]:
+        """Returns the timestamps of the first records at or after these offsets, as far as they
+        come."""
         deadline = time.monotonic() + _TIMES_S
-        found: dict[RecordAt, int] = {}
-        for round_ in _rounds(wanted):
-            found |= self._times(round_, deadline)
-        return found
+        times: dict[RecordAt, int] = {}
+        for round_ in _rounds(places):
+            times |= self._times(round_, deadline)
+        return times
 
     def newest_times(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         return newest_times(self._properties, partitions)
 
     def _times(self, offsets: Mapping[TopicPartition, int], deadline: float) -> dict[RecordAt, int]:
         reader = consumer(self._consumer, {"group.id": "connect-times", **_READER})
-        found: dict[RecordAt, int] = {}
+        times: dict[RecordAt, int] = {}
         missing = dict(offsets)
         try:
             reader.assign([KafkaPartition(*at, offset) for at, offset in offsets.items()])
@@ -153,11 +157,11 @@ class KafkaView:
                 offset = missing.pop(at, None)
                 if offset is not None:
                     if message.error() is None:
-                        found[RecordAt(*at, offset)] = message.timestamp()[1]
+                        times[RecordAt(*at, offset)] = message.timestamp()[1]
                     reader.pause([KafkaPartition(*at)])
         finally:
             reader.close()
-        return found
+        return times
 
 
 class KeepingView(KafkaView):
@@ -170,9 +174,9 @@ class KeepingView(KafkaView):
     def read(
         self, topics: Sequence[str], as_available: Collection[str] = ()
     ) -> Mapping[str, Sequence[LogRecord]]:
-        found = self._read(topics, as_available)
-        self.kept |= {topic: found.get(topic) for topic in topics}
-        return {topic: found.get(topic, ()) for topic in topics}
+        records = self._read(topics, as_available)
+        self.kept |= {topic: records.get(topic) for topic in topics}
+        return {topic: records.get(topic, ()) for topic in topics}
 
 
 class TolerantView(KeepingView):
@@ -210,12 +214,13 @@ _READER = {
 }
 
 
-def _rounds(wanted: Iterable[RecordAt]) -> list[dict[TopicPartition, int]]:
-    """A consumer reads one offset of a partition at a time."""
+def _rounds(places: Iterable[RecordAt]) -> list[dict[TopicPartition, int]]:
+    """Returns the places in rounds with one offset of each partition: a consumer reads one at a
+    time."""
     rounds: list[dict[TopicPartition, int]] = []
-    for topic, number, offset in sorted(set(wanted)):
+    for topic, number, offset in sorted(set(places)):
         at = (topic, number)
-        free = next((each for each in rounds if at not in each), None)
+        free = next((round_ for round_ in rounds if at not in round_), None)
         if free is None:
             rounds.append({at: offset})
         else:
@@ -224,7 +229,7 @@ def _rounds(wanted: Iterable[RecordAt]) -> list[dict[TopicPartition, int]]:
 
 
 def fingerprint_key_given() -> bytes | None:
-    """The key that CONNECT_FINGERPRINT_KEY holds, in hex or as any text."""
+    """Returns the key that CONNECT_FINGERPRINT_KEY holds, in hex or as any text."""
     text = os.environ.get("CONNECT_FINGERPRINT_KEY", "").strip()
     if not text:
         return None

@@ -21,7 +21,12 @@ from connect_reconciler.backend.observe.plugin_facts import (
 )
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient, connector_path
-from connect_reconciler.backend.rest.shapes import FOLLOWS_S, Listed, is_passing, target_of
+from connect_reconciler.backend.rest.shapes import (
+    FOLLOWS_S,
+    ReportedConnector,
+    is_passing,
+    target_of,
+)
 from connect_reconciler.ledger.config_entry import load_ledger, offsets_mark, still_held
 from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
@@ -58,36 +63,41 @@ def observe_rest(
     fingerprint_key: bytes | None,
     plugins: Definitions,
 ) -> Live:
-    """The cluster as its REST API reports it. Raises Unreachable, RequestError."""
+    """Returns the cluster as its REST API reports it. Raises Unreachable, RequestError."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
         about = client.about()
-        found = connectors_over_rest(client, pool)
+        reported = connectors_over_rest(client, pool)
         problems: list[Diagnostic] = []
-        ledger = _ledger(found, desired, problems)
-        known = desired.connectors.keys() | ledger.owned_by(desired.project)
-        wanted = [name for name in found if name in known]
-        found |= _settled({name: found[name] for name in wanted}, client)
-        ledger = still_held(ledger, _went_on(found, lambda name: _offsets(client, name)))
-        asked = sorted(offsets_needed(desired, found, ledger))
-        offsets = dict(zip(asked, pool.map(lambda n: _offsets(client, n), asked), strict=True))
-    states = {name: ConnectorState(name, each.info.config) for name, each in found.items()}
+        ledger = _ledger(reported, desired, problems)
+        names = desired.connectors.keys() | ledger.owned_by(desired.project)
+        concerned = [name for name in reported if name in names]
+        reported |= _settled({name: reported[name] for name in concerned}, client)
+        ledger = still_held(ledger, _went_on(reported, lambda name: _offsets(client, name)))
+        to_read = sorted(offsets_needed(desired, reported, ledger))
+        offsets = dict(zip(to_read, pool.map(lambda n: _offsets(client, n), to_read), strict=True))
+    states = {
+        name: ConnectorState(name, connector.info.config) for name, connector in reported.items()
+    }
     unread = [
-        _covered(each, name, found[name].info.config, plugins, desired, ledger)
-        for name, each in offsets.items()
-        if isinstance(each, Diagnostic)
+        _covered(connector, name, reported[name].info.config, plugins, desired, ledger)
+        for name, connector in offsets.items()
+        if isinstance(connector, Diagnostic)
     ]
-    targets = {name: _target(each, ledger.connectors.get(name)) for name, each in found.items()}
+    targets = {
+        name: _target(connector, ledger.connectors.get(name))
+        for name, connector in reported.items()
+    }
     untold = [
-        _untold(name, found[name], targets[name])
-        for name in wanted
-        if is_passing(found[name].status)
+        _untold(name, reported[name], targets[name])
+        for name in concerned
+        if is_passing(reported[name].status)
     ]
     ledger = replace(ledger, fingerprint_key=fingerprint_key)
     secrets = secret_keys(states, desired, plugins, ledger)
     live = Live(
         connectors={
-            name: _live(name, each, targets[name], offsets.get(name, ()))
-            for name, each in sorted(found.items())
+            name: _live(name, connector, targets[name], offsets.get(name, ()))
+            for name, connector in sorted(reported.items())
         },
         ledger=ledger,
         kinds=kinds_of(states.values(), desired, plugins),
@@ -100,7 +110,7 @@ def observe_rest(
         rest_alone=True,
         version=about.version,
     )
-    failed, running = _traces(found, State.FAILED), _traces(found, State.RUNNING)
+    failed, running = _traces(reported, State.FAILED), _traces(reported, State.RUNNING)
     live = see_through_masks(live, desired)
     return with_failures(live, failed, desired, plugins, running=running)
 
@@ -108,39 +118,48 @@ def observe_rest(
 def ledger_over_rest(
     client: RestClient, fingerprint_key: bytes | None
 ) -> tuple[LedgerState, Mapping[str, str]]:
-    """The owners and pins in the configs, parsed and as text. Unreadable entries are left out: the
-    plan has reported them."""
+    """Reads the owners and pins in the configs, parsed and as text. Unreadable entries are left
+    out: the plan has reported them."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
-        found = connectors_over_rest(client, pool)
-    configs = {name: each.info.config for name, each in found.items()}
+        reported = connectors_over_rest(client, pool)
+    configs = {name: connector.info.config for name, connector in reported.items()}
     ledger = load_ledger(configs, lambda error, name: None)
-    ledger = still_held(ledger, _went_on(found, lambda name: _offsets(client, name)))
-    kept = {name: configs[name][LEDGER_KEY] for name in ledger.connectors}
-    return replace(ledger, fingerprint_key=fingerprint_key), kept
+    ledger = still_held(ledger, _went_on(reported, lambda name: _offsets(client, name)))
+    entries = {name: configs[name][LEDGER_KEY] for name in ledger.connectors}
+    return replace(ledger, fingerprint_key=fingerprint_key), entries
 
 
-def connectors_over_rest(client: RestClient, pool: ThreadPoolExecutor) -> dict[str, Listed]:
-    """All connectors, by name. Raises Unreachable where something else than Connect answers."""
-    listed = pool.submit(client.must, "/connectors", shapes.names)
-    found = client.must("/connectors?expand=info&expand=status", shapes.expanded)
+def connectors_over_rest(
+    client: RestClient, pool: ThreadPoolExecutor
+) -> dict[str, ReportedConnector]:
+    """Reads all connectors, by name. Raises Unreachable where something else than Connect
+    answers."""
+    names = pool.submit(client.must, "/connectors", shapes.names)
+    reported = client.must("/connectors?expand=info&expand=status", shapes.expanded)
     # Connect leaves out of that list what has no status yet
-    missing = set(listed.result()) - found.keys()
+    missing = set(names.result()) - reported.keys()
     if missing:
         infos = client.must("/connectors?expand=info", shapes.expanded_infos)
-        found |= {name: Listed(infos[name], None) for name in sorted(missing & infos.keys())}
-    return found
+        reported |= {
+            name: ReportedConnector(infos[name], None) for name in sorted(missing & infos.keys())
+        }
+    return reported
 
 
-def _settled(found: Mapping[str, Listed], client: RestClient) -> dict[str, Listed]:
-    """Those whose statuses say nothing of their target states yet, as soon as they do."""
-    passing = {name: each for name, each in found.items() if is_passing(each.status)}
+def _settled(
+    reported: Mapping[str, ReportedConnector], client: RestClient
+) -> dict[str, ReportedConnector]:
+    """Waits for statuses that do not show target states yet. Returns the connectors with them."""
+    passing = {
+        name: connector for name, connector in reported.items() if is_passing(connector.status)
+    }
 
     def look() -> bool:
-        now = client.must("/connectors?expand=status", shapes.expanded_statuses)
-        for name, each in passing.items():
-            if is_passing(each.status):
-                passing[name] = replace(each, status=now.get(name))
-        return not any(is_passing(each.status) for each in passing.values())
+        statuses = client.must("/connectors?expand=status", shapes.expanded_statuses)
+        for name, connector in passing.items():
+            if is_passing(connector.status):
+                passing[name] = replace(connector, status=statuses.get(name))
+        return not any(is_passing(connector.status) for connector in passing.values())
 
     if passing:
         client.wait_for(look, FOLLOWS_S)
@@ -148,27 +167,31 @@ def _settled(found: Mapping[str, Listed], client: RestClient) -> dict[str, Liste
 
 
 def _ledger(
-    found: Mapping[str, Listed], desired: Desired, problems: list[Diagnostic]
+    reported: Mapping[str, ReportedConnector], desired: Desired, problems: list[Diagnostic]
 ) -> LedgerState:
     def refused(error: LedgerUnreadable, name: str) -> None:
         # Of other connectors nothing is done, whoever owns them
         if name in desired.connectors:
             problems.extend(error.diagnostics)
 
-    return load_ledger({name: each.info.config for name, each in found.items()}, refused)
+    return load_ledger(
+        {name: connector.info.config for name, connector in reported.items()}, refused
+    )
 
 
 def _went_on(
-    found: Mapping[str, Listed], offsets: Callable[[str], Sequence[OffsetEntry] | Diagnostic]
+    reported: Mapping[str, ReportedConnector],
+    offsets: Callable[[str], Sequence[OffsetEntry] | Diagnostic],
 ) -> Callable[[str, str], bool]:
-    """Of a stopped connector only offsets show it: it was stopped again if they have moved."""
+    """Returns a check whether a connector was resumed. Of a stopped connector only offsets prove
+    it: it was stopped again if they have moved."""
 
     def went_on(name: str, mark: str) -> bool:
-        status = found[name].status
+        status = reported[name].status
         if not is_passing(status) and target_of(status) is not TargetState.STOPPED:
             return True
-        now = offsets(name)
-        return not isinstance(now, Diagnostic) and offsets_mark(now) != mark
+        current = offsets(name)
+        return not isinstance(current, Diagnostic) and offsets_mark(current) != mark
 
     return went_on
 
@@ -177,12 +200,12 @@ def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | Diagnos
     try:
         return client.read(connector_path(name, "offsets"), shapes.offsets) or ()
     except RequestError as error:
-        what = f"the offsets of {name} cannot be read, so effects on them are not told"
-        return warning("observe.no-offsets", what, name, error.message)
+        problem = f"the offsets of {name} cannot be read, so effects on them are not told"
+        return warning("observe.no-offsets", problem, name, error.message)
 
 
 def _covered(
-    said: Diagnostic,
+    problem: Diagnostic,
     name: str,
     config: Mapping[str, str],
     plugins: Definitions,
@@ -193,38 +216,41 @@ def _covered(
     sensitive = () if spec is None else spec.sensitive
     secrets = SpecSecrets(lambda name: sensitive, desired.secrets).with_ledger(ledger.connectors)
     redactor = redactor_of(name, [config], plugins, secrets)
-    return replace(said, why=redactor.redact(said.why, config))
+    return replace(problem, why=redactor.redact(problem.why, config))
 
 
-def _target(found: Listed, owned: Owned | None) -> TargetState:
-    """The target state, or the likely one where the status does not show it."""
-    told = target_of(found.status)
-    if told is not None:
-        return told
-    held = owned is not None and owned.restore_to is not None
+def _target(connector: ReportedConnector, owned: Owned | None) -> TargetState:
+    """Returns the target state, or the likely one where the status does not show it."""
+    target = target_of(connector.status)
+    if target is not None:
+        return target
+    is_held = owned is not None and owned.restore_to is not None
     # Whatever is stopped has no tasks
-    return TargetState.STOPPED if held and not found.info.tasks else TargetState.RUNNING
+    return TargetState.STOPPED if is_held and not connector.info.tasks else TargetState.RUNNING
 
 
-def _untold(name: str, found: Listed, target: TargetState) -> Diagnostic:
-    state = "none" if found.status is None else found.status.connector.state.value
-    what = f"the status of {name} is {state}: whether it is stopped or paused is not told"
+def _untold(name: str, connector: ReportedConnector, target: TargetState) -> Diagnostic:
+    state = "none" if connector.status is None else connector.status.connector.state.value
+    problem = f"the status of {name} is {state}: whether it is stopped or paused is not told"
     return warning(
         "observe.state-untold",
-        f"{what}, and it is taken for {target.value}",
+        f"{problem}, and it is taken for {target.value}",
         name,
         hint="wait until a worker has it, then plan again",
     )
 
 
 def _live(
-    name: str, found: Listed, target: TargetState, offsets: tuple[OffsetEntry, ...] | Diagnostic
+    name: str,
+    connector: ReportedConnector,
+    target: TargetState,
+    offsets: tuple[OffsetEntry, ...] | Diagnostic,
 ) -> LiveConnector:
-    status = found.status
+    status = connector.status
     return LiveConnector(
         name=name,
-        kind=_kind(found.info.type),
-        config=found.info.config,
+        kind=_kind(connector.info.type),
+        config=connector.info.config,
         target=target,
         offsets=Offsets(() if isinstance(offsets, Diagnostic) else offsets),
         state=None if status is None else status.connector.state.value,
@@ -234,20 +260,20 @@ def _live(
     )
 
 
-def _traces(found: Mapping[str, Listed], state: State) -> dict[str, list[str]]:
-    parts = (
-        (name, part)
-        for name, each in found.items()
-        if each.status is not None
-        for part in (each.status.connector, *each.status.tasks.values())
+def _traces(reported: Mapping[str, ReportedConnector], state: State) -> dict[str, list[str]]:
+    instances = (
+        (name, instance)
+        for name, connector in reported.items()
+        if connector.status is not None
+        for instance in (connector.status.connector, *connector.status.tasks.values())
     )
-    return failed_traces(parts, state)
+    return failed_traces(instances, state)
 
 
-def _kind(told: str) -> Kind:
-    match told:
+def _kind(kind: str) -> Kind:
+    match kind:
         case "source" | "sink":
-            return told
+            return kind
         case _:
             return "unknown"
 
@@ -255,63 +281,70 @@ def _kind(told: str) -> Kind:
 def statuses_over_rest(
     target: RestTarget,
 ) -> tuple[dict[str, ConnectorState], dict[str, ConnectorStatus]]:
-    """All connectors, and the statuses of those that have one. Raises Unreachable, RequestError."""
+    """Reads all connectors, and the statuses of those that have one. Raises Unreachable,
+    RequestError."""
     with (
         RestClient(target) as client,
         ThreadPoolExecutor(_STATUSES_AT_ONCE, thread_name_prefix="status") as pool,
     ):
         client.about()
-        found = connectors_over_rest(client, pool)
+        reported = connectors_over_rest(client, pool)
     connectors = {
         name: ConnectorState(
             name,
-            each.info.config,
-            target_of(each.status) or TargetState.RUNNING,
-            task_configs=tuple({} for _ in each.info.tasks),
-            task_count=len(each.info.tasks),
+            connector.info.config,
+            target_of(connector.status) or TargetState.RUNNING,
+            task_configs=tuple({} for _ in connector.info.tasks),
+            task_count=len(connector.info.tasks),
         )
-        for name, each in found.items()
+        for name, connector in reported.items()
     }
-    told = {name: each.status for name, each in found.items() if each.status is not None}
-    return connectors, told
+    statuses = {
+        name: connector.status
+        for name, connector in reported.items()
+        if connector.status is not None
+    }
+    return connectors, statuses
 
 
 def offsets_needed(
-    desired: Desired, found: Mapping[str, Listed], ledger: LedgerState
+    desired: Desired, reported: Mapping[str, ReportedConnector], ledger: LedgerState
 ) -> frozenset[str]:
-    """The connectors of `found` whose offsets the plan needs."""
-    begun = {name for pair in ledger.renames for name in pair if name in found}
+    """Returns the connectors whose offsets the plan needs."""
+    renaming = {name for pair in ledger.renames for name in pair if name in reported}
     return (
-        _renamed(desired, found)
-        | begun
+        _renamed(desired, reported)
+        | renaming
         | {
             name
-            for name, told in found.items()
+            for name, connector in reported.items()
             if _is_held(name, ledger, desired.project)
-            or _is_moved(desired.connectors.get(name), told, ledger)
+            or _is_moved(desired.connectors.get(name), connector, ledger)
         }
     )
 
 
-def _renamed(desired: Desired, found: Mapping[str, Listed]) -> frozenset[str]:
-    """Both names of each rename whose old name is still there."""
+def _renamed(desired: Desired, reported: Mapping[str, ReportedConnector]) -> frozenset[str]:
+    """Returns both names of each rename whose old name is still there."""
     return frozenset(
         name
         for spec in desired.connectors.values()
-        if spec.renamed_from in found
+        if spec.renamed_from in reported
         for name in (spec.name, spec.renamed_from)
-        if name is not None and name in found
+        if name is not None and name in reported
     )
 
 
 def _is_held(name: str, ledger: LedgerState, project: str) -> bool:
-    """Whether a pin holds its offsets in place; drift compares them without a spec, too."""
+    """Returns True if a pin holds its offsets in place; drift compares them without a spec, too."""
     if ledger.owner(name) != project:
         return False
     return any(applied.held for applied in ledger.pins_of(name).values())
 
 
-def _is_moved(spec: DesiredConnector | None, told: Listed, ledger: LedgerState) -> bool:
+def _is_moved(
+    spec: DesiredConnector | None, connector: ReportedConnector, ledger: LedgerState
+) -> bool:
     if spec is None:
         return False
     if spec.pin is not None:
@@ -319,12 +352,12 @@ def _is_moved(spec: DesiredConnector | None, told: Listed, ledger: LedgerState) 
         stopped = managed_state(spec) is TargetState.STOPPED
         if applied is None or (applied.held and stopped):
             return True
-    return any(fnmatchcase(key, glob) for key in _changed(spec, told) for glob in _RELEVANT)
+    return any(fnmatchcase(key, glob) for key in _changed(spec, connector) for glob in _RELEVANT)
 
 
-def _changed(spec: DesiredConnector, told: Listed) -> Iterator[str]:
-    stored = {**without_reserved(told.info.config), "name": spec.name}
-    written = written_config(spec, stored)
-    for key in stored.keys() | written.keys():
-        if stored.get(key) != written.get(key):
+def _changed(spec: DesiredConnector, connector: ReportedConnector) -> Iterator[str]:
+    stored = {**without_reserved(connector.info.config), "name": spec.name}
+    config = written_config(spec, stored)
+    for key in stored.keys() | config.keys():
+        if stored.get(key) != config.get(key):
             yield key

@@ -1,9 +1,9 @@
-"""Are the Kafka and the REST API of connect.yaml those of one Connect cluster?
+"""Checks that the Kafka and the REST API of connect.yaml are those of one Connect cluster.
 
-What is there is read from topics, and changes go through REST. With those of two clusters an update
+The cluster is read from topics, and changed through REST. With those of two clusters an update
 would create a second copy elsewhere, and a delete would find nothing to delete.
 
-One side may know of a change before the other: only what stays different is told.
+One side may show a change before the other: only lasting differences count.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Sign: TypeAlias = tuple[
 
 @dataclass(frozen=True, slots=True)
 class KafkaSide:
-    """What Kafka holds. `workers`: by connector who has it, empty where nobody does; None without a
-    config topic. `members`: whether anybody is in the group, None where we may not ask; `statuses`:
-    whether there is a status topic."""
+    """The cluster as Kafka's topics show it. `workers` are worker ids by connector, empty without
+    an owner; None without a config topic. `members`: the group has members; None if that may not be
+    read. `statuses`: there is a status topic."""
 
     cluster_id: str
     workers: Mapping[str, str] | None
@@ -48,121 +48,130 @@ class KafkaSide:
 
 @dataclass(frozen=True, slots=True)
 class RestSide:
-    """What a worker reports; `cluster_id` is empty where it does not report one."""
+    """The cluster as a worker reports it; `cluster_id` is empty if it does not report one."""
 
     cluster_id: str
     workers: Mapping[str, str]
     version: str = ""
 
 
-def signs(kafka: KafkaSide, rest: RestSide) -> frozenset[Sign]:
-    """Everything in which the two differ."""
+def signs(kafka: KafkaSide, rest_side: RestSide) -> frozenset[Sign]:
+    """Returns all differences between the two."""
     if kafka.workers is None:
         return frozenset({("no-topic", "")})
-    stored, told = kafka.workers, rest.workers
-    found: set[Sign] = {("in-rest", name) for name in told.keys() - stored.keys()}
-    found |= {("in-topic", name) for name in stored.keys() - told.keys()}
-    found |= {("worker", name) for name in _placed(kafka, rest) if stored[name] != told[name]}
+    stored, reported = kafka.workers, rest_side.workers
+    differences: set[Sign] = {("in-rest", name) for name in reported.keys() - stored.keys()}
+    differences |= {("in-topic", name) for name in stored.keys() - reported.keys()}
+    differences |= {
+        ("worker", name) for name in _placed(kafka, rest_side) if stored[name] != reported[name]
+    }
     if kafka.members is False:
-        found.add(("no-member", ""))
+        differences.add(("no-member", ""))
     # A worker tells of statuses what it has read in that topic
-    running = {name for name in told.keys() & stored.keys() if told[name]}
+    running = {name for name in reported.keys() & stored.keys() if reported[name]}
     if kafka.statuses and running and not any(stored[name] for name in running):
-        found.add(("no-status", ""))
-    return frozenset(found)
+        differences.add(("no-status", ""))
+    return frozenset(differences)
 
 
 def problem_of(
     lasting: Collection[Sign],
     kafka: KafkaSide,
-    rest: RestSide,
+    rest_side: RestSide,
     concerned: Collection[str],
     project: Project,
 ) -> Diagnostic | None:
-    """What is wrong, if all of `lasting` stays so. `concerned` are the connectors that matter.
+    """Returns the problem, if all `lasting` differences stay. `concerned` are the connectors that
+    matter.
 
-    Where a login may see some connectors only, REST leaves out the others: these do not matter.
+    If a login may see some connectors only, REST leaves out the others: these do not matter.
     """
     problems = _Problems(project)
-    if rest.cluster_id and rest.cluster_id != kafka.cluster_id:
-        return problems.other_kafka(kafka, rest)
+    if rest_side.cluster_id and rest_side.cluster_id != kafka.cluster_id:
+        return problems.other_kafka(kafka, rest_side)
     kinds = {kind for kind, _ in lasting}
     if "no-topic" in kinds:
         return problems.no_config_topic()
     only_rest = sorted(name for kind, name in lasting if kind == "in-rest")
     only_topic = sorted(name for kind, name in lasting if kind == "in-topic")
-    common = (kafka.workers or {}).keys() & rest.workers.keys()
+    common = (kafka.workers or {}).keys() & rest_side.workers.keys()
     if only_rest or (only_topic and (not common or set(only_topic) & set(concerned))):
         return problems.other_connectors(only_rest, only_topic)
     elsewhere = sorted(name for kind, name in lasting if kind == "worker")
-    if elsewhere and set(elsewhere) >= set(_placed(kafka, rest)):
-        return problems.other_workers(elsewhere[0], kafka, rest)
+    if elsewhere and set(elsewhere) >= set(_placed(kafka, rest_side)):
+        return problems.other_workers(elsewhere[0], kafka, rest_side)
     if "no-member" in kinds:
         return problems.empty_group()
     return problems.other_statuses() if "no-status" in kinds else None
 
 
-def _placed(kafka: KafkaSide, rest: RestSide) -> list[str]:
-    """The connectors of which both sides say who has them."""
+def _placed(kafka: KafkaSide, rest_side: RestSide) -> list[str]:
+    """Returns the connectors for which both sides name a worker."""
     stored = kafka.workers or {}
-    return [name for name, worker in rest.workers.items() if worker and stored.get(name)]
+    return [name for name, worker in rest_side.workers.items() if worker and stored.get(name)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Problems:
-    """What is wrong, with what either side says and the lines of connect.yaml."""
+    """The diagnostics, with the reports of either side and the lines of connect.yaml."""
 
     project: Project
 
-    def other_kafka(self, kafka: KafkaSide, rest: RestSide) -> Diagnostic:
-        what = f"the workers at {self._url()} use another Kafka than cluster.kafka leads to"
-        why = f"REST says {rest.cluster_id}, and {self._kafka()} is {kafka.cluster_id}"
-        return self._diagnostic("other-kafka", what, why, "target", "kafka")
+    def other_kafka(self, kafka: KafkaSide, rest_side: RestSide) -> Diagnostic:
+        problem = f"the workers at {self._url()} use another Kafka than cluster.kafka leads to"
+        reason = f"REST says {rest_side.cluster_id}, and {self._kafka()} is {kafka.cluster_id}"
+        return self._diagnostic("other-kafka", problem, reason, "target", "kafka")
 
     def no_config_topic(self) -> Diagnostic:
         topic = self.project.topics.config
-        what = f"there is no topic {topic} on {self._kafka()}"
-        why = f"the workers of group {self.project.group_id} would keep their connectors there"
-        return self._diagnostic("no-config-topic", what, why, "group.id", "topics", "kafka")
+        problem = f"there is no topic {topic} on {self._kafka()}"
+        reason = f"the workers of group {self.project.group_id} would keep their connectors there"
+        return self._diagnostic("no-config-topic", problem, reason, "group.id", "topics", "kafka")
 
     def other_connectors(self, only_rest: list[str], only_topic: list[str]) -> Diagnostic:
-        said = []
+        reasons = []
         if only_rest:
-            said.append(f"REST tells of {listed(only_rest)}, which {self._topic()} does not hold")
+            reasons.append(
+                f"REST tells of {listed(only_rest)}, which {self._topic()} does not hold"
+            )
         if only_topic:
-            said.append(f"{self._topic()} holds {listed(only_topic)}, which REST does not know")
-        return self._other_group("; ".join(said))
+            reasons.append(f"{self._topic()} holds {listed(only_topic)}, which REST does not know")
+        return self._other_group("; ".join(reasons))
 
-    def other_workers(self, name: str, kafka: KafkaSide, rest: RestSide) -> Diagnostic:
+    def other_workers(self, name: str, kafka: KafkaSide, rest_side: RestSide) -> Diagnostic:
         stored = (kafka.workers or {})[name]
-        said = f"{name} is on {rest.workers[name]} as REST tells, and on {stored}"
-        return self._other_group(f"{said} as {self.project.topics.status} tells")
+        location = f"{name} is on {rest_side.workers[name]} as REST tells, and on {stored}"
+        return self._other_group(f"{location} as {self.project.topics.status} tells")
 
     def empty_group(self) -> Diagnostic:
         group = self.project.group_id
-        what = f"no worker is in the group {group}, and one answers at {self._url()}"
-        why = "group.id is not the one in the properties of these workers"
-        return self._diagnostic("empty-group", what, why, "group.id", "target")
+        problem = f"no worker is in the group {group}, and one answers at {self._url()}"
+        reason = "group.id is not the one in the properties of these workers"
+        return self._diagnostic("empty-group", problem, reason, "group.id", "target")
 
     def other_statuses(self) -> Diagnostic:
         topic = self.project.topics.status
-        what = f"topic {topic} is not the status topic of the workers at {self._url()}"
-        why = "REST tells how its connectors are, and the topic holds no status of any of them"
-        return self._diagnostic("other-status-topic", what, why, "topics", "group.id")
+        problem = f"topic {topic} is not the status topic of the workers at {self._url()}"
+        reason = "REST tells how its connectors are, and the topic holds no status of any of them"
+        return self._diagnostic("other-status-topic", problem, reason, "topics", "group.id")
 
-    def _other_group(self, why: str) -> Diagnostic:
+    def _other_group(self, reason: str) -> Diagnostic:
         group = self.project.group_id
-        what = f"the workers at {self._url()} are not those of group {group}"
-        return self._diagnostic("other-group", what, why, "target", "group.id", "topics")
+        problem = f"the workers at {self._url()} are not those of group {group}"
+        return self._diagnostic("other-group", problem, reason, "target", "group.id", "topics")
 
-    def _diagnostic(self, code: str, what: str, why: str, *fields: str) -> Diagnostic:
-        """`fields` of the cluster are what may be wrong, the likeliest first."""
+    def _diagnostic(self, code: str, problem: str, reason: str, *fields: str) -> Diagnostic:
+        """Returns a diagnostic with the `fields` of the cluster that may be wrong, the likeliest
+        first."""
         places = self.project.cluster_locations
-        found = [(each, places[each]) for each in fields if each in places]
-        named = [f"cluster.{each} ({place.file}:{place.line})" for each, place in found]
-        hint = f"nothing was changed; correct {' or '.join(named or ['connect.yaml'])}"
-        where = found[0][1] if found else Location(self.project.file.name)
-        return Diagnostic(f"cluster.{code}", what, where, why, hint)
+        likely = [(field_name, places[field_name]) for field_name in fields if field_name in places]
+        names = [
+            f"cluster.{field_name} ({location.file}:{location.line})"
+            for field_name, location in likely
+        ]
+        hint = f"nothing was changed; correct {' or '.join(names or ['connect.yaml'])}"
+        location = likely[0][1] if likely else Location(self.project.file.name)
+        return Diagnostic(f"cluster.{code}", problem, location, reason, hint)
 
     def _url(self) -> str:
         target = self.project.target
@@ -176,18 +185,18 @@ class _Problems:
 
 
 def connectors_of(desired: Desired, ledger: LedgerState) -> frozenset[str]:
-    """The connectors that matter to a project: in its specs, or owned by it."""
+    """Returns the connectors that matter to a project: in its specs, or owned by it."""
     renamed = {spec.renamed_from for spec in desired.connectors.values() if spec.renamed_from}
     return ledger.owned_by(desired.project) | desired.connectors.keys() | renamed
 
 
 def not_compared(error: ConnectError) -> Diagnostic:
-    """The warning of a plan that was made while no worker answered."""
+    """Returns the warning of a plan that was made while no worker answered."""
     first = error.diagnostics[0]
-    what = "whether the workers are those of this group.id is not known"
-    why = f"{first.what}: {first.why}" if first.why else first.what
+    problem = "whether the workers are those of this group.id is not known"
+    reason = f"{first.what}: {first.why}" if first.why else first.what
     hint = "an apply asks them first"
-    return warning("cluster.not-compared", what, first.where, why, hint)
+    return warning("cluster.not-compared", problem, first.where, reason, hint)
 
 
 def ensure_same_cluster(
@@ -196,30 +205,30 @@ def ensure_same_cluster(
     rest: RestClient,
     concerned: Collection[str],
     *,
-    read: KafkaSide | None = None,
+    read_side: KafkaSide | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> RestSide:
-    """What REST reports, if both are of one cluster, as far as that can be known. `read` is what
-    was just read from Kafka.
+    """Returns REST's side, if both are of one cluster, as far as that can be known. `read_side` is
+    Kafka's side, if it was just read.
 
     Raises Invalid where they are not, Unreachable or RequestError where REST does not answer.
     """
     lasting: frozenset[Sign] | None = None
     deadline = clock() + _SETTLES_S
     while True:
-        kafka, read = read or kafka_side(project, client), None
+        kafka, read_side = read_side or kafka_side(project, client), None
         try:
-            told = rest_side(rest)
+            reported = rest_side(rest)
         except ConnectError:
             if kafka.workers is not None:
                 raise
-            told = RestSide("", {})
-        found = signs(kafka, told)
-        lasting = found if lasting is None else lasting & found
-        problem = problem_of(lasting, kafka, told, concerned, project)
+            reported = RestSide("", {})
+        current = signs(kafka, reported)
+        lasting = current if lasting is None else lasting & current
+        problem = problem_of(lasting, kafka, reported, concerned, project)
         if problem is None:
-            return told
+            return reported
         # Of all that may differ, a cluster's id alone never passes
         if problem.code == "cluster.other-kafka" or clock() >= deadline:
             raise Invalid(problem)
@@ -227,23 +236,23 @@ def ensure_same_cluster(
 
 
 def kafka_side(project: Project, client: Mapping[str, str]) -> KafkaSide:
-    """Raises Unreachable, LogBlocked."""
+    """Reads Kafka's side. Raises Unreachable, LogBlocked."""
     view, topics = KeepingView(client), project.topics
     view.read([topics.config, topics.status], (topics.status,))
     return kafka_side_read(project, client, view)
 
 
 def kafka_side_read(project: Project, client: Mapping[str, str], view: KeepingView) -> KafkaSide:
-    """The same from config and status topic as `view` has read them. Raises Unreachable."""
-    found, cluster_id = _has_members(project, client), view.cluster_id()
-    configs, told = view.kept[project.topics.config], view.kept[project.topics.status]
+    """Returns Kafka's side from topics that `view` has read. Raises Unreachable."""
+    has_members, cluster_id = _has_members(project, client), view.cluster_id()
+    configs, statuses = view.kept[project.topics.config], view.kept[project.topics.status]
     if configs is None:
-        return KafkaSide(cluster_id, None, found)
-    status = status_topic.reduce_all(StatusSnapshot(), told or ())
+        return KafkaSide(cluster_id, None, has_members)
+    status = status_topic.reduce_all(StatusSnapshot(), statuses or ())
     names = config_topic.reduce_all(ConfigSnapshot(), configs).connectors
-    known = {name: each.worker_id for name, each in status.connectors.items()}
-    workers = {name: known.get(name, "") for name in names}
-    return KafkaSide(cluster_id, workers, found, statuses=told is not None)
+    worker_ids = {name: connector.worker_id for name, connector in status.connectors.items()}
+    workers = {name: worker_ids.get(name, "") for name in names}
+    return KafkaSide(cluster_id, workers, has_members, statuses=statuses is not None)
 
 
 def _has_members(project: Project, client: Mapping[str, str]) -> bool | None:
@@ -256,11 +265,12 @@ def _has_members(project: Project, client: Mapping[str, str]) -> bool | None:
         return None
 
 
-def rest_side(rest: RestClient) -> RestSide:
-    """Raises Unreachable, also where what answers is not Connect; RequestError."""
-    about, names = rest.about(), rest.must("/connectors", shapes.names)
+def rest_side(rest_side: RestClient) -> RestSide:
+    """Reads REST's side. Raises Unreachable, also if Connect does not answer there;
+    RequestError."""
+    about, names = rest_side.about(), rest_side.must("/connectors", shapes.names)
     # Leaves out what has no status yet
     path, parse = "/connectors?expand=status", shapes.expanded_statuses
-    statuses = rest.must(path, parse) if names else {}
-    workers = {name: each.connector.worker_id for name, each in statuses.items()}
+    statuses = rest_side.must(path, parse) if names else {}
+    workers = {name: status.connector.worker_id for name, status in statuses.items()}
     return RestSide(about.kafka_cluster_id, dict.fromkeys(names, "") | workers, about.version)

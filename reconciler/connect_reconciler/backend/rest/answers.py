@@ -1,6 +1,6 @@
-"""What does an answer mean? Connect's own error, or something that is not Connect, and in words.
+"""The meaning of an answer: Connect's own error, or one of something that is not Connect, as text.
 
-Every error names the request, the address without a login, the status and what came, in short.
+Every error names the request, the address without a login, the status and the body, in short.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOGIN_HINT: Final = "give the target a user and password, or headers, that may d
 _NOT_ALLOWED = (401, 403, 407)
 _SHOWN = 160
 _READ = 65_536
-# What has no end goes to the end: to look for it again and again would take long
+# An element without an end goes to the end: to look for it repeatedly would take long
 _TAGS = re.compile(r"(?is)<(script|style)\b(?:.*?</\1\s*>|.*)|<!--(?:.*?-->|.*)|<[^<>]*>")
 _SCHEME_SECRET = re.compile(r"(?i)\b(bearer|basic|digest|negotiate)\s+[\w.~+/=-]{6,}")
 # These say which connector it is about, and are no secrets
@@ -84,7 +84,7 @@ class NotConnect(Unreachable):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TargetRequest:
     """A request to a target; `content` is its body."""
 
     target: RestTarget
@@ -94,7 +94,7 @@ class Asked:
 
     @property
     def url(self) -> str:
-        """Where it went, without a login."""
+        """Returns the address, without a login."""
         return f"{shown_url(self.target).rstrip('/')}{self.path}"
 
     @property
@@ -107,7 +107,7 @@ class Asked:
 
 
 def connects_text(response: httpx.Response) -> str | None:
-    """What Connect says is wrong; None where something else answers."""
+    """Returns Connect's error text; None if something else answers."""
     body = decoded(response)
     if not isinstance(body, dict) or not isinstance(body.get("error_code"), int):
         return None
@@ -116,7 +116,7 @@ def connects_text(response: httpx.Response) -> str | None:
 
 
 def decoded(response: httpx.Response) -> Any:
-    """The body; None for one that is not JSON."""
+    """Returns the body; None for one that is not JSON."""
     if not response.headers.get("Content-Type", "").startswith("application/json"):
         return None
     try:
@@ -126,21 +126,21 @@ def decoded(response: httpx.Response) -> Any:
 
 
 def is_starting(response: httpx.Response) -> bool:
-    """Whether Jetty answers for a worker that has not registered its resources yet; what is not
-    there on one that has, Connect itself says."""
+    """Returns True if Jetty answers for a worker that has not registered its resources yet. Once it
+    has, Connect itself answers 404."""
     if response.status_code != 404 or connects_text(response) is not None:
         return False
     body = decoded(response)
     return isinstance(body, dict) and {"message", "url", "status"} <= body.keys()
 
 
-def refused(request: Asked, response: httpx.Response, login_hint: str) -> Exception:
-    """The error that an answer without success is."""
+def refused(request: TargetRequest, response: httpx.Response, login_hint: str) -> Exception:
+    """Returns the error of an answer without success."""
     status, text = response.status_code, connects_text(response)
     exchange = in_words(request, response)
     if status in _NOT_ALLOWED:
-        what = f"the Connect cluster does not allow this: {status} {response.reason_phrase}"
-        return Unreachable(_problem("not-allowed", what, request, exchange, login_hint))
+        problem = f"the Connect cluster does not allow this: {status} {response.reason_phrase}"
+        return Unreachable(_problem("not-allowed", problem, request, exchange, login_hint))
     if text is not None:
         hint = _HINTS.get(status, _OF_WORKER)
         answered = f"{request} answered {_status(response)}"
@@ -148,53 +148,56 @@ def refused(request: Asked, response: httpx.Response, login_hint: str) -> Except
     if status == 400 and takes_no_such_path(response.text[:_READ]):
         return Refused(status, "the worker takes no such path", exchange, _OF_NAME)
     if response.is_server_error or status in (413, 429):
-        what = f"a proxy or load balancer in front of the Connect cluster answers {status}"
+        problem = f"a proxy or load balancer in front of the Connect cluster answers {status}"
         hint = _HINTS.get(status, _OF_BALANCER)
-        return Unreachable(_problem("unreachable", what, request, exchange, hint))
+        return Unreachable(_problem("unreachable", problem, request, exchange, hint))
     return not_connect(request, response)
 
 
-def not_connect(request: Asked, response: httpx.Response, why: str = "") -> NotConnect:
-    """Of an answer that Connect would not give; `why` says what is wrong with its body."""
-    what = "what answers is not a Connect cluster"
+def not_connect(request: TargetRequest, response: httpx.Response, reason: str = "") -> NotConnect:
+    """Returns the error of an answer that Connect would not give, because of its body if there is a
+    `reason`."""
+    text = "what answers is not a Connect cluster"
     exchange = f"{request} answered {_status(response)}"
     hint = _OF_REDIRECT if response.is_redirect else _OF_ANYTHING_ELSE
-    text = f"{exchange}: {why or _came(request, response)}"
-    problem = _problem("not-connect", what, request, text, hint)
+    cause = f"{exchange}: {reason or _came(request, response)}"
+    problem = _problem("not-connect", text, request, cause, hint)
     return NotConnect(problem, response.status_code, exchange)
 
 
-def in_words(request: Asked, response: httpx.Response) -> str:
-    """What was asked and answered, in one line: `GET http://… answered 500 …: <body>`."""
+def in_words(request: TargetRequest, response: httpx.Response) -> str:
+    """Returns request and answer in one line: `GET http://… answered 500 …: <body>`."""
     return f"{request} answered {_status(response)}: {_came(request, response)}"
 
 
 def short(text: str, redactor: Redactor) -> str:
-    """A body in one line of bounded length, without tags and without secrets that tell themselves
-    or that `redactor` knows."""
+    """Returns a body in one line of bounded length, without tags and without secrets that can be
+    recognised or that `redactor` has."""
     plain = _TAGS.sub(" ", redactor.redact(unescape(text[:_READ])))
     plain = Redactor(secret_parts(plain), mask=HIDDEN, shortest=1).redact(plain)
     plain = _SCHEME_SECRET.sub(rf"\1 {HIDDEN}", plain)
-    line = " ".join("".join(each if each.isprintable() else " " for each in plain).split())
+    line = " ".join(
+        "".join(character if character.isprintable() else " " for character in plain).split()
+    )
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
 
 
 def without_login(url: str) -> str:
-    """An address without user, password, query and fragment."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    """Returns an address without user, password, query and fragment."""
+    split = urlsplit(url)
+    host = split.netloc.rpartition("@")[2]
+    return urlunsplit((split.scheme, host, split.path, "", ""))
 
 
-def _problem(code: str, what: str, request: Asked, why: str, hint: str) -> Diagnostic:
-    return Diagnostic(f"cluster.{code}", what, shown_url(request.target), why, hint)
+def _problem(code: str, problem: str, request: TargetRequest, reason: str, hint: str) -> Diagnostic:
+    return Diagnostic(f"cluster.{code}", problem, shown_url(request.target), reason, hint)
 
 
 def _status(response: httpx.Response) -> str:
     return f"{response.status_code} {response.reason_phrase}".rstrip()
 
 
-def _came(request: Asked, response: httpx.Response) -> str:
+def _came(request: TargetRequest, response: httpx.Response) -> str:
     if response.is_redirect:
         try:
             return f"a redirect to {without_login(response.headers['Location'])}"
@@ -202,10 +205,10 @@ def _came(request: Asked, response: httpx.Response) -> str:
             return "a redirect"
     if not response.content.strip():
         return "an empty body"
-    said = connects_text(response) or response.content[:_READ].decode("utf-8", "replace")
+    text = connects_text(response) or response.content[:_READ].decode("utf-8", "replace")
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip()
-    named = f"{kind}, " if kind and kind != "application/json" and kind.isprintable() else ""
-    return f"{named}{short(said, request.redactor)}"
+    media_type = f"{kind}, " if kind and kind != "application/json" and kind.isprintable() else ""
+    return f"{media_type}{short(text, request.redactor)}"
 
 
 def _login(target: RestTarget) -> Iterator[str]:
@@ -220,7 +223,7 @@ def _login(target: RestTarget) -> Iterator[str]:
 
 
 def _sent(content: bytes | None) -> Iterator[str]:
-    """The texts of a body that was sent: what echoes them does not know which are secret."""
+    """Yields the texts of a body that was sent: an answer may echo secrets among them."""
     if content:
         yield from _texts(orjson.loads(content))
 
@@ -228,12 +231,12 @@ def _sent(content: bytes | None) -> Iterator[str]:
 def _texts(value: object, leaving_out: Collection[str] = _PLAIN_KEYS) -> Iterator[str]:
     match value:
         case dict():
-            for key, each in value.items():
+            for key, item in value.items():
                 if key not in leaving_out:
-                    yield from _texts(each)
+                    yield from _texts(item)
         case list():
-            for each in value:
-                yield from _texts(each)
+            for item in value:
+                yield from _texts(item)
         case str():
             yield value
         case _:

@@ -19,7 +19,7 @@ from connect_reconciler.backend.port import OutcomeUnknown
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.answers import (
     LOGIN_HINT,
-    Asked,
+    TargetRequest,
     connects_text,
     decoded,
     in_words,
@@ -38,7 +38,7 @@ from connect_reconciler.backend.rest.refusals import (
     unanswered_by_leader,
     was_not_begun,
 )
-from connect_reconciler.backend.rest.shapes import ACCEPTED, About, Expected
+from connect_reconciler.backend.rest.shapes import ACCEPTED, About, ExpectedAnswer
 from connect_runtime.waiting import wait_until
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
@@ -82,7 +82,7 @@ class RestClient:
 
     @classmethod
     def checked(cls, target: RestTarget, retries: Retries | None = None) -> Self:
-        """A client of what says that it is a Connect cluster. Raises Unreachable."""
+        """Opens a client of a Connect cluster. Raises Unreachable where something else answers."""
         client = cls(target, retries=retries)
         try:
             client.about()
@@ -92,14 +92,15 @@ class RestClient:
         return client
 
     def healthy(self) -> bool:
-        """Whether a worker answers that has completed its start."""
+        """Returns True if a worker answers that has completed its start."""
         try:
-            return self._sent(Asked(self._target, "GET", "/health")).status_code == 200
+            return self._sent(TargetRequest(self._target, "GET", "/health")).status_code == 200
         except (httpx.TransportError, Unreachable):
             return False
 
     def about(self) -> About:
-        """What answers says that it is. Raises Unreachable where that is not a Connect cluster."""
+        """Reads the cluster's version and ids. Raises Unreachable where something else than Connect
+        answers."""
         return self.must("/", shapes.about)
 
     def close(self) -> None:
@@ -112,14 +113,14 @@ class RestClient:
         self.close()
 
     def must(self, path: str, parse: Callable[[Any], T]) -> T:
-        """The answer to GET where every Connect cluster has one. Raises as `read` does, and
+        """Returns the answer to GET where every Connect cluster has one. Raises as `read` does, and
         Unreachable for 404."""
-        request = Asked(self._target, "GET", path)
+        request = TargetRequest(self._target, "GET", path)
         response = self._got(request, exists=False)
         if response.status_code == 404:
             raise not_connect(request, response)
-        found: T = self._body(request, response, Expected((200,), parse))
-        return found
+        body: T = self._body(request, response, ExpectedAnswer((200,), parse))
+        return body
 
     def read(
         self,
@@ -129,19 +130,19 @@ class RestClient:
         exists: bool = False,
         once: bool = False,
     ) -> T | None:
-        """The answer to GET as `parse` makes it; None for 404. A read can always be asked again,
-        unless it may only be asked `once`.
+        """Returns the answer to GET as `parse` makes it; None for 404. A read can always be asked
+        again, unless it may only be asked `once`.
 
         `exists`: it was just created, so that 404 passes.
 
         Raises RequestError with Connect's status and text, Unreachable for anything else.
         """
-        request = Asked(self._target, "GET", path)
+        request = TargetRequest(self._target, "GET", path)
         response = self._got(request, exists=exists, once=once)
         if response.status_code == 404 and connects_text(response) is not None:
             return None
-        found: T = self._body(request, response, Expected((200,), parse))
-        return found
+        body: T = self._body(request, response, ExpectedAnswer((200,), parse))
+        return body
 
     def change(
         self,
@@ -149,12 +150,12 @@ class RestClient:
         path: str,
         body: object = None,
         *,
-        expect: Expected = ACCEPTED,
+        expect: ExpectedAnswer = ACCEPTED,
         final: Callable[[], bool] = lambda: False,
         done: Callable[[], bool] | None = None,
         exists: bool = False,
     ) -> Any:
-        """The status and the body of the answer to a request that changes something.
+        """Returns the status and the body of the answer to a request that changes something.
 
         `final` tells a 409 that will not pass; with `exists` 404 does. `done` tells whether a
         request that was turned away on its way took place all the same; the answer is None then.
@@ -163,7 +164,7 @@ class RestClient:
         OutcomeUnknown if no answer of Connect came.
         """
         content = None if body is None else orjson.dumps(body)
-        request = Asked(self._target, method, path, content)
+        request = TargetRequest(self._target, method, path, content)
 
         def again(response: httpx.Response) -> float:
             status = response.status_code
@@ -175,27 +176,27 @@ class RestClient:
                 return 0
             return self._retries.rebalance_s
 
-        seen = _unasked if done is None else _told_by(done)
-        response = self._changed(request, again, seen)
+        took_place = _unasked if done is None else _told_by(done)
+        response = self._changed(request, again, took_place)
         if response is None:
             return None
         if _turned_away(response):
             if _not_begun(response) or connects_text(response) is not None:
                 raise refused(request, response, self._login_hint)
-            what = f"a proxy or load balancer in front of the cluster gave up on {method} {path}"
-            why = in_words(request, response)
-            raise self._unknown(what, why)
+            problem = f"a proxy or load balancer in front of the cluster gave up on {method} {path}"
+            reason = in_words(request, response)
+            raise self._unknown(problem, reason)
         text = connects_text(response) or ""
         if response.status_code == 500 and unanswered_by_leader(text):
-            what = f"the cluster's leader did not answer to {method} {path}: it may have done it"
-            raise self._unknown(what, text)
+            problem = f"the cluster's leader did not answer to {method} {path}: it may have done it"
+            raise self._unknown(problem, text)
         return self._body(request, response, expect)
 
-    def _got(self, request: Asked, *, exists: bool, once: bool = False) -> httpx.Response:
-        """The last answer to a read."""
+    def _got(self, request: TargetRequest, *, exists: bool, once: bool = False) -> httpx.Response:
+        """Returns the last answer to a read."""
         unanswered: list[httpx.TransportError] = []
 
-        begun, wait = self._clock(), self._retries.every_s
+        start_s, wait = self._clock(), self._retries.every_s
         while True:
             response: httpx.Response | None = None
             wait_s = wait
@@ -206,7 +207,7 @@ class RestClient:
             except httpx.TransportError as error:
                 unanswered.append(error)
             limit = 0.0 if once else self._read_again_s(response, exists=exists)
-            if self._clock() - begun + wait_s > limit:
+            if self._clock() - start_s + wait_s > limit:
                 break
             self._sleep(wait_s)
             wait = min(2 * wait, self._retries.every_most_s)
@@ -215,7 +216,7 @@ class RestClient:
         return response
 
     def _read_again_s(self, response: httpx.Response | None, *, exists: bool) -> float:
-        """For how long a read that was answered so is asked again."""
+        """Returns how long a read with such an answer is repeated, in seconds."""
         if response is None:
             return self._retries.read_s
         status = response.status_code
@@ -229,13 +230,13 @@ class RestClient:
 
     def _changed(
         self,
-        request: Asked,
-        again: Callable[[httpx.Response], float],
-        seen: Callable[[], bool],
+        request: TargetRequest,
+        repeat_s: Callable[[httpx.Response], float],
+        took_place: Callable[[], bool],
     ) -> httpx.Response | None:
-        """The last answer to a change; None once it is `seen` to have taken place. It is looked
-        for before a request that may have passed is sent once more."""
-        begun, wait, unsure = self._clock(), self._retries.every_s, False
+        """Returns the last answer to a change; None once it is `seen` to have taken place. It is
+        looked for before a request that may have passed is sent once more."""
+        start_s, wait, unsure = self._clock(), self._retries.every_s, False
         while True:
             response = self._answer(request)
             if _turned_away(response):
@@ -243,33 +244,33 @@ class RestClient:
                 wait_s, limit = max(wait, retry_after_s(response.headers)), self._retries.busy_s
             else:
                 # The first of two requests may be what the second one is refused for
-                if unsure and response.is_client_error and seen():
+                if unsure and response.is_client_error and took_place():
                     return None
-                wait_s, limit = wait, again(response)
-            if self._clock() - begun + wait_s > limit:
+                wait_s, limit = wait, repeat_s(response)
+            if self._clock() - start_s + wait_s > limit:
                 return response
             self._sleep(wait_s)
             wait = min(2 * wait, self._retries.every_most_s)
-            if unsure and seen():
+            if unsure and took_place():
                 return None
 
-    def _answer(self, request: Asked) -> httpx.Response:
-        """What answers a change. Raises OutcomeUnknown if nobody does."""
+    def _answer(self, request: TargetRequest) -> httpx.Response:
+        """Sends a change. Raises OutcomeUnknown on a timeout."""
         try:
             return self._sent(request)
         except httpx.TransportError as error:
             if _tls_refusal(error) is not None:
                 raise self._unreachable(error) from error
-            what = f"no answer came to {request.method} {request.path}: it may have taken place"
-            raise self._unknown(what, _why(error)) from error
+            problem = f"no answer came to {request.method} {request.path}: it may have taken place"
+            raise self._unknown(problem, _why(error)) from error
 
-    def _unknown(self, what: str, why: str) -> OutcomeUnknown:
+    def _unknown(self, problem: str, reason: str) -> OutcomeUnknown:
         hint = "`connect status` shows whether it has"
-        return OutcomeUnknown(Diagnostic("cluster.no-answer", what, self._shown, why, hint))
+        return OutcomeUnknown(Diagnostic("cluster.no-answer", problem, self._shown, reason, hint))
 
-    def _sent(self, request: Asked) -> httpx.Response:
-        """What answered, as soon as anyone takes the connection. Raises Unreachable for nobody."""
-        begun, wait = self._clock(), self._retries.every_s
+    def _sent(self, request: TargetRequest) -> httpx.Response:
+        """Sends a request to the first worker that accepts the connection. Raises Unreachable."""
+        start_s, wait = self._clock(), self._retries.every_s
         headers = {} if request.content is None else {"Content-Type": "application/json"}
         while True:
             try:
@@ -283,21 +284,23 @@ class RestClient:
                 # Something answered, and nobody knows what
                 raise httpx.RemoteProtocolError("its answer cannot be unpacked") from error
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-                late = self._clock() - begun + wait > self._retries.connect_s
+                late = self._clock() - start_s + wait > self._retries.connect_s
                 if late or _tls_refusal(error) is not None:
                     raise self._unreachable(error) from error
             self._sleep(wait)
             wait = min(2 * wait, self._retries.every_most_s)
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether the condition came true in time."""
+        """Returns True if the condition came true in time."""
         every_s = self._retries.every_s
         return wait_until(
             condition, timeout_s, every_s=every_s, clock=self._clock, sleep=self._sleep
         )
 
-    def _body(self, request: Asked, response: httpx.Response, expect: Expected) -> Any:
-        """The answer's body; raises what it says is wrong."""
+    def _body(
+        self, request: TargetRequest, response: httpx.Response, expect: ExpectedAnswer
+    ) -> Any:
+        """Returns the answer's body; raises what it says is wrong."""
         if not response.is_success:
             raise refused(request, response, self._login_hint)
         if response.status_code not in expect.statuses:
@@ -315,33 +318,35 @@ class RestClient:
             raise not_connect(request, response, str(error)) from error
         except (TypeError, ValueError, AttributeError) as error:
             # Its text may quote the body
-            why = "not the body that Connect answers with"
-            raise not_connect(request, response, why) from error
+            reason = "not the body that Connect answers with"
+            raise not_connect(request, response, reason) from error
 
     def _unreachable(self, error: httpx.TransportError) -> Unreachable:
         refusal = _tls_refusal(error)
         if refusal is not None and refusal.reason == "WRONG_VERSION_NUMBER":
-            what = "what answers there does not speak TLS"
+            problem = "what answers there does not speak TLS"
             hint = "if these workers listen without TLS, write http:// in the target's URL"
-            return Unreachable(Diagnostic("cluster.bad-tls", what, self._shown, hint=hint))
+            return Unreachable(Diagnostic("cluster.bad-tls", problem, self._shown, hint=hint))
         if refusal is not None:
-            what = "the Connect cluster and this side do not trust each other's certificates"
-            why = refusal.reason or str(refusal)
+            problem = "the Connect cluster and this side do not trust each other's certificates"
+            reason = refusal.reason or str(refusal)
             return Unreachable(
-                Diagnostic("cluster.bad-tls", what, self._shown, why, self._trust_hint)
+                Diagnostic("cluster.bad-tls", problem, self._shown, reason, self._trust_hint)
             )
-        what = "the Connect cluster cannot be reached"
+        problem = "the Connect cluster cannot be reached"
         hint = "check the target's URL, and whether the cluster runs"
         if isinstance(error, httpx.ProxyError):
             hint = "check the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names, or NO_PROXY"
         elif self._target.cert_file is None and self._shown.startswith("https"):
             hint += " or wants a certificate of ours: cert_file and key_file"
-        return Unreachable(Diagnostic("cluster.unreachable", what, self._shown, _why(error), hint))
+        return Unreachable(
+            Diagnostic("cluster.unreachable", problem, self._shown, _why(error), hint)
+        )
 
 
-def connector_path(name: str, *rest: str) -> str:
-    """Where a connector's part of the API is."""
-    return "/".join(("/connectors", quote(name, safe=""), *rest))
+def connector_path(name: str, *words: str) -> str:
+    """Returns the path of a connector's part of the API."""
+    return "/".join(("/connectors", quote(name, safe=""), *words))
 
 
 def _did_nothing(response: httpx.Response) -> bool:
@@ -357,12 +362,12 @@ def _not_begun(response: httpx.Response) -> bool:
 
 
 def _unasked() -> bool:
-    """Nothing tells whether it took place."""
+    """Returns False: nothing shows whether it took place."""
     return False
 
 
 def _told_by(done: Callable[[], bool]) -> Callable[[], bool]:
-    """A cluster that just turned a request away may turn the next one away, too."""
+    """Returns `done` as a check that is False while the cluster turns requests away."""
 
     def asked() -> bool:
         try:
@@ -374,7 +379,7 @@ def _told_by(done: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def _tls_refusal(error: BaseException) -> ssl.SSLError | None:
-    """Why TLS failed, if it did; what was sent then was never looked at."""
+    """Returns the TLS error behind this one, if it is one; the request was never read then."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLError):

@@ -1,4 +1,4 @@
-"""How a target's REST API is reached: over which TLS, through which proxy, with which login."""
+"""The connection to a target's REST API: its TLS, proxy and login."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _TRUST_HINT = "check ca_file, cert_file and key_file: PEM files, relative to con
 def connected(
     target: RestTarget, *, direct: bool = False, transport: httpx.BaseTransport | None = None
 ) -> httpx.Client:
-    """A client of the target. It asks no proxy for a local address, nor for any if `direct`.
+    """Returns a client of the target. It asks no proxy for a local address, nor for any if
+    `direct`.
 
     Raises Unreachable for certificate files that cannot be used, Invalid for a proxy that cannot.
     """
@@ -36,20 +37,20 @@ def connected(
             trust_env=not (direct or is_local(url.host)),
         )
     except (ImportError, ValueError, httpx.InvalidURL):
-        what = "the proxy that the environment names cannot be used"
+        text = "the proxy that the environment names cannot be used"
         hint = "check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY; NO_PROXY names hosts without a proxy"
-        why = "its address is none, or its scheme is not supported"
-        problem = Diagnostic("cluster.bad-proxy", what, shown_url(target), why, hint)
+        reason = "its address is none, or its scheme is not supported"
+        problem = Diagnostic("cluster.bad-proxy", text, shown_url(target), reason, hint)
         raise Invalid(problem) from None
 
 
 def shown_url(target: RestTarget) -> str:
-    """Its address without a user and password."""
+    """Returns the target's address without a user and password."""
     return str(httpx.URL(target.url).copy_with(username=None, password=None))
 
 
 def is_local(host: str) -> bool:
-    """Whether a URL's host is this machine, by its name or its address."""
+    """Returns True if a URL's host is this machine, by its name or its address."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost") or name == socket.gethostname().lower():
         return True
@@ -74,27 +75,27 @@ def _tls(target: RestTarget) -> ssl.SSLContext:
         if target.cert_file is not None:
             context.load_cert_chain(target.cert_file, target.key_file)
     except OSError as error:
-        what = "a certificate file of the target cannot be used"
-        why = error.strerror or type(error).__name__
+        problem = "a certificate file of the target cannot be used"
+        reason = error.strerror or type(error).__name__
         raise Unreachable(
-            Diagnostic("cluster.bad-certificate", what, why=why, hint=_TRUST_HINT)
+            Diagnostic("cluster.bad-certificate", problem, why=reason, hint=_TRUST_HINT)
         ) from error
     return context
 
 
 def runtime_tls(properties: Mapping[str, str]) -> ssl.SSLContext:
-    """How our runtime is asked over https; `properties` are those of its listeners. Raises
+    """Returns how our runtime is asked over https; `properties` are those of its listeners. Raises
     Invalid."""
     from connect_runtime.rest.tls import command_context
 
     try:
         return command_context(properties)
     except ImportError:
-        what = "the key stores of the runtime cannot be read: cryptography is not installed"
+        problem = "the key stores of the runtime cannot be read: cryptography is not installed"
         hint = "pip install '.[runtime]' in the folder of connect's sources"
-        raise Invalid(Diagnostic("runtime.not-installed", what, hint=hint)) from None
+        raise Invalid(Diagnostic("runtime.not-installed", problem, hint=hint)) from None
 
 
 def _no_tls() -> ssl.SSLContext:
-    """For a connection that has none; to load authorities takes a while."""
+    """Returns a context for connections without TLS; to load authorities takes a while."""
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,8 +1,8 @@
-"""Every exchange with a REST API, for the log: request, status, duration, sizes, bodies. Whoever
-waits is told of one that takes some seconds.
+"""Logs every exchange with a REST API: request, status, duration, sizes, bodies; and warns of one
+that takes some seconds.
 
-A body may hold a connector's config, and which of its values are secret is not known here. So of a
-body only names, states, versions and numbers are shown; of any other text how long it is.
+A body may hold a connector's config, and the secrets among its values are not known here. So of a
+body only names, states, versions and numbers are shown; of any other text its length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 import httpx
 import orjson
 
-from connect_reconciler.backend.rest.answers import Asked, decoded
+from connect_reconciler.backend.rest.answers import TargetRequest, decoded
 
 _log = logging.getLogger("connect.requests.rest")
 _waits = logging.getLogger("connect.waits")
@@ -50,11 +50,11 @@ class _Waits:
     def __init__(self) -> None:
         self._lock = Lock()
         # in the order of their beginning, so of the moments at which they have taken long
-        self._running: dict[object, tuple[float, Asked]] = {}
+        self._running: dict[object, tuple[float, TargetRequest]] = {}
         self._thread: Thread | None = None
 
     @contextmanager
-    def told(self, request: Asked) -> Iterator[None]:
+    def told(self, request: TargetRequest) -> Iterator[None]:
         """Tells once that the context takes long."""
         exchange = object()
         with self._lock:
@@ -78,14 +78,14 @@ class _Waits:
         """Tells of what has taken long. Returns after how many seconds to look again; None, and no
         thread is left, if nothing runs."""
         with self._lock:
-            now = time.monotonic()
-            slow = [each for each, (due, _) in self._running.items() if due <= now]
-            told = [self._running.pop(each)[1] for each in slow]
-            if not told and not self._running:
+            now_s = time.monotonic()
+            slow = [number for number, (due, _) in self._running.items() if due <= now_s]
+            texts = [self._running.pop(number)[1] for number in slow]
+            if not texts and not self._running:
                 self._thread = None
                 return None
-            next_s = min((due - now for due, _ in self._running.values()), default=_SLOW_S)
-        for request in told:
+            next_s = min((due - now_s for due, _ in self._running.values()), default=_SLOW_S)
+        for request in texts:
             _waits.warning("waiting for the answer to %s", request)
         return next_s
 
@@ -93,28 +93,28 @@ class _Waits:
 _running = _Waits()
 
 
-def exchanged(request: Asked, send: Callable[[], httpx.Response]) -> httpx.Response:
-    """What `send` returns or raises, which the log is told."""
+def exchanged(request: TargetRequest, send: Callable[[], httpx.Response]) -> httpx.Response:
+    """Returns what `send` returns or raises, which the log is told."""
     with _running.told(request):
         return _logged(request, send)
 
 
-def _logged(request: Asked, send: Callable[[], httpx.Response]) -> httpx.Response:
+def _logged(request: TargetRequest, send: Callable[[], httpx.Response]) -> httpx.Response:
     if not _log.isEnabledFor(logging.DEBUG):
         return send()
-    begun = time.monotonic()
+    start_s = time.monotonic()
     sent = len(request.content or b"")
     try:
         response = send()
     except httpx.RequestError as error:
-        took = _ms(begun)
+        took = _ms(start_s)
         _log.debug("%s: no answer after %s: %s", request, took, type(error).__name__)
         raise
     _log.debug(
         "%s: %d in %s, sent %d bytes, got %d bytes",
         request,
         response.status_code,
-        _ms(begun),
+        _ms(start_s),
         sent,
         len(response.content),
     )
@@ -125,12 +125,12 @@ def _logged(request: Asked, send: Callable[[], httpx.Response]) -> httpx.Respons
 
 
 def covered(body: object, *, config: bool = False) -> object:
-    """A decoded body as the log may show it; of a `config` only what never is a secret."""
+    """Returns a decoded body as the log may show it; of a `config` only what never is a secret."""
     match body:
         case dict():
-            return {key: _field(str(key), each, config=config) for key, each in body.items()}
+            return {key: _field(str(key), item, config=config) for key, item in body.items()}
         case list():
-            return [covered(each, config=config) for each in body]
+            return [covered(item, config=config) for item in body]
         case str():
             return f"({len(body)} characters)"
         case _:
@@ -138,23 +138,23 @@ def covered(body: object, *, config: bool = False) -> object:
 
 
 def _field(key: str, value: object, *, config: bool) -> object:
-    shown = _SHOWN_OF_CONFIGS if config else _SHOWN
-    if isinstance(value, str) and key in shown:
+    plain_fields = _SHOWN_OF_CONFIGS if config else _SHOWN
+    if isinstance(value, str) and key in plain_fields:
         return value
     return covered(value, config=config or key == "config")
 
 
-def _given(request: Asked) -> str:
+def _given(request: TargetRequest) -> str:
     if request.content is None:
         return ""
     config = request.path.endswith(_CONFIG_PATHS)
     return _text(covered(orjson.loads(request.content), config=config))
 
 
-def _got(request: Asked, response: httpx.Response) -> str:
+def _got(request: TargetRequest, response: httpx.Response) -> str:
     body = decoded(response)
     if request.path == "/connectors" and isinstance(body, list):
-        return _text([each if isinstance(each, str) else covered(each) for each in body])
+        return _text([item if isinstance(item, str) else covered(item) for item in body])
     config = request.method == "GET" and request.path.endswith("/config")
     return "" if body is None else _text(covered(body, config=config))
 
@@ -164,5 +164,5 @@ def _text(value: object) -> str:
     return text if len(text) <= _MOST else f"{text[:_MOST]}… ({len(text)} characters)"
 
 
-def _ms(begun: float) -> str:
-    return f"{(time.monotonic() - begun) * 1000:.0f} ms"
+def _ms(start_s: float) -> str:
+    return f"{(time.monotonic() - start_s) * 1000:.0f} ms"

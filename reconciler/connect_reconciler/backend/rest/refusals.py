@@ -1,8 +1,9 @@
-"""What a refusal means: whether anything was done, and how long the request is sent again. Pure.
+"""The meaning of a refusal: whether anything was done, and how long the request is sent again.
+Pure.
 
-Connect has no codes for most refusals, and sends them with status 500: their texts are all there is
-to know them by. Our runtime sends a code in a header, which counts instead. Nothing else in the
-reconciler reads those texts.
+Connect has no codes for most refusals, and sends them with status 500: only their texts identify
+them. Our runtime sends a code in a header, which counts instead. Nothing else in the reconciler
+reads those texts.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _JETTY_PATH: Final = "Ambiguous URI"
 
 
 def refusal_in(headers: Mapping[str, str]) -> Refusal | None:
-    """The code that our runtime sends; None from Connect, and of one that is not known."""
+    """Returns the code that our runtime sends; None from Connect, and of one that is not known."""
     try:
         return Refusal(headers.get(REFUSAL_HEADER, ""))
     except ValueError:
@@ -58,29 +59,30 @@ def refusal_in(headers: Mapping[str, str]) -> Refusal | None:
 
 
 def nothing_done(text: str, refusal: Refusal | None) -> bool:
-    """The worker did nothing of what it was asked: it may be asked again."""
+    """Returns True if the worker did nothing of what it was asked: it may be asked again."""
     if refusal is not None:
         return refusal in (Refusal.NOT_WRITTEN, Refusal.NOT_READ)
     return text.startswith(_NOT_DONE) or (unanswered_by_leader(text) and _REFUSED in text)
 
 
 def unanswered_by_leader(text: str) -> bool:
-    """The worker's leader did not answer: it may have done what it was asked."""
+    """Returns True if the worker's leader did not answer: it may have done what it was asked."""
     return text.startswith(_NOT_FORWARDED)
 
 
 def not_written(error: RequestError) -> bool:
-    """The leader's write to the config topic broke off; the record may be there all the same."""
+    """Returns True if the leader's write to the config topic broke off; the record may be there all
+    the same."""
     return _is(error, Refusal.NOT_WRITTEN, error.message.startswith(_NOT_WRITTEN))
 
 
 def timed_out(error: RequestError) -> bool:
-    """The worker stopped waiting, and may still do what it was asked."""
+    """Returns True if the worker stopped waiting, and may still do what it was asked."""
     return _is(error, Refusal.TIMED_OUT, error.message.startswith(_TIMED_OUT))
 
 
 def group_is_active(error: RequestError) -> bool:
-    """A task that was asked to end is still in the sink's consumer group."""
+    """Returns True if a task that was asked to end is still in the sink's consumer group."""
     return _is(error, Refusal.GROUP_ACTIVE, _GROUP_ACTIVE in error.message)
 
 
@@ -94,32 +96,34 @@ def _is(error: RequestError, refusal: Refusal, by_text: bool) -> bool:
 
 
 def no_such_class(error: RequestError) -> bool:
-    """No worker has the connector's class."""
+    """Returns True if no worker has the connector's class."""
     return _is(error, Refusal.NO_SUCH_CLASS, _NO_CLASS in error.message)
 
 
 def class_not_found(text: str) -> bool:
-    """A key of a config names a class that the worker does not have."""
-    return any(each in text for each in _CLASS_NOT_FOUND)
+    """Returns True if a key of a config names a class that the worker does not have."""
+    return any(phrase in text for phrase in _CLASS_NOT_FOUND)
 
 
 def follows_from_another(text: str) -> bool:
-    """The key has an error of its own: a value that cannot be parsed is then judged as null."""
+    """Returns True if the key has an error of its own: a value that cannot be parsed is then judged
+    as null."""
     return text.startswith(_OF_NULL) or text.endswith(_LIST_OF_NULL)
 
 
 def is_unlisted(error: RequestError) -> bool:
-    """The class is in a module that the workers of our runtime do not list."""
+    """Returns True if the class is in a module that the workers of our runtime do not list."""
     return error.refusal is Refusal.UNLISTED_MODULE
 
 
 def takes_no_such_path(text: str) -> bool:
-    """Jetty, below Connect, refuses the path itself, as one with a slash in a connector's name."""
+    """Returns True if Jetty, below Connect, refuses the path itself, such as one with a slash in a
+    connector's name."""
     return _JETTY_PATH in text
 
 
 _TOO_MANY = 429
-# What a load balancer answers for a worker that it does not reach, and a worker that is overloaded
+# From a load balancer that does not reach a worker, and from a worker that is overloaded
 _TURNED_AWAY = (_TOO_MANY, 502, 503, 504)
 
 
@@ -128,8 +132,7 @@ class Retries:
     """All in seconds. `rebalance_s`: how long 409 is asked again; `read_s`: how long a read that
     failed is, because a worker answers 500 to some while a rebalance is pending; `connect_s`: how
     long a worker that takes no connection is, which nothing was sent to then; `busy_s`: how long
-    requests are repeated that a busy worker, or a proxy in front of it, turned away.
-    """
+    requests are repeated that a busy worker, or a proxy in front of it, turned away."""
 
     rebalance_s: float = 30.0
     read_s: float = 3.0
@@ -147,24 +150,25 @@ HASTY = Retries(rebalance_s=3.0, read_s=0, busy_s=3.0)
 
 
 def is_turned_away(status: int) -> bool:
-    """Whether this status says that the request may pass a while later."""
+    """Returns True if this status says that the request may pass a while later."""
     return status in _TURNED_AWAY
 
 
 def was_not_begun(status: int) -> bool:
-    """Whether nobody can have begun what was turned away with this status."""
+    """Returns True if the status proves that the server did nothing."""
     return status == _TOO_MANY
 
 
-def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float:
-    """What Retry-After asks for, in seconds or as an HTTP date (RFC 9110 10.2.3); 0 for nothing."""
+def retry_after_s(headers: Mapping[str, str], now_time: datetime | None = None) -> float:
+    """Returns what Retry-After asks for, in seconds or as an HTTP date (RFC 9110 10.2.3); 0 for
+    nothing."""
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
     try:
-        then = parsedate_to_datetime(text)
+        retry_at = parsedate_to_datetime(text)
     except ValueError:
         return 0.0
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=UTC)
-    return max(0.0, (then - (now or datetime.now(UTC))).total_seconds())
+    if retry_at.tzinfo is None:
+        retry_at = retry_at.replace(tzinfo=UTC)
+    return max(0.0, (retry_at - (now_time or datetime.now(UTC))).total_seconds())

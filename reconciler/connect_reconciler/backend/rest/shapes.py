@@ -1,7 +1,7 @@
-"""What Connect's REST API answers, as values. Pure.
+"""The answers of Connect's REST API, as values. Pure.
 
 Each function takes a decoded body, and raises WrongShape, KeyError or ValueError for one that
-Connect would not send. What newer versions add is left alone.
+Connect would not send. Fields that newer versions add are ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
 
-# How long a status may take to follow what was asked
+# A status may take so long to follow a request
 FOLLOWS_S = 10.0
 
 _TARGETS: Mapping[State, TargetState] = {
@@ -31,9 +31,9 @@ class WrongShape(TypeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """What a request is answered if it succeeds: with one of `statuses`, and a body that `parse`
-    takes. None for a body that may be empty, and is not looked at."""
+class ExpectedAnswer:
+    """The answer of a request that succeeds: one of `statuses`, and a body that `parse` takes. None
+    for a body that may be empty, and is ignored."""
 
     statuses: tuple[int, ...]
     parse: Callable[[Any], Any] | None = None
@@ -41,7 +41,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a worker says that it is: the answer to `GET /`."""
+    """A worker's answer to `GET /`."""
 
     version: str
     commit: str
@@ -49,7 +49,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ReportedConnector:
     """A connector of an expanded list. `status` None: it has none yet."""
 
     info: ConnectorInfo
@@ -57,12 +57,12 @@ class Listed:
 
 
 def about(body: Any) -> About:
-    found = a_map(body)
+    fields = a_map(body)
     keys = ("version", "commit", "kafka_cluster_id")
-    missing = [key for key in keys if not isinstance(found.get(key), str)]
+    missing = [key for key in keys if not isinstance(fields.get(key), str)]
     if missing:
         raise WrongShape(f"a map without {', '.join(missing)}")
-    return About(*(found[key] for key in keys))
+    return About(*(fields[key] for key in keys))
 
 
 def a_map(body: Any) -> Mapping[str, Any]:
@@ -78,77 +78,78 @@ def a_list(body: Any) -> list[Any]:
 
 
 def maps(body: Any) -> list[Mapping[str, Any]]:
-    return [a_map(each) for each in a_list(body)]
+    return [a_map(item) for item in a_list(body)]
 
 
 def plugins(body: Any) -> list[Mapping[str, Any]]:
     """Plugins as they are listed, with class and type."""
-    found = maps(body)
-    for each in found:
-        _text(each["class"])
-        _text(each["type"])
-    return found
+    fields = maps(body)
+    for item in fields:
+        _text(item["class"])
+        _text(item["type"])
+    return fields
 
 
 def definitions(body: Any) -> list[Mapping[str, Any]]:
-    """A plugin's keys. One without a type could be a password."""
-    found = maps(body)
-    for each in found:
-        _text(each["name"])
-        _text(each["type"])
-        a_list(each["dependents"])
-        _ = each["required"], each["default_value"], each["importance"]
-    return found
+    """Returns a plugin's keys. One without a type could be a password."""
+    fields = maps(body)
+    for item in fields:
+        _text(item["name"])
+        _text(item["type"])
+        a_list(item["dependents"])
+        _ = item["required"], item["default_value"], item["importance"]
+    return fields
 
 
 def names(body: Any) -> list[str]:
-    return [_text(each) for each in a_list(body)]
+    return [_text(item) for item in a_list(body)]
 
 
 def config(body: Any) -> dict[str, str]:
-    """Of a connector, without keys that were set to null."""
-    return {key: _text(each) for key, each in a_map(body).items() if each is not None}
+    """Returns a connector's config, without keys that were set to null."""
+    return {key: _text(item) for key, item in a_map(body).items() if item is not None}
 
 
 def connector(body: Any) -> ConnectorInfo:
-    found = a_map(body)
-    _text(found["name"])
-    maps(found["tasks"])
-    return wire.connector_info_from_json({**found, "config": config(found["config"])})
+    fields = a_map(body)
+    _text(fields["name"])
+    maps(fields["tasks"])
+    return wire.connector_info_from_json({**fields, "config": config(fields["config"])})
 
 
 def status(body: Any) -> ConnectorStatus:
-    found = a_map(body)
-    a_map(found["connector"])
-    maps(found["tasks"])
-    return wire.connector_status_from_json(found)
+    fields = a_map(body)
+    a_map(fields["connector"])
+    maps(fields["tasks"])
+    return wire.connector_status_from_json(fields)
 
 
-def expanded(body: Any) -> dict[str, Listed]:
-    """The connectors of a list with infos and statuses; those that are just vanishing have none."""
+def expanded(body: Any) -> dict[str, ReportedConnector]:
+    """Returns the connectors of a list with infos and statuses; those that are just vanishing have
+    none."""
     return {
-        name: Listed(connector(each["info"]), status(each["status"]))
-        for name, each in a_map(body).items()
-        if a_map(each).get("info") is not None and each.get("status") is not None
+        name: ReportedConnector(connector(item["info"]), status(item["status"]))
+        for name, item in a_map(body).items()
+        if a_map(item).get("info") is not None and item.get("status") is not None
     }
 
 
 def expanded_infos(body: Any) -> dict[str, ConnectorInfo]:
-    """The same with infos alone."""
-    found = {name: a_map(each).get("info") for name, each in a_map(body).items()}
-    return {name: connector(info) for name, info in found.items() if info is not None}
+    """Returns the same with infos alone."""
+    fields = {name: a_map(item).get("info") for name, item in a_map(body).items()}
+    return {name: connector(info) for name, info in fields.items() if info is not None}
 
 
 def expanded_statuses(body: Any) -> dict[str, ConnectorStatus]:
-    """The same with statuses alone."""
-    found = {name: a_map(each).get("status") for name, each in a_map(body).items()}
-    return {name: status(each) for name, each in found.items() if each is not None}
+    """Returns the same with statuses alone."""
+    fields = {name: a_map(item).get("status") for name, item in a_map(body).items()}
+    return {name: status(item) for name, item in fields.items() if item is not None}
 
 
 def offsets(body: Any) -> tuple[OffsetEntry, ...]:
-    for each in maps(a_map(body)["offsets"]):
-        a_map(each["partition"])
-        a_map(each["offset"] or {})
+    for item in maps(a_map(body)["offsets"]):
+        a_map(item["partition"])
+        a_map(item["offset"] or {})
     return wire.offsets_from_json(body)
 
 
@@ -157,19 +158,21 @@ def message(body: Any) -> str:
 
 
 def target_of(status: ConnectorStatus | None) -> TargetState | None:
-    """The target state that a status tells; None for one that tells none, such as FAILED."""
+    """Returns the target state that a status tells; None for one that tells none, such as
+    FAILED."""
     return None if status is None else _TARGETS.get(status.connector.state)
 
 
 def is_passing(status: ConnectorStatus | None) -> bool:
-    """Whether it tells nothing yet: a worker is about to start the connector in some state."""
+    """Returns True if it tells nothing yet: a worker is about to start the connector in some
+    state."""
     return status is None or status.connector.state in (State.UNASSIGNED, State.RESTARTING)
 
 
-CREATED: Final = Expected((201,), connector)
-UPDATED: Final = Expected((200,), connector)
-ACCEPTED: Final = Expected((202, 204))
-MESSAGE: Final = Expected((200,), message)
+CREATED: Final = ExpectedAnswer((201,), connector)
+UPDATED: Final = ExpectedAnswer((200,), connector)
+ACCEPTED: Final = ExpectedAnswer((202, 204))
+MESSAGE: Final = ExpectedAnswer((200,), message)
 
 
 def _text(value: Any) -> str:

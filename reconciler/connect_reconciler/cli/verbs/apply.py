@@ -7,7 +7,7 @@ up; with none, this process leads for as long as it takes, and the next runtime 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +16,6 @@ from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.session import invocation, origins_of, origins_text
 from connect_reconciler.workflow.user import Choices
 from connect_specs.diagnostics import ExitCode
-
-if TYPE_CHECKING:
-    from connect_reconciler.workflow.replanning import Replan
 
 
 def plan(
@@ -152,8 +149,8 @@ def apply(
     from connect_reconciler.cli.terminal import Terminal, backend_for, ensure_agreement
     from connect_reconciler.plan.scope import Scope
     from connect_reconciler.workflow.apply import ApplyRun
-    from connect_reconciler.workflow.planning import observed, planned, specs_and_policies
-    from connect_reconciler.workflow.replanning import FromFile, FromSpecs
+    from connect_reconciler.workflow.plan_sources import FromSpecs
+    from connect_reconciler.workflow.planning import specs_and_policies
     from connect_reconciler.workflow.rollback import ensure_journal
 
     if takeover:
@@ -176,20 +173,15 @@ def apply(
     allowed = (*limits, *opt.override_options(project))
     run = run_of(call, project, scope, file, options=allowed)
     with backend_for(run, project, waits=bool(lock_timeout), takeover=takeover) as (backend, lease):
-        if saved is None:
-            replan: Replan = FromSpecs(backend, desired, policies, scope)
-            live = observed(backend, desired, scope)
-            plan = planned(project, desired, live, policies, scope)
-        else:
-            replan = FromFile(saved, backend, desired, policies)
-            plan, live = replan(saved)
+        source = FromSpecs(
+            backend=backend, policies=policies, saved=saved, desired=desired, scope=scope
+        )
+        planned = source.plan()
         user = Terminal(yes, as_json, warnings, run)
         rollback_policies = policies if rollback_on_failure else None
         if saved is not None:
-            scope = Scope.exactly(each.group for each in saved.actions)
-        applying = ApplyRun(
-            backend, user, choices, lease, replan, rollback_policies, policies, scope
-        )
-        ended = applying.run(plan, desired, live)
-        user.tell_end(ended)
-    return ended.exit_code
+            scope = Scope.exactly(action.group for action in saved.actions)
+        applying = ApplyRun(backend, user, choices, source, lease, rollback_policies, scope)
+        applied = applying.run(planned)
+        user.tell_end(applied)
+    return applied.exit_code

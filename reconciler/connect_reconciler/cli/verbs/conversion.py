@@ -68,7 +68,7 @@ def import_(
     with backend_of(project) as backend:
         live = observed(backend, before)
         wanted = importing.importable(live, before) if everything else names or ()
-        chosen = importing.choose(wanted, live, before, again=force)
+        chosen = importing.choose(wanted, live, before, overwrite=force)
         ensure_typed(live, (each.name for each in chosen), "nothing is imported")
         found = {
             each.name: importing.spec_of(each, live, before.connectors.get(each.name))

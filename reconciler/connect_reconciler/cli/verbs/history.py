@@ -162,19 +162,27 @@ def rollback(
     waits = bool(lock_timeout) and not only_plan
     with backend_for(run, project, waits=waits, takeover=takes_over) as (backend, lease):
         files = specs_if_readable(project, progress)
-        replan = FromSnapshots(backend, apply_id, scope, files, policies, saved)
-        plan, found = replan.planned()
+        source = FromSnapshots(
+            backend=backend,
+            policies=policies,
+            saved=saved,
+            apply_id=apply_id,
+            files=files,
+            scope=scope,
+        )
+        planned = source.plan()
+        plan = planned.plan
         if only_plan:
-            show_and_save(plan, call, forms, found.live)
+            show_and_save(plan, call, forms, planned.live)
             return ExitCode.INVALID if plan.errors else ExitCode.OK
         user = Terminal(yes, as_json, warnings, run)
-        about = Scope.exactly(found.rollback.before)
-        applying = ApplyRun(backend, user, choices, lease, replan, policies=policies, scope=about)
-        ended = applying.run(plan, found.rollback.desired, found.live)
-        user.tell_end(ended)
-    if ended.exit_code == ExitCode.OK and plan.actions:
+        assert planned.rollback is not None
+        about = Scope.exactly(planned.rollback.snapshots)
+        applied = ApplyRun(backend, user, choices, source, lease, scope=about).run(planned)
+        user.tell_end(applied)
+    if applied.exit_code == ExitCode.OK and plan.actions:
         progress(f"the specs still differ: `{run.command('plan')}` shows the differences")
-    return ended.exit_code
+    return applied.exit_code
 
 
 def _saved(file: Path, apply_id: str) -> Plan:

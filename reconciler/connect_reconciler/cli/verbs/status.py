@@ -21,7 +21,7 @@ from connect_specs.plain_text import counted
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from connect_reconciler.backend.backend import Statuses
+    from connect_reconciler.backend.backend import LiveStatuses
     from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
     from connect_reconciler.cli.connector_access import Owners
     from connect_reconciler.cli.connector_table import Row
@@ -172,7 +172,7 @@ def _show_json(shown: _Shown) -> None:
 
 
 def _redacted(
-    found: Statuses, names: Sequence[str], plugins: Definitions, secrets: SpecSecrets
+    found: LiveStatuses, names: Sequence[str], plugins: Definitions, secrets: SpecSecrets
 ) -> dict[str, tuple[ConnectorState, ConnectorStatus | None]]:
     """The connectors of these names, without the secrets that a trace may hold."""
     from connect_reconciler.backend.observe.plugin_facts import without_secrets
@@ -181,7 +181,7 @@ def _redacted(
     unanswered: set[str] = set()
     shown: dict[str, tuple[ConnectorState, ConnectorStatus | None]] = {}
     for name in names:
-        asked, told = found.connectors[name], found.told.get(name)
+        asked, told = found.connectors[name], found.statuses.get(name)
         if told is not None:
             configs = (asked.config, *asked.task_configs)
             if any(part.trace for part in (told.connector, *told.tasks.values())):
@@ -194,12 +194,12 @@ def _redacted(
     return shown
 
 
-def _kind(name: str, found: Statuses, plugins: Definitions) -> Kind:
+def _kind(name: str, found: LiveStatuses, plugins: Definitions) -> Kind:
     """Returns the kind as REST says it, as the class's name shows it, or as its plugin is."""
     from connect_reconciler.model.live import kind_of
     from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK
 
-    config, status = found.connectors[name].config, found.told.get(name)
+    config, status = found.connectors[name].config, found.statuses.get(name)
     if status is not None and status.type in ("source", "sink"):
         return "sink" if status.type == "sink" else "source"
     kind = kind_of(config, None, {})

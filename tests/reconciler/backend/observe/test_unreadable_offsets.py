@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from connect_reconciler.backend.observe.kafka_view import View
+from connect_reconciler.backend.observe.kafka_view import KafkaPort
 from connect_reconciler.backend.observe.observe import observe_view
 from connect_reconciler.backend.observe.rest import observe_rest
 from connect_reconciler.backend.plugins import InstalledDefinitions
@@ -52,7 +52,7 @@ def observe_without_other_cluster(desired: Desired) -> Live:
     kafka.create_topics()
     FakeCluster(kafka).create("a", SINK, TargetState.RUNNING)
 
-    def refuse(clients: ConnectorClients) -> View:
+    def refuse(clients: ConnectorClients) -> KafkaPort:
         what = Diagnostic("kafka.unreachable", "Kafka does not answer", why="Connection refused")
         raise Unreachable(what)
 

@@ -8,13 +8,13 @@ import httpx
 import pytest
 
 from connect_reconciler.backend.rest import exchange_log
-from connect_reconciler.backend.rest.answers import Asked
+from connect_reconciler.backend.rest.answers import TargetRequest
 from connect_reconciler.backend.rest.exchange_log import exchanged
 from connect_specs.desired import RestTarget
 from support.wait import wait_until
 
 TARGET = RestTarget("http://connect.test")
-SLOW = [Asked(TARGET, "GET", "/one"), Asked(TARGET, "PUT", "/two")]
+SLOW = [TargetRequest(TARGET, "GET", "/one"), TargetRequest(TARGET, "PUT", "/two")]
 TEXTS = [f"waiting for the answer to {each}" for each in SLOW]
 
 
@@ -30,7 +30,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_slow_ones_are_told_once_whatever_else_is_exchanged(told: list[str]) -> None:
     def slow() -> httpx.Response:
         for number in range(30):
-            quick = Asked(TARGET, "GET", f"/{number}")
+            quick = TargetRequest(TARGET, "GET", f"/{number}")
             exchanged(quick, lambda: httpx.Response(200))
         wait_until(lambda: {*TEXTS} <= {*told}, what="both to be told")
         return httpx.Response(200)

@@ -8,23 +8,23 @@ from typing import cast
 
 import pytest
 
-from connect_reconciler.apply.edges import Edges, Limits, Settings
-from connect_reconciler.apply.evidence import Evidence, Since, noted
-from connect_reconciler.apply.executor import Changed, Executor
+from connect_reconciler.apply.context import ApplyContext, Limits
+from connect_reconciler.apply.executor import ChangedConnector, Executor
 from connect_reconciler.apply.health import (
     CONNECTOR,
-    Judged,
+    HealthGoal,
+    HealthVerdict,
+    HealthWatch,
     Observation,
     Periods,
     Verdict,
-    Wanted,
-    Watch,
     judge,
     watch,
 )
-from connect_reconciler.apply.health_gate import await_health
+from connect_reconciler.apply.health_check import await_health
 from connect_reconciler.apply.report import ConnectorReport, Health
-from connect_reconciler.backend.backend import Followed
+from connect_reconciler.apply.status_observer import StatusMark, StatusObserver, marked
+from connect_reconciler.backend.backend import FollowedTopics
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
 from connect_reconciler.backend.ledger import Ledger
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
@@ -39,8 +39,8 @@ from support.applying import Applying, FakeTime, desired_of
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
 
 RUNNING, PAUSED, STOPPED, FAILED = State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED
-TO_RUN, TO_PAUSE = Wanted(), Wanted(TargetState.PAUSED)
-TO_STOP, MAY_IDLE = Wanted(TargetState.STOPPED), Wanted(zero_tasks=True)
+TO_RUN, TO_PAUSE = HealthGoal(), HealthGoal(TargetState.PAUSED)
+TO_STOP, MAY_IDLE = HealthGoal(TargetState.STOPPED), HealthGoal(zero_tasks=True)
 WELL, NOT_YET = Verdict.HEALTHY, Verdict.UNSETTLED
 LATE = frozenset({CONNECTOR})
 NO_TASKS = (
@@ -55,7 +55,7 @@ def seen(connector: State, *tasks: State, count: int | None = None, **more: obje
 
 
 # What was seen, what is wanted, the verdict and its words
-LOOKS: Mapping[str, tuple[Observation, Wanted, Verdict, str]] = {
+LOOKS: Mapping[str, tuple[Observation, HealthGoal, Verdict, str]] = {
     "nothing was said": (Observation(None, 0), TO_RUN, NOT_YET, "it has no status yet"),
     "nothing can be read": (
         Observation(None, 0, unread="s-1: no broker"),
@@ -151,7 +151,7 @@ LOOKS: Mapping[str, tuple[Observation, Wanted, Verdict, str]] = {
 @pytest.mark.parametrize("case", LOOKS)
 def test_judge(case: str) -> None:
     look, wanted, verdict, detail = LOOKS[case]
-    assert judge(look, wanted) == Judged(verdict, detail)
+    assert judge(look, wanted) == HealthVerdict(verdict, detail)
 
 
 @pytest.mark.parametrize(
@@ -167,34 +167,34 @@ def test_judge(case: str) -> None:
 )
 def test_when_a_verdict_is_final(verdict: Verdict, now: float, final: bool) -> None:
     """Well: for two seconds, and five after the change. An old failure: ten after it."""
-    state, _ = watch(Watch(), Judged(verdict), 0, Periods(2, 4, 5, 10))
-    assert watch(state, Judged(verdict), now, Periods(2, 4, 5, 10))[1] is final
+    state, _ = watch(HealthWatch(), HealthVerdict(verdict), 0, Periods(2, 4, 5, 10))
+    assert watch(state, HealthVerdict(verdict), now, Periods(2, 4, 5, 10))[1] is final
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FAILED, Verdict.HEALTHY])
 def test_an_unsure_verdict_must_stand_for_a_while(verdict: Verdict) -> None:
-    unsure, periods = Judged(verdict, unsure=True), Periods(2, 4, 5, 10)
-    state, final = watch(Watch(), unsure, 4, periods)
+    unsure, periods = HealthVerdict(verdict, unsure=True), Periods(2, 4, 5, 10)
+    state, final = watch(HealthWatch(), unsure, 4, periods)
     assert not final
     assert not watch(state, unsure, 13, periods)[1]
     assert watch(state, unsure, 14, periods)[1]
 
 
 def test_task_configs_that_are_new_make_their_tasks_speak_anew() -> None:
-    since = noted(noted(None, 5, 3, {}), 7, 3, {})
-    assert since == Since(5, 7, 3)
+    since = marked(marked(None, 5, 3, {}), 7, 3, {})
+    assert since == StatusMark(5, 7, 3)
     # they were not there when the statuses were read up to 7
-    since = noted(since, 9, 4, {})
-    assert since == Since(5, 9, 4, tasks=7)
-    assert noted(since, 12, 4, {}) == Since(5, 12, 4, tasks=7)
-    assert noted(since, 12, 5, {}) == Since(5, 12, 5, tasks=9)
+    since = marked(since, 9, 4, {})
+    assert since == StatusMark(5, 9, 4, tasks=7)
+    assert marked(since, 12, 4, {}) == StatusMark(5, 12, 4, tasks=7)
+    assert marked(since, 12, 5, {}) == StatusMark(5, 12, 5, tasks=9)
 
 
 def test_what_tasks_said_before_a_change_counts_while_they_are_not_gone() -> None:
     old, new = InstanceStatus(RUNNING, "v"), InstanceStatus(RUNNING, "w")
-    since = noted(None, 5, 3, {0: old, 1: old})
-    assert noted(since, 7, 3, {0: new, 1: old}).before == {0: old, 1: old}
-    assert noted(noted(since, 7, 3, {0: old}), 9, 4, {0: new, 1: new}).before == {0: old}
+    since = marked(None, 5, 3, {0: old, 1: old})
+    assert marked(since, 7, 3, {0: new, 1: old}).earlier == {0: old, 1: old}
+    assert marked(marked(since, 7, 3, {0: old}), 9, 4, {0: new, 1: new}).earlier == {0: old}
 
 
 class World:
@@ -211,8 +211,8 @@ class World:
         self.says(RUNNING, 0)
         configs = ConfigTopic(self.logs.reader("configs"))
         statuses = StatusTopic(self.logs.reader("status"))
-        self.evidence = Evidence(
-            Followed(configs, statuses, ours=ours, tasks_follow=lambda: follow)
+        self.observer = StatusObserver(
+            FollowedTopics(configs, statuses, ours=ours, tasks_follow=lambda: follow)
         )
 
     def write(self, *records: NewRecord) -> None:
@@ -234,17 +234,17 @@ class World:
             record = status_topic.task_record("status", TaskId("a", task), status)
         self.write(record)
 
-    def judged(self, wanted: Wanted = TO_RUN, *, long_ago: bool = False) -> Verdict:
+    def judged(self, wanted: HealthGoal = TO_RUN, *, long_ago: bool = False) -> Verdict:
         return self.judgement(wanted, long_ago=long_ago).verdict
 
-    def judgement(self, wanted: Wanted = TO_RUN, *, long_ago: bool = False) -> Judged:
-        self.evidence.read()
-        return judge(self.evidence.look("a", long_ago=long_ago), wanted)
+    def judgement(self, wanted: HealthGoal = TO_RUN, *, long_ago: bool = False) -> HealthVerdict:
+        self.observer.read()
+        return judge(self.observer.observe("a", long_ago=long_ago), wanted)
 
 
 def test_a_new_config_needs_a_new_word_of_connector_and_tasks() -> None:
     world = World()
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.config("2")
     assert world.judged() is NOT_YET
     world.says(RUNNING)
@@ -260,10 +260,10 @@ def test_a_new_config_needs_a_new_word_of_connector_and_tasks() -> None:
 def test_a_task_that_moves_while_the_change_is_asked_for_says_nothing_of_it() -> None:
     """The trap: its worker is gone, another one runs it with the old config, and says so."""
     world = World()
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.says(RUNNING, 0)
     world.config("2")
-    world.evidence.changed("a")
+    world.observer.mark_changed("a")
     world.says(RUNNING)
     world.tasks(1)
     assert world.judged() is NOT_YET
@@ -282,23 +282,25 @@ def test_a_task_that_was_not_stopped_may_speak_of_its_old_config(
 ) -> None:
     """The trap: it speaks, and then its new config is written, both between two looks."""
     world = World(ours=ours)
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.config("2")
-    world.evidence.changed("a")
+    world.observer.mark_changed("a")
     world.says(RUNNING, worker=worker)
     world.says(state, 0, worker=worker)
     world.tasks(1)
     assert world.judgement().unsure
     world.says(State.UNASSIGNED, 0, worker=worker)
-    assert world.judgement() != Judged(WELL)
+    assert world.judgement() != HealthVerdict(WELL)
     world.says(state, 0, worker=worker)
     expected = WELL if state is RUNNING else Verdict.FAILED
-    assert world.judgement() == Judged(expected, "" if state is RUNNING else "task 0 failed: boom")
+    assert world.judgement() == HealthVerdict(
+        expected, "" if state is RUNNING else "task 0 failed: boom"
+    )
 
 
 def test_a_task_that_one_worker_stopped_may_be_started_by_another_with_its_old_config() -> None:
     world = World()
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.config("2")
     world.says(RUNNING)
     world.says(State.UNASSIGNED, 0)
@@ -310,20 +312,20 @@ def test_a_task_that_one_worker_stopped_may_be_started_by_another_with_its_old_c
 def test_a_task_that_had_failed_ran_no_more() -> None:
     world = World()
     world.says(FAILED, 0)
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.config("2")
     world.says(RUNNING)
     world.tasks(1)
     world.says(RUNNING, 0)
-    assert world.judgement() == Judged(WELL)
+    assert world.judgement() == HealthVerdict(WELL)
 
 
 @dataclass
 class Waited:
     """What the health check needs of an executor: connector `a`, changed at time 0."""
 
-    changed: Mapping[str, Changed] = field(
-        default_factory=lambda: {"a": Changed(TO_RUN, None, changed=0.0)}
+    changed: Mapping[str, ChangedConnector] = field(
+        default_factory=lambda: {"a": ChangedConnector(TO_RUN, None, at=0.0)}
     )
 
     def redact(self, name: str, text: str) -> str:
@@ -343,9 +345,9 @@ def test_a_task_that_moved_has_time_to_settle_after_the_health_timeout(
 ) -> None:
     """The trap: with a timeout below `--settle`, a connector whose task moved is never healthy."""
     world, time = World(), FakeTime()
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.config("2")
-    world.evidence.changed("a")
+    world.observer.mark_changed("a")
     world.says(RUNNING, worker="v")
     world.says(says, 0, worker="v")
     world.tasks(1)
@@ -358,15 +360,17 @@ def test_a_task_that_moved_has_time_to_settle_after_the_health_timeout(
     applying = Applying()
     applying.kafka.create_topics()
     limits = Limits(health_s=1, settle_s=10).healthy_for(0.5)
-    edges = Edges(
+    context = ApplyContext(
         FakeCluster(applying.kafka, runs_tasks=True),
         Ledger.open(applying.kafka.logs, TOPICS.ledger, GROUP_ID),
         applying.lease,
         ConfigTopic(applying.kafka.logs.reader(TOPICS.config)),
-        Settings("test", limits=limits, clock=replace(time.clock(), sleep=sleep)),
-        evidence=world.evidence,
+        "test",
+        limits,
+        replace(time.clock(), sleep=sleep),
+        observer=world.observer,
     )
-    reports = await_health({"a": ConnectorReport("a", ())}, cast(Executor, Waited()), edges)
+    reports = await_health({"a": ConnectorReport("a", ())}, cast(Executor, Waited()), context)
     assert (reports["a"].health, reports["a"].health_detail) == (health, detail)
     assert int(time.at) == took_s
 
@@ -374,29 +378,29 @@ def test_a_task_that_moved_has_time_to_settle_after_the_health_timeout(
 def test_a_task_that_was_stopped_before_its_change_may_start_on_any_worker() -> None:
     """Its old config is gone."""
     world = World()
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.write(status_topic.task_record("status", TaskId("a", 0), None))
     world.tasks(0)
     world.says(STOPPED)
-    world.evidence.changed("a")
+    world.observer.mark_changed("a")
     world.config("2")
     world.says(RUNNING, worker="v")
     world.tasks(1)
     world.says(RUNNING, 0, worker="v")
-    assert world.judgement() == Judged(WELL)
+    assert world.judgement() == HealthVerdict(WELL)
 
 
 def test_a_task_that_moves_with_its_config_unchanged_counts() -> None:
     world = World()
-    world.evidence.note("a", speaks=False)
+    world.observer.mark("a", expects_status=False)
     world.says(RUNNING, 0, worker="v")
-    assert world.judgement() == Judged(WELL)
+    assert world.judgement() == HealthVerdict(WELL)
 
 
 def test_a_task_that_spoke_before_its_new_config_was_seen_counts() -> None:
     """Both between two looks: it can only have been the new task."""
     world = World()
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.config("2")
     world.says(RUNNING)
     world.tasks(1)
@@ -409,7 +413,7 @@ def test_a_task_that_failed_before_its_new_config_is_waited_for(ours: bool) -> N
     """The trap: its start takes longer than a while, so what was mended counts as failed."""
     world = World(ours=ours)
     world.says(FAILED, 0)
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.config("2")
     world.says(RUNNING)
     world.tasks(1)
@@ -423,7 +427,7 @@ def test_tasks_whose_configs_stayed_keep_their_status() -> None:
     world = World()
     world.says(PAUSED)
     world.says(PAUSED, 0)
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     assert world.judged() is NOT_YET
     world.says(RUNNING)
     assert world.judged() is NOT_YET
@@ -434,7 +438,7 @@ def test_tasks_whose_configs_stayed_keep_their_status() -> None:
 def test_a_restart_of_what_failed_says_nothing_of_the_rest() -> None:
     world = World()
     world.says(FAILED, 0)
-    world.evidence.note("a", speaks=False)
+    world.observer.mark("a", expects_status=False)
     assert world.judged() is Verdict.OLD_FAILURE
     world.says(RUNNING, 0)
     assert world.judged() is WELL
@@ -443,13 +447,13 @@ def test_a_restart_of_what_failed_says_nothing_of_the_rest() -> None:
 def test_before_connect_3_9_tasks_may_stay_as_they_are() -> None:
     """A config that makes the same task configs: nothing tells, so it is waited for."""
     world = World(follow=False)
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.config("2")
     world.says(RUNNING)
     assert world.judged() is NOT_YET
     assert world.judged(long_ago=True) is WELL
     strict = World()
-    strict.evidence.note("a", speaks=True)
+    strict.observer.mark("a", expects_status=True)
     strict.config("2")
     strict.says(RUNNING)
     assert strict.judged(long_ago=True) is NOT_YET
@@ -458,7 +462,7 @@ def test_before_connect_3_9_tasks_may_stay_as_they_are() -> None:
 def test_our_runtime_does_not_repeat_what_it_said() -> None:
     """It makes task configs only of a connector that runs with its config."""
     world = World(ours=True)
-    world.evidence.note("a", speaks=True)
+    world.observer.mark("a", expects_status=True)
     world.config("2")
     assert world.judged() is NOT_YET
     world.tasks(1)
@@ -537,8 +541,8 @@ def test_the_first_status_that_was_ever_written_counts() -> None:
     logs = MemoryLogs()
     logs.create_topic("status")
     statuses = StatusTopic(logs.reader("status"))
-    world.evidence.followed = replace(world.evidence.followed, statuses=statuses)
-    world.evidence.note("a", speaks=True)
+    world.observer.followed = replace(world.observer.followed, statuses=statuses)
+    world.observer.mark("a", expects_status=True)
     logs.writer("x").write(
         [
             status_topic.connector_record("status", "a", Status(RUNNING, "w", 1)),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import cel
 import pytest
@@ -20,19 +20,19 @@ from connect_reconciler.apply.report import (
     Outcome,
 )
 from connect_reconciler.backend import open_backend
-from connect_reconciler.backend.backend import Backend
 from connect_reconciler.cli.terminal import Terminal
 from connect_reconciler.model.live import Live, LogRange
-from connect_reconciler.plan.scope import Scope
 from connect_reconciler.policies.policy import Policy
 from connect_reconciler.workflow import apply
-from connect_reconciler.workflow.apply import ApplyRun, Denials, Undone
-from connect_reconciler.workflow.replanning import FromSpecs, Moved, left_of
+from connect_reconciler.workflow.apply import ApplyRun, Denials, RollbackResult
+from connect_reconciler.workflow.plan_sources import FromSpecs, PlanChanged, Planned
+from connect_reconciler.workflow.rollback import FromSnapshots
 from connect_reconciler.workflow.user import Choices
-from connect_specs.desired import Desired, DesiredConnector, Pin, Project
+from connect_specs.desired import Desired, DesiredConnector, Pin
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location, Stale
 from support.applying import PROJECT, Applying, desired_of
 from support.fake_cluster import FakeCluster
+from support.plan_sources import source_of
 
 Changes = Callable[[Applying, Desired], None]
 
@@ -44,6 +44,15 @@ def spec(name: str, file: str = "x") -> DesiredConnector:
 
 BACKEND = open_backend(PROJECT, {})
 WANTED = desired_of(spec("a", "new"), spec("b"))
+
+
+def planned_of(plan: Plan, live: Live) -> Planned:
+    return Planned(plan=plan, desired=WANTED, live=live)
+
+
+def run_of(user: Terminal, rollback_policies: tuple[Policy, ...] | None = None) -> ApplyRun:
+    source = FromSpecs(backend=BACKEND, policies=(), desired=WANTED)
+    return ApplyRun(BACKEND, user, Choices(), source, rollback_policies=rollback_policies)
 
 
 @pytest.fixture
@@ -79,14 +88,15 @@ def deleted_by_hand(world: Applying, desired: Desired) -> None:
 def test_what_is_left_of_the_plan_is_applied(
     world: Applying, meanwhile: Changes, left: list[str]
 ) -> None:
-    shown, before = world.plan(WANTED), world.observe(WANTED)
+    source = source_of(WANTED, world.observe)
+    shown = source.plan()
     meanwhile(world, WANTED)
-    plan, live = left_of(shown, before, lambda _: (world.plan(WANTED), world.observe(WANTED)))
-    assert [action.connector for action in plan.actions] == left
-    report = world.apply(WANTED, plan)
+    planned = source.plan_under_lease(shown)
+    assert [action.connector for action in planned.plan.actions] == left
+    report = world.apply(WANTED, planned.plan)
     assert report.exit_code == 0
     assert world.plan(WANTED).empty
-    assert live.connectors.keys() == {"a"} | {"b"} - {*left}
+    assert planned.live.connectors.keys() == {"a"} | {"b"} - {*left}
 
 
 def changed_by_hand(world: Applying, desired: Desired) -> None:
@@ -101,52 +111,40 @@ def key_added_by_hand(world: Applying, desired: Desired) -> None:
 
 @pytest.mark.parametrize("meanwhile", [deleted_by_hand, changed_by_hand, key_added_by_hand])
 def test_what_was_not_shown_is_not_done(world: Applying, meanwhile: Changes) -> None:
-    shown, before = world.plan(WANTED), world.observe(WANTED)
+    source = source_of(WANTED, world.observe)
+    shown = source.plan()
     meanwhile(world, WANTED)
-    with pytest.raises(Moved) as moved:
-        left_of(shown, before, lambda _: (world.plan(WANTED), world.observe(WANTED)))
-    assert moved.value.plan == world.plan(WANTED)
+    with pytest.raises(PlanChanged) as changed:
+        source.plan_under_lease(shown)
+    assert changed.value.planned.plan.actions == world.plan(WANTED).actions
 
 
-def test_a_plan_that_has_errors_by_now_is_shown_again(world: Applying) -> None:
-    shown, live = world.plan(WANTED), world.observe(WANTED)
-    wrong = replace(shown, errors=(Diagnostic("policy.denied", "not now"),))
-    with pytest.raises(Moved):
-        left_of(shown, live, lambda _: (wrong, live))
-
-
-def test_what_the_cluster_said_of_secrets_is_kept(world: Applying) -> None:
-    shown, live = world.plan(WANTED), world.observe(WANTED)
-    before = replace(live, password_keys={"a": frozenset({"p"})})
+def test_the_clusters_answers_about_secrets_are_kept(world: Applying) -> None:
+    live = world.observe(WANTED)
     now = replace(live, password_keys={"a": frozenset({"q"}), "b": frozenset({"r"})})
-    _, found = left_of(shown, before, lambda _: (shown, now))
-    assert found.password_keys == {"a": frozenset({"p", "q"}), "b": frozenset({"r"})}
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Stands for the project's cluster."""
-
-    live: Live
-    project: Project = PROJECT
-
-    def observe(self, desired: Desired) -> Live:
-        return self.live
+    source = source_of(WANTED, lambda _: now)
+    answered = replace(live, password_keys={"a": frozenset({"p"})})
+    shown = replace(source.plan(), live=answered)
+    assert source.plan_under_lease(shown).live.password_keys == {
+        "a": frozenset({"p", "q"}),
+        "b": frozenset({"r"}),
+    }
 
 
 def test_a_policy_that_denies_by_now_is_obeyed(world: Applying) -> None:
     """The trap: allowed before six, applied after a wait until seven."""
-    shown, live = world.plan(WANTED), world.observe(WANTED)
+    live = world.observe(WANTED)
     policy = Policy("late", "deny", cel.compile("now.hour >= 18"), Location("p.yaml"))
     late = replace(live, now_ms=(24 * 365 + 19) * 3_600_000)
+    shown = source_of(WANTED, lambda _: live, policies=(policy,)).plan()
     for now, denied in ((live, False), (late, True)):
-        replan = FromSpecs(cast(Backend, Seen(now)), WANTED, (policy,), Scope())
+        source = source_of(WANTED, lambda _, now=now: now, policies=(policy,))
         if not denied:
-            assert left_of(shown, live, replan)[0].actions == shown.actions
+            assert source.plan_under_lease(shown).plan == shown.plan
             continue
-        with pytest.raises(Moved) as moved:
-            left_of(shown, live, replan)
-        assert [each.code for each in moved.value.plan.errors] == ["policy.deny"]
+        with pytest.raises(PlanChanged) as changed:
+            source.plan_under_lease(shown)
+        assert [each.code for each in changed.value.planned.plan.errors] == ["policy.deny"]
 
 
 def test_policies_see_the_offsets_that_were_found_once_a_sink_was_stopped(world: Applying) -> None:
@@ -189,20 +187,15 @@ def shown_and_applied(
     shown, live = world.plan(desired_of(spec("a"), spec("b"))), world.observe(WANTED)
     now = world.plan(WANTED)
 
-    def execute(self: ApplyRun, plan: Plan, *more: Any) -> ApplyReport:
-        if plan is shown:
-            raise Moved(now, live)
-        carried.append(plan)
+    def execute(self: ApplyRun, planned: Planned, **more: Any) -> ApplyReport:
+        if planned.plan is shown:
+            raise PlanChanged(planned_of(now, live))
+        carried.append(planned.plan)
         return ApplyReport("id", ())
 
     monkeypatch.setattr(ApplyRun, "_execute", execute)
-
-    def replan(plan: Plan) -> tuple[Plan, Live]:
-        return now, live
-
-    user = Terminal(yes=yes, as_json=False)
-    ended = ApplyRun(BACKEND, user, Choices(), replan=replan).run(shown, WANTED, live)
-    return ended.exit_code, carried
+    applied = run_of(Terminal(yes=yes, as_json=False)).run(planned_of(shown, live))
+    return applied.exit_code, carried
 
 
 def test_what_is_new_is_asked_for_again(
@@ -233,11 +226,11 @@ def test_errors_that_came_meanwhile_are_those_of_the_plan(
     shown, live = world.plan(WANTED), world.observe(WANTED)
     denied = replace(shown, errors=(Diagnostic("policy.deny", "not after six"),))
 
-    def execute(self: ApplyRun, plan: Plan, *more: Any) -> ApplyReport:
-        raise Moved(denied, live)
+    def execute(self: ApplyRun, planned: Planned, **more: Any) -> ApplyReport:
+        raise PlanChanged(planned_of(denied, live))
 
     monkeypatch.setattr(ApplyRun, "_execute", execute)
-    ended = ApplyRun(BACKEND, Terminal(yes=True, as_json=False), Choices()).run(shown, WANTED, live)
+    ended = run_of(Terminal(yes=True, as_json=False)).run(planned_of(shown, live))
     assert (ended.exit_code, ended.plan, ended.report) == (ExitCode.INVALID, denied, None)
     assert "not applied: the plan has errors" in capsys.readouterr().err
 
@@ -255,16 +248,16 @@ def test_an_apply_is_rolled_back_although_nobody_reads_its_report(
     def unread(self: Terminal, report: ApplyReport, **more: Any) -> None:
         raise BrokenPipeError
 
-    def roll_back(self: ApplyRun, apply_id: str, *more: Any) -> Undone:
+    def roll_back(self: ApplyRun, apply_id: str, *more: Any) -> RollbackResult:
         rolled_back.append(apply_id)
-        return Undone()
+        return RollbackResult()
 
-    monkeypatch.setattr(ApplyRun, "_execute", lambda *_: report)
+    monkeypatch.setattr(ApplyRun, "_execute", lambda *_, **more: report)
     monkeypatch.setattr(ApplyRun, "_roll_back", roll_back)
     monkeypatch.setattr(Terminal, "report", unread)
     user = Terminal(yes=True, as_json=False)
     with pytest.raises(BrokenPipeError):
-        ApplyRun(BACKEND, user, Choices(), rollback_policies=()).run(shown, WANTED, live)
+        run_of(user, rollback_policies=()).run(planned_of(shown, live))
     assert rolled_back == ["id"]
 
 
@@ -279,13 +272,13 @@ def test_ctrl_c_before_a_rollback_does_not_lose_the_report(
     def interrupted(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ApplyRun, "_execute", lambda *_: report)
-    monkeypatch.setattr(apply, "find_rollback", interrupted)
+    monkeypatch.setattr(ApplyRun, "_execute", lambda *_, **more: report)
+    monkeypatch.setattr(FromSnapshots, "observe", interrupted)
     user = Terminal(yes=True, as_json=True)
-    ended = ApplyRun(BACKEND, user, Choices(), rollback_policies=()).run(shown, WANTED, live)
+    ended = run_of(user, rollback_policies=()).run(planned_of(shown, live))
     assert (ended.report, ended.exit_code) == (report, ExitCode.FAILED)
-    assert ended.undone is not None
-    assert [each.code for each in ended.undone.errors] == ["rollback.interrupted"]
+    assert ended.rollback is not None
+    assert [each.code for each in ended.rollback.errors] == ["rollback.interrupted"]
 
 
 @pytest.mark.parametrize(("text", "found"), [("500", 0.5), ("10s", 60), ("", 60), ("9" * 5000, 60)])
@@ -302,11 +295,10 @@ def test_what_is_new_after_a_killed_apply_needs_someone_to_ask(
     live = replace(live, ledger=replace(live.ledger, unfinished=unfinished))
     now = world.plan(WANTED)
 
-    def execute(self: ApplyRun, plan: Plan, *more: Any) -> ApplyReport:
-        raise Moved(now, live)
+    def execute(self: ApplyRun, planned: Planned, **more: Any) -> ApplyReport:
+        raise PlanChanged(planned_of(now, live))
 
     monkeypatch.setattr(ApplyRun, "_execute", execute)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
     with pytest.raises(Stale):
-        user = Terminal(yes=False, as_json=False)
-        ApplyRun(BACKEND, user, Choices()).run(done, WANTED, live)
+        run_of(Terminal(yes=False, as_json=False)).run(planned_of(done, live))

@@ -26,10 +26,10 @@ from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.verification import planned_again
 from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Stale
+from support.plan_sources import planned_again
 from support.plans import KEY, desired_of, live_of
 from support.scenarios import Scenario, actions_of, can_be_applied, scenarios_where
 
