@@ -15,8 +15,10 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote
 
-# Connect shows this for a password
+# Texts in a secret's place: Connect's for a password, ours for a value, and ours within texts
 MASK: Final = "[hidden]"
+SENSITIVE: Final = "(sensitive)"
+HIDDEN: Final = "(hidden)"
 # Shorter secrets are part of too many words
 SHORTEST: Final = 4
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.secrets import (
+    HIDDEN,
     Redactor,
     holds_text,
     is_secret_value,
@@ -24,8 +24,6 @@ from connect_specs.secrets import (
 )
 from connect_specs.values import ENV, OPTION, Value, Values, flat, value_of
 from connect_specs.yaml_documents import parse_yaml
-
-HIDDEN: Final = "(hidden)"
 
 _PIECE = re.compile(r"[\w.-]{4,}")
 # Replaces letters by letters and digits by digits, so that YAML parses the text alike

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from connect_specs.value_secrets import Origin
 
 
-_SENSITIVE = "(sensitive)"
 # The keys of a connector whose spec cannot be read: any of them may be sensitive
 _EVERYTHING = ("*",)
 _REREAD_S = 5.0
@@ -77,9 +76,11 @@ def origins_of(project: Project) -> tuple[Origin, ...]:
 
 def origins_text(values: tuple[Origin, ...]) -> str:
     """Returns one line per value."""
+    from connect_specs.secrets import SENSITIVE
+
     lines = []
     for value in values:
-        text = _SENSITIVE if value.text is None else value.text
+        text = SENSITIVE if value.text is None else value.text
         line = f"{value.name} = {text}  ({value.where}"
         if value.overrides:
             line += f", overrides {', '.join(map(str, value.overrides))}"

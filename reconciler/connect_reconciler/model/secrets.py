@@ -19,10 +19,7 @@ from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Stale, warning
-from connect_specs.secrets import Redactor, is_sensitive, secret_parts
-
-SENSITIVE = "(sensitive)"
-HIDDEN = "(hidden)"
+from connect_specs.secrets import HIDDEN, SENSITIVE, Redactor, is_sensitive, secret_parts
 
 # Texts in a secret's place: of Connect itself, of hosted clusters, and ours
 _MASK = re.compile(r"\*{3,}|•{3,}|[\[(<](hidden|redacted|masked|sensitive)[\])>]", re.IGNORECASE)

@@ -18,9 +18,9 @@ from zoneinfo import ZoneInfo
 from connect_reconciler import actions as act
 from connect_reconciler.actions.plan import KINDS, Plan, grouped, kinds, summarize
 from connect_reconciler.model.config_values import Plain, Value
-from connect_reconciler.model.secrets import SENSITIVE
 from connect_reconciler.plan.offsets.sink_positions import position_text
 from connect_specs.desired import Consequence, Position
+from connect_specs.secrets import SENSITIVE
 
 Facts: TypeAlias = dict[str, Any]
 

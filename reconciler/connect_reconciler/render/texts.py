@@ -13,8 +13,8 @@ from typing import Literal, TypeAlias
 
 from connect_reconciler.actions import FieldChange
 from connect_reconciler.model.config_values import Secret, Value
-from connect_reconciler.model.secrets import SENSITIVE
 from connect_specs.plain_text import one_line
+from connect_specs.secrets import SENSITIVE
 
 VALUE_LENGTH_MAX = 80
 _SHOWN = 48

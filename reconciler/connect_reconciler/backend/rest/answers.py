@@ -18,12 +18,11 @@ import orjson
 
 from connect_reconciler.backend.rest.connection import shown_url
 from connect_reconciler.backend.rest.refusals import refusal_in, takes_no_such_path
-from connect_reconciler.model.secrets import HIDDEN
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.java.jackson import read_json
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Diagnostic, Unreachable
-from connect_specs.secrets import Redactor, secret_parts
+from connect_specs.secrets import HIDDEN, Redactor, secret_parts
 
 LOGIN_HINT: Final = "give the target a user and password, or headers, that may do it"
 
