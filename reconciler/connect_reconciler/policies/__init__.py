@@ -1,1 +1,1 @@
-"""What a project allows its plans to do."""
+"""The rules of a project for its plans."""

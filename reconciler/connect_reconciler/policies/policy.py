@@ -38,7 +38,7 @@ _AMOUNTS = ("again", "skipped")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One rule: where its expression is true of a change, the plan is denied or warned of.
+    """One rule: if its expression is true of a change, the plan is denied or warned of.
 
     `says` is for people. Days and hours in `now` are those of `timezone`.
     """
@@ -53,22 +53,24 @@ class Policy:
 
 
 def load_policies(project: Project) -> tuple[Policy, ...]:
-    """The project's policies, by file and place. Raises Invalid with every problem in them."""
+    """Returns the project's policies, by file and place. Raises Invalid with every problem."""
     problems: list[Diagnostic] = []
-    found: list[Policy] = []
+    policies: list[Policy] = []
     for path in find_policy_files(project, problems):
-        found.extend(_read_file(path, relative_name(path, project.folder), problems))
-    seen: dict[str, Policy] = {}
-    for policy in found:
-        other = seen.setdefault(policy.name, policy)
-        if other is not policy:
-            what = f"there is a policy {policy.name!r} already"
-            why = f"it stands at {other.where}"
+        policies.extend(_read_file(path, relative_name(path, project.folder), problems))
+    by_name: dict[str, Policy] = {}
+    for policy in policies:
+        first = by_name.setdefault(policy.name, policy)
+        if first is not policy:
+            message = f"there is a policy {policy.name!r} already"
+            reason = f"it stands at {first.where}"
             hint = "rename one of them"
-            problems.append(Diagnostic("policy.duplicate-name", what, policy.where, why, hint))
+            problems.append(
+                Diagnostic("policy.duplicate-name", message, policy.where, reason, hint)
+            )
     if problems:
         raise Invalid(*by_place(problems))
-    return tuple(found)
+    return tuple(policies)
 
 
 def _read_file(path: Path, file: str, problems: list[Diagnostic]) -> list[Policy]:
@@ -80,10 +82,10 @@ def _read_file(path: Path, file: str, problems: list[Diagnostic]) -> list[Policy
     problems.extend(parsed.problems)
     if not parsed.documents and not parsed.problems:
         hint = "delete it, or write a rule: docs/policies.md has examples"
-        where = Location(file, 1, 1)
-        problems.append(Diagnostic("policy.empty-file", "no policy is in here", where, hint=hint))
-    found = (_read_policy(node, problems) for node in parsed.documents)
-    return [policy for policy in found if policy is not None]
+        message, location = "no policy is in here", Location(file, 1, 1)
+        problems.append(Diagnostic("policy.empty-file", message, location, hint=hint))
+    policies = (_read_policy(node, problems) for node in parsed.documents)
+    return [policy for policy in policies if policy is not None]
 
 
 def _read_policy(node: Node, problems: list[Diagnostic]) -> Policy | None:
@@ -128,9 +130,9 @@ def _zone_problem(zone: str | None, node: Map) -> Diagnostic | None:
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        what = f"there is no time zone {zone!r}"
+        message = f"there is no time zone {zone!r}"
         hint = "write one like Europe/Berlin, or leave it out for UTC"
-        return Diagnostic("policy.timezone", what, node.location, hint=hint)
+        return Diagnostic("policy.timezone", message, node.location, hint=hint)
     return None
 
 
@@ -151,8 +153,8 @@ def judge(
     facts = plan_facts(plan, unknown_keys)
     if not facts["changes"]:
         policies = ()
-    found = [each for policy in policies for each in _findings(policy, facts, now_ms)]
-    errors, warnings = by_severity(found)
+    verdicts = (verdict for policy in policies for verdict in _verdicts(policy, facts, now_ms))
+    errors, warnings = by_severity(verdicts)
     return replace(
         plan,
         errors=(*_without_verdicts(plan.errors), *errors),
@@ -161,47 +163,48 @@ def judge(
 
 
 def _without_verdicts(diagnostics: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
-    return (each for each in diagnostics if not each.code.startswith("policy."))
+    return (problem for problem in diagnostics if not problem.code.startswith("policy."))
 
 
-def _findings(policy: Policy, plan: Facts, now_ms: int) -> Iterator[Diagnostic]:
-    given: Facts = {"plan": plan, "now": now_facts(now_ms, policy.timezone)}
+def _verdicts(policy: Policy, plan: Facts, now_ms: int) -> Iterator[Diagnostic]:
+    facts: Facts = {"plan": plan, "now": now_facts(now_ms, policy.timezone)}
     if "change" not in policy.program.variables():
-        yield from _evaluate(policy, given, "")
+        yield from _evaluate(policy, facts, "")
         return
     for change in plan["changes"]:
-        yield from _evaluate(policy, given | {"change": change}, change["connector"])
+        yield from _evaluate(policy, facts | {"change": change}, change["connector"])
 
 
-def _evaluate(policy: Policy, given: Facts, connector: str) -> Iterator[Diagnostic]:
-    of = f"{connector}: " if connector else ""
+def _evaluate(policy: Policy, facts: Facts, connector: str) -> Iterator[Diagnostic]:
+    subject = f"{connector}: " if connector else ""
     verb = "denies" if policy.verdict == "deny" else "warns of"
     severity: Severity = "error" if policy.verdict == "deny" else "warning"
     try:
-        violated = policy.program.execute(given)
+        violated = policy.program.execute(facts)
     # The library raises what the expression calls for: KeyError, TypeError, RuntimeError, ...
     except Exception as error:
-        what = f"{of}policy {policy.name} cannot be judged"
-        why, hint = _why(error, given.get("change"))
-        yield Diagnostic("policy.failed", what, policy.where, why, hint, severity)
+        message = f"{subject}policy {policy.name} cannot be judged"
+        reason, hint = _reason(error, facts.get("change"))
+        yield Diagnostic("policy.failed", message, policy.where, reason, hint, severity)
         return
     if not isinstance(violated, bool):
-        what = f"{of}policy {policy.name} answers with {type(violated).__name__}, not true or false"
+        answer = type(violated).__name__
+        message = f"{subject}policy {policy.name} answers with {answer}, not true or false"
         hint = "write a comparison, such as change.name == 'a'"
-        yield Diagnostic("policy.failed", what, policy.where, "", hint, severity)
+        yield Diagnostic("policy.failed", message, policy.where, "", hint, severity)
     elif violated:
         says = policy.says or f"policy {policy.name} {verb} this"
-        why = f"policy {policy.name}" if policy.says else ""
+        reason = f"policy {policy.name}" if policy.says else ""
         code = f"policy.{policy.verdict}"
-        yield Diagnostic(code, f"{of}{says}", policy.where, why, policy.hint, severity)
+        yield Diagnostic(code, f"{subject}{says}", policy.where, reason, policy.hint, severity)
 
 
-def _why(error: Exception, change: Facts | None) -> tuple[str, str]:
-    """Why a policy could not be evaluated, and what would help."""
+def _reason(error: Exception, change: Facts | None) -> tuple[str, str]:
+    """Returns the reason why a policy could not be evaluated, and a hint."""
     field = error.args[0] if isinstance(error, KeyError) and error.args else None
     if field in _AMOUNTS and change is not None:
-        why = "how much is delivered again or skipped is not known in offsets"
-        return why, "ask `change.amount_known` first: docs/policies.md has examples"
+        reason = "how much is delivered again or skipped is not known in offsets"
+        return reason, "ask `change.amount_known` first: docs/policies.md has examples"
     hint = "ask `has(...)` before a field that may be missing"
     if isinstance(error, KeyError):
         if isinstance(field, str) and not field.isidentifier():
