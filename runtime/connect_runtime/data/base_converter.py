@@ -5,37 +5,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
 
 from connect_runtime.api import (
     Column,
     ConfigDef,
-    ConfigType,
     Converter,
     DataError,
     HeaderConverter,
-    Importance,
     OneOf,
     Read,
     Schema,
+    Validator,
     Write,
 )
 from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime.option_tables import option_table
+
+_TABLE: Final = Path(__file__).with_name("options.txt")
 
 
-def with_converter_type(options: ConfigDef) -> ConfigDef:
-    """Returns `converter.type`, then `options`."""
-    return (
-        ConfigDef()
-        .define(
-            "converter.type",
-            ConfigType.STRING,
-            validator=OneOf.strings("key", "value", "header"),
-            importance=Importance.LOW,
-            doc="How this converter will be used.",
-        )
-        .embed(options)
-    )
+def converter_options(
+    section: str = "", validators: Mapping[str, Validator] | None = None
+) -> ConfigDef:
+    """Returns `converter.type`, then the options in a section of options.txt, if there is one."""
+    types = {"converter.type": OneOf.strings("key", "value", "header")}
+    options = option_table(_TABLE, "converter", types)
+    return options.embed(option_table(_TABLE, section, validators)) if section else options
 
 
 class AnyPartConverter(Converter, HeaderConverter):
@@ -43,7 +40,7 @@ class AnyPartConverter(Converter, HeaderConverter):
     `is_key` for headers.
     """
 
-    OPTIONS: ClassVar[ConfigDef] = with_converter_type(ConfigDef())
+    OPTIONS: ClassVar[ConfigDef] = converter_options()
 
     def config(self) -> ConfigDef:
         return self.OPTIONS

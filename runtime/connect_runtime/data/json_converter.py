@@ -16,22 +16,18 @@ import orjson
 
 from connect_runtime.api import (
     Column,
-    ConfigDef,
-    ConfigType,
     DataError,
-    Importance,
     OneOf,
     RawHeaders,
     Read,
     Schema,
-    Width,
     Write,
 )
 from connect_runtime.data.base_converter import (
     AnyPartConverter,
     UnreadableRows,
+    converter_options,
     read_each,
-    with_converter_type,
 )
 from connect_runtime.data.json_reader import (
     MISSING,
@@ -53,70 +49,7 @@ from connect_runtime.data.json_writer import (
 )
 from connect_runtime.errors.columns import pieces_of
 
-CONFIG = with_converter_type(
-    ConfigDef()
-    .define(
-        "schemas.enable",
-        ConfigType.BOOLEAN,
-        True,
-        importance=Importance.HIGH,
-        doc="Include schemas within each of the serialized values and keys.",
-        group="Schemas",
-        order=0,
-        width=Width.MEDIUM,
-        display_name="Enable Schemas",
-    )
-    .define(
-        "schemas.cache.size",
-        ConfigType.INT,
-        1000,
-        importance=Importance.HIGH,
-        doc="The maximum number of schemas that can be cached in this converter instance.",
-        group="Schemas",
-        order=1,
-        width=Width.MEDIUM,
-        display_name="Schema Cache Size",
-    )
-    .define(
-        "schema.content",
-        ConfigType.STRING,
-        None,
-        importance=Importance.HIGH,
-        doc="When set, this is used as the schema for all messages, and the schemas within each of"
-        " the message will be ignored. Otherwise, the schema will be included in the content of"
-        " each message. This configuration applies only 'schemas.enable' is true, and it"
-        " exclusively affects the sink connector.",
-        group="Schemas",
-        order=2,
-        width=Width.MEDIUM,
-        display_name="Schema Content",
-    )
-    .define(
-        "decimal.format",
-        ConfigType.STRING,
-        "BASE64",
-        validator=OneOf.any_case("NUMERIC", "BASE64"),
-        importance=Importance.LOW,
-        doc="Controls which format this converter will serialize decimals in. This value is case"
-        " insensitive and can be either 'BASE64' (default) or 'NUMERIC'",
-        group="Serialization",
-        order=0,
-        width=Width.MEDIUM,
-        display_name="Decimal Format",
-    )
-    .define(
-        "replace.null.with.default",
-        ConfigType.BOOLEAN,
-        True,
-        importance=Importance.LOW,
-        doc="Whether to replace fields that have a default value and that are null to the default"
-        " value. When set to true, the default value is used, otherwise null is used.",
-        group="Serialization",
-        order=1,
-        width=Width.MEDIUM,
-        display_name="Replace null with default",
-    )
-)
+CONFIG = converter_options("JsonConverter", {"decimal.format": OneOf.any_case("NUMERIC", "BASE64")})
 
 _ENVELOPE: Final = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain'

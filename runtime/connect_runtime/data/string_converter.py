@@ -12,31 +12,16 @@ from typing import Any, Final
 from connect_runtime.api import (
     OPTIONAL_STRING,
     Column,
-    ConfigDef,
     ConfigError,
-    ConfigType,
     DataError,
-    Importance,
     RawHeaders,
     Read,
     Schema,
-    Width,
     Write,
 )
-from connect_runtime.data.base_converter import AnyPartConverter, with_converter_type
+from connect_runtime.data.base_converter import AnyPartConverter, converter_options
 from connect_runtime.data.text_columns import java_texts, java_utf8_column
 
-_OPTIONS: Final = with_converter_type(
-    ConfigDef().define(
-        "converter.encoding",
-        ConfigType.STRING,
-        "UTF-8",
-        importance=Importance.HIGH,
-        doc="The name of the Java character set to use for encoding strings as byte arrays.",
-        width=Width.MEDIUM,
-        display_name="Encoding",
-    )
-)
 # Java writes both big-endian, the first with a mark, and takes texts without a mark for such
 _BIG_ENDIAN: Final = {
     "utf-16": ("utf-16-be", codecs.BOM_UTF16_BE, (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)),
@@ -48,7 +33,7 @@ class StringConverter(AnyPartConverter):
     """Converts text to bytes and back. Bytes that are invalid in the encoding are replaced, as in
     Java."""
 
-    OPTIONS = _OPTIONS
+    OPTIONS = converter_options("StringConverter")
 
     def configure(self, options: Mapping[str, str], *, is_key: bool = False) -> None:
         name = options.get("converter.encoding", "UTF-8")

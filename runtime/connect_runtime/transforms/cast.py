@@ -10,12 +10,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 from connect_runtime.api import (
-    ConfigDef,
     ConfigError,
-    ConfigType,
     DataError,
     Described,
-    Importance,
     Schema,
     Struct,
     Type,
@@ -38,6 +35,7 @@ from connect_runtime.java.numbers import (
     to_integer,
 )
 from connect_runtime.java.text import java_float, java_split, java_text, java_trim
+from connect_runtime.transforms.columns import options
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
@@ -130,22 +128,14 @@ def _check_spec(name: str, value: list[str] | None) -> None:
 class Cast(OneHalf):
     """Changes types. Numbers are narrowed as Java does, without an error."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define(
-            "spec",
-            ConfigType.LIST,
-            validator=Described(
+    OPTIONS = options(
+        "Cast",
+        {
+            "spec": Described(
                 _check_spec, "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
-            ),
-            importance=Importance.HIGH,
-            doc="List of fields and the type to cast them to of the form field1:type,field2:type"
-            " to cast fields of Maps or Structs. A single type to cast the entire value. Valid"
-            " types are int8, int16, int32, int64, float32, float64, boolean, and string. Note"
-            " that binary fields can only be cast to string.",
-        )
-        .embed(REPLACE_NULL_OPTION)
-    )
+            )
+        },
+    ).embed(REPLACE_NULL_OPTION)
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets the casts."""

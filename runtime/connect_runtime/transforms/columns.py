@@ -10,11 +10,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
+from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from connect_runtime.api import ConfigDef, Predicate, Transformation
+from connect_runtime.api import ConfigDef, Predicate, Transformation, Validator
 from connect_runtime.data.field_columns import MapColumn, StructColumn
+from connect_runtime.option_tables import option_table
 
 Name: TypeAlias = Literal[
     "topics",
@@ -29,6 +31,8 @@ Name: TypeAlias = Literal[
 ]
 HalfName: TypeAlias = Literal["keys", "values"]
 Lazy: TypeAlias = Sequence[Any] | Callable[[], Sequence[Any]]
+
+_TABLE: Final = Path(__file__).with_name("options.txt")
 
 SCHEMAS: Final[Mapping[HalfName, Name]] = {"keys": "key_schemas", "values": "value_schemas"}
 
@@ -154,6 +158,11 @@ def _compressed(column: Lazy, chosen: Sequence[bool]) -> Lazy:
     if callable(column):
         return lambda: list(compress(column(), chosen))
     return list(compress(column, chosen))
+
+
+def options(section: str, validators: Mapping[str, Validator] | None = None) -> ConfigDef:
+    """Returns the options in a section of options.txt, with `validators` by option."""
+    return option_table(_TABLE, section, validators)
 
 
 class WithOptions:

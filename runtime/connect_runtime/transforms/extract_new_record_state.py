@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from connect_runtime.api import (
     STRING,
-    ConfigDef,
     ConfigError,
-    ConfigType,
     DataError,
     Header,
     Headers,
-    Importance,
     Schema,
     Struct,
     Type,
-    Width,
 )
 from connect_runtime.api.record_plugins import ConnectRecord, R, Transformation
 from connect_runtime.api.schema import copy_basics
 from connect_runtime.java.text import java_split
+from connect_runtime.option_tables import option_table
 from connect_runtime.transforms.columns import WithOptions
 from connect_runtime.transforms.fields import REPLACE_NULL, SchemaCache
 from connect_runtime.transforms.insert_field import InsertFieldValue
@@ -47,116 +45,7 @@ _DELETES: Final = "delete.tombstone.handling.mode"
 _REMOVED: Final = ("drop.tombstones", "delete.handling.mode")
 _OF_TRANSACTION: Final = ("id", "data_collection_order", "total_order")
 _OF_EVENT: Final = ("op", "ts_ms", "ts_us", "ts_ns")
-_EXAMPLE: Final = (
-    "Example: 'version,connector,source.ts_ms' would add __version, __connector and __source_ts_ms"
-    " fields. Optionally one can also map new field name like"
-    " version:VERSION,connector:CONNECTOR,source.ts_ms:EVENT_TIMESTAMP.Please note that the new"
-    " field name is case-sensitive."
-)
-_OPTIONS: Final[tuple[tuple[str, ConfigType, Any, Width, str, str], ...]] = (
-    (
-        _DELETES,
-        ConfigType.STRING,
-        "tombstone",
-        Width.MEDIUM,
-        "Handle delete and tombstone records",
-        "How to handle delete records. Options are: drop - Remove the delete event and"
-        " tombstone from the stream.tombstone (default) - For each delete event, leave only a"
-        " tombstone in the stream.rewrite - Remove tombstone from the record, and add a"
-        " `__deleted` field with the value `true`.rewrite-with-tombstone - Retain tombstone in"
-        " record and add a `__deleted` field with the value `true`.delete-to-tombstone - Convert"
-        " delete events to tombstone events and drop tombstone events.",
-    ),
-    (
-        "route.by.field",
-        ConfigType.STRING,
-        "",
-        Width.LONG,
-        "Route by field name",
-        "The column which determines how the events will be routed, the value will replace"
-        " the topic name.",
-    ),
-    (
-        "add.fields.prefix",
-        ConfigType.STRING,
-        "__",
-        Width.SHORT,
-        "Field prefix to be added to each field.",
-        "Adds this prefix to each field listed.",
-    ),
-    (
-        "add.fields",
-        ConfigType.LIST,
-        "",
-        Width.LONG,
-        "Adds the specified field(s) to the message if they exist.",
-        "Adds each field listed, prefixed with __ (or __<struct>_ if the struct is specified)."
-        f" {_EXAMPLE}",
-    ),
-    (
-        "add.headers.prefix",
-        ConfigType.STRING,
-        "__",
-        Width.SHORT,
-        "Header prefix to be added to each header.",
-        "Adds this prefix listed to each header.",
-    ),
-    (
-        "add.headers",
-        ConfigType.LIST,
-        "",
-        Width.LONG,
-        "Adds the specified fields to the header if they exist.",
-        "Adds each field listed to the header,  __ (or __<struct>_ if the struct is specified)."
-        f" {_EXAMPLE}",
-    ),
-    (
-        "drop.fields.header.name",
-        ConfigType.STRING,
-        None,
-        Width.SHORT,
-        "Specifies a header that contains a list of field names to be removed",
-        "Specifies the name of a header that contains a list of fields to be removed from the"
-        " event value.",
-    ),
-    (
-        "drop.fields.from.key",
-        ConfigType.BOOLEAN,
-        False,
-        Width.SHORT,
-        "Specifies whether the fields to be dropped should also be omitted from the key",
-        "Specifies whether to apply the drop fields behavior to the event key as well as the"
-        " value. Default behavior is to only remove fields from the event value, not the key.",
-    ),
-    (
-        "drop.fields.keep.schema.compatible",
-        ConfigType.BOOLEAN,
-        True,
-        Width.SHORT,
-        "Specifies if fields are dropped, will the event's schemas be compatible",
-        "Controls the output event's schema compatibility when using the drop fields feature."
-        " `true`: dropped fields are removed if the schema indicates its optional leaving the"
-        " schemas unchanged, `false`: dropped fields are removed from the key/value schemas,"
-        " regardless of optionality.",
-    ),
-)
-
-
-def _options() -> ConfigDef:
-    options = ConfigDef()
-    for name, type, default, width, display, doc in _OPTIONS:
-        importance = Importance.MEDIUM if name == _DELETES else Importance.LOW
-        options.define(
-            name,
-            type,
-            default,
-            importance=importance,
-            width=width,
-            order=1,
-            display_name=display,
-            doc=doc,
-        )
-    return options
+_TABLE: Final = Path(__file__).with_name("debezium_options.txt")
 
 
 class ExtractNewRecordState(WithOptions, Transformation):
@@ -164,7 +53,7 @@ class ExtractNewRecordState(WithOptions, Transformation):
     list.
     """
 
-    OPTIONS = _options()
+    OPTIONS = option_table(_TABLE, "ExtractNewRecordState")
 
     def configure(self, options: Mapping[str, str]) -> None:
         """Refuses options that Debezium has removed, and sets the others. Raises `ConfigError`."""

@@ -8,44 +8,23 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from connect_runtime.api import (
-    ConfigDef,
     ConfigError,
-    ConfigType,
     DataError,
     Field,
-    Importance,
     OneOf,
     Schema,
     Struct,
     Type,
 )
 from connect_runtime.api.schema import class_of, validate_value, wrong_class
+from connect_runtime.transforms.columns import options
 
 T = TypeVar("T")
 
 FIELD_SYNTAX: Final = "field.syntax.version"
-FIELD_SYNTAX_OPTION: Final = ConfigDef().define(
-    FIELD_SYNTAX,
-    ConfigType.STRING,
-    "V1",
-    validator=OneOf.any_case("V1", "V2"),
-    importance=Importance.HIGH,
-    doc="Defines the version of the syntax to access fields. If set to <code>V1</code>, then "
-    "the field paths are limited to access the elements at the root level of the struct or "
-    "map. If set to <code>V2</code>, the syntax will support accessing nested elements. To "
-    "access nested elements, dotted notation is used. If dots are already included in the "
-    "field name, then backtick pairs can be used to wrap field names containing dots. E.g. to "
-    'access the subfield <code>baz</code> from a field named "foo.bar" in a struct/map the '
-    'following format can be used to access its elements: "<code>foo.bar</code>.baz".',
-)
+FIELD_SYNTAX_OPTION: Final = options(FIELD_SYNTAX, {FIELD_SYNTAX: OneOf.any_case("V1", "V2")})
 REPLACE_NULL: Final = "replace.null.with.default"
-REPLACE_NULL_OPTION: Final = ConfigDef().define(
-    REPLACE_NULL,
-    ConfigType.BOOLEAN,
-    True,
-    doc="Whether to replace fields that have a default value and that are null to the default"
-    " value. When set to true, the default value is used, otherwise null is used.",
-)
+REPLACE_NULL_OPTION: Final = options(REPLACE_NULL)
 # Connect's `LRUCache<>(16)`
 _CACHE_SIZE: Final = 16
 

@@ -9,15 +9,18 @@ from typing import Any
 
 from connect_runtime.api import (
     AllOf,
-    ConfigDef,
-    ConfigType,
     Headers,
     NonEmptyString,
     ValidRegex,
 )
 from connect_runtime.api.record_plugins import ConnectRecord, R
 from connect_runtime.java import regex as java_regex
-from connect_runtime.transforms.columns import ColumnPredicate, Columns, ColumnTransformation
+from connect_runtime.transforms.columns import (
+    ColumnPredicate,
+    Columns,
+    ColumnTransformation,
+    options,
+)
 
 
 class Filter(ColumnTransformation):
@@ -35,9 +38,7 @@ class Filter(ColumnTransformation):
 class HasHeaderKey(ColumnPredicate):
     """True of records with at least one header of the name."""
 
-    OPTIONS = ConfigDef().define(
-        "name", ConfigType.STRING, validator=NonEmptyString(), doc="The header name."
-    )
+    OPTIONS = options("HasHeaderKey", {"name": NonEmptyString()})
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets the name."""
@@ -70,12 +71,7 @@ class RecordIsTombstone(ColumnPredicate):
 class TopicNameMatches(ColumnPredicate):
     """True of records whose topic matches the expression from beginning to end."""
 
-    OPTIONS = ConfigDef().define(
-        "pattern",
-        ConfigType.STRING,
-        validator=AllOf.of(NonEmptyString(), ValidRegex()),
-        doc="A Java regular expression for matching against the name of a record's topic.",
-    )
+    OPTIONS = options("TopicNameMatches", {"pattern": AllOf.of(NonEmptyString(), ValidRegex())})
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Compiles the expression."""

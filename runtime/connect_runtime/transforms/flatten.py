@@ -6,17 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from connect_runtime.api import (
-    ConfigDef,
-    ConfigType,
     DataError,
     Field,
-    Importance,
     Schema,
     Struct,
     Type,
 )
 from connect_runtime.api.schema import copy_basics, validate_value
 from connect_runtime.java.text import java_class
+from connect_runtime.transforms.columns import options
 from connect_runtime.transforms.fields import SchemaCache
 from connect_runtime.transforms.key_or_value import (
     Half,
@@ -37,14 +35,7 @@ class Flatten(OneHalf):
     Depth is followed with a stack of iterators, so that it is not limited by Python's.
     """
 
-    OPTIONS = ConfigDef().define(
-        "delimiter",
-        ConfigType.STRING,
-        ".",
-        importance=Importance.MEDIUM,
-        doc="Delimiter to insert between field names from the input record when generating field"
-        " names for the output record",
-    )
+    OPTIONS = options("Flatten")
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets the delimiter."""

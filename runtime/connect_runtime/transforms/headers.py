@@ -7,11 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from connect_runtime.api import (
-    ConfigDef,
     ConfigError,
-    ConfigType,
     DataError,
-    Importance,
     NonEmptyList,
     NonNull,
     OneOf,
@@ -24,7 +21,7 @@ from connect_runtime.api.record_plugins import R
 from connect_runtime.api.records import Header, Headers
 from connect_runtime.api.schema import copy_basics
 from connect_runtime.data.simple_header_converter import parse_literal
-from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation
+from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation, options
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
@@ -48,13 +45,7 @@ from connect_runtime.transforms.key_or_value import (
 class DropHeaders(ColumnTransformation):
     """Removes all headers with the listed names."""
 
-    OPTIONS = ConfigDef().define(
-        "headers",
-        ConfigType.LIST,
-        validator=ValidList(allows_empty=False),
-        importance=Importance.HIGH,
-        doc="The name of the headers to be removed.",
-    )
+    OPTIONS = options("DropHeaders", {"headers": ValidList(allows_empty=False)})
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Reads the options."""
@@ -78,23 +69,7 @@ class DropHeaders(ColumnTransformation):
 class InsertHeader(ColumnTransformation):
     """Adds the same header to every record. Its type is inferred from the text."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define(
-            "header",
-            ConfigType.STRING,
-            validator=NonNull(),
-            importance=Importance.HIGH,
-            doc="The name of the header.",
-        )
-        .define(
-            "value.literal",
-            ConfigType.STRING,
-            validator=NonNull(),
-            importance=Importance.HIGH,
-            doc="The literal value that is to be set as the header value on all records.",
-        )
-    )
+    OPTIONS = options("InsertHeader", {"header": NonNull(), "value.literal": NonNull()})
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Reads the options."""
@@ -113,34 +88,14 @@ class InsertHeader(ColumnTransformation):
 class HeaderFrom(OneHalf):
     """Moves or copies fields to headers."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define(
-            "fields",
-            ConfigType.LIST,
-            validator=NonEmptyList(),
-            importance=Importance.HIGH,
-            doc="Field names in the record whose values are to be copied or moved to headers.",
-        )
-        .define(
-            "headers",
-            ConfigType.LIST,
-            validator=NonEmptyList(),
-            importance=Importance.HIGH,
-            doc="Header names, in the same order as the field names listed in the fields"
-            " configuration property.",
-        )
-        .define(
-            "operation",
-            ConfigType.STRING,
-            validator=OneOf.strings("move", "copy"),
-            importance=Importance.HIGH,
-            doc="Either <code>move</code> if the fields are to be moved to the headers (removed"
-            " from the key/value), or <code>copy</code> if the fields are to be copied to the"
-            " headers (retained in the key/value).",
-        )
-        .embed(REPLACE_NULL_OPTION)
-    )
+    OPTIONS = options(
+        "HeaderFrom",
+        {
+            "fields": NonEmptyList(),
+            "headers": NonEmptyList(),
+            "operation": OneOf.strings("move", "copy"),
+        },
+    ).embed(REPLACE_NULL_OPTION)
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Reads the options. Raises `ConfigError` unless each field has a header."""

@@ -12,9 +12,7 @@ from connect_runtime.api import (
     INT64,
     STRING,
     TIMESTAMP,
-    ConfigDef,
     ConfigError,
-    ConfigType,
     DataError,
     Schema,
     SinkRecord,
@@ -24,7 +22,7 @@ from connect_runtime.api.record_plugins import ConnectRecord, R
 from connect_runtime.api.schema import TIMESTAMP_NAME, copy_basics
 from connect_runtime.data.field_columns import StructColumn
 from connect_runtime.data.logical_types import from_millis
-from connect_runtime.transforms.columns import SCHEMAS, Columns
+from connect_runtime.transforms.columns import SCHEMAS, Columns, options
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
@@ -46,27 +44,6 @@ _Read: TypeAlias = Callable[[ConnectRecord], Any]
 _ReadColumn: TypeAlias = Callable[[Columns], Sequence[Any]]
 
 _PURPOSE: Final = "field insertion"
-_OPTIONALITY: Final = (
-    "Suffix with <code>!</code> to make this a required field, or <code>?</code> to keep it"
-    " optional (the default)."
-)
-
-
-def _options() -> ConfigDef:
-    options = ConfigDef()
-    for key, doc in (
-        ("topic.field", f"Field name for Kafka topic. {_OPTIONALITY}"),
-        ("partition.field", f"Field name for Kafka partition. {_OPTIONALITY}"),
-        (
-            "offset.field",
-            f"Field name for Kafka offset - only applicable to sink connectors.<br/>{_OPTIONALITY}",
-        ),
-        ("timestamp.field", f"Field name for record timestamp. {_OPTIONALITY}"),
-        ("static.field", f"Field name for static data field. {_OPTIONALITY}"),
-        ("static.value", "Static field value, if field name configured."),
-    ):
-        options.define(key, ConfigType.STRING, None, doc=doc)
-    return options.embed(REPLACE_NULL_OPTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +73,7 @@ def _offset(record: ConnectRecord) -> int:
 class InsertField(KeyOrValue):
     """Adds fields to structs and maps."""
 
-    OPTIONS = _options()
+    OPTIONS = options("InsertField").embed(REPLACE_NULL_OPTION)
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets the fields to add. Raises `ConfigError` if there are none."""

@@ -9,10 +9,7 @@ from types import NoneType
 from typing import Any, Final
 
 from connect_runtime.api import (
-    ConfigDef,
-    ConfigType,
     DataError,
-    Importance,
     NonEmptyString,
     Schema,
     Struct,
@@ -23,7 +20,7 @@ from connect_runtime.api.schema import class_of
 from connect_runtime.data.field_columns import StructColumn
 from connect_runtime.data.logical_types import date_of, from_millis, time_of
 from connect_runtime.java.numbers import parse_decimal, to_double, to_float, to_integer
-from connect_runtime.transforms.columns import Columns
+from connect_runtime.transforms.columns import Columns, options
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
@@ -49,26 +46,9 @@ _SHARED: Final = {NoneType, bool, int, float, str}
 class MaskField(OneHalf):
     """Masks fields; null stays null."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define(
-            "fields",
-            ConfigType.LIST,
-            validator=ValidList(allows_empty=False),
-            importance=Importance.HIGH,
-            doc="Names of fields to mask.",
-        )
-        .define(
-            "replacement",
-            ConfigType.STRING,
-            None,
-            validator=NonEmptyString(),
-            importance=Importance.LOW,
-            doc="Custom value replacement, that will be applied to all 'fields' values (numeric"
-            " or non-empty string values only).",
-        )
-        .embed(REPLACE_NULL_OPTION)
-    )
+    OPTIONS = options(
+        "MaskField", {"fields": ValidList(allows_empty=False), "replacement": NonEmptyString()}
+    ).embed(REPLACE_NULL_OPTION)
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets fields and replacement."""

@@ -9,11 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from connect_runtime.api import (
-    ConfigDef,
     ConfigError,
-    ConfigType,
     DataError,
-    Importance,
     Schema,
     Struct,
     Type,
@@ -22,7 +19,7 @@ from connect_runtime.api import (
 from connect_runtime.api.record_plugins import R
 from connect_runtime.api.schema import SchemaBuilder
 from connect_runtime.data.field_columns import StructColumn
-from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation
+from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation, options
 from connect_runtime.transforms.fields import (
     FIELD_SYNTAX,
     FIELD_SYNTAX_OPTION,
@@ -59,11 +56,7 @@ _KEY_FROM_VALUE: Final = "copying fields from value to key"
 class HoistField(OneHalf):
     """Wraps the key or value in a struct or map with one field."""
 
-    OPTIONS = ConfigDef().define(
-        "field",
-        ConfigType.STRING,
-        doc="Field name for the single field that will be created in the resulting Struct or Map.",
-    )
+    OPTIONS = options("HoistField")
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets the field's name."""
@@ -110,12 +103,7 @@ class ExtractField(OneHalf):
     """Replaces the key or value by one of its fields, also one within others if the syntax is
     V2."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define("field", ConfigType.STRING, doc="Field name to extract.")
-        .embed(REPLACE_NULL_OPTION)
-        .embed(FIELD_SYNTAX_OPTION)
-    )
+    OPTIONS = options("ExtractField").embed(REPLACE_NULL_OPTION).embed(FIELD_SYNTAX_OPTION)
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets the field's path."""
@@ -176,16 +164,8 @@ class ExtractFieldValue(OfValue, ExtractField):
 class ValueToKey(ColumnTransformation):
     """Replaces the key by a struct or map of fields of the value."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define(
-            "fields",
-            ConfigType.LIST,
-            validator=ValidList(allows_empty=False),
-            importance=Importance.HIGH,
-            doc="Field names on the record value to extract as the record key.",
-        )
-        .embed(REPLACE_NULL_OPTION)
+    OPTIONS = options("ValueToKey", {"fields": ValidList(allows_empty=False)}).embed(
+        REPLACE_NULL_OPTION
     )
 
     def set_options(self, options: Mapping[str, Any]) -> None:
@@ -229,24 +209,7 @@ class ValueToKey(ColumnTransformation):
 class SetSchemaMetadata(OneHalf):
     """Sets the name of a schema, its version or both."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define(
-            "schema.name",
-            ConfigType.STRING,
-            None,
-            importance=Importance.HIGH,
-            doc="Schema name to set.",
-        )
-        .define(
-            "schema.version",
-            ConfigType.INT,
-            None,
-            importance=Importance.HIGH,
-            doc="Schema version to set.",
-        )
-        .embed(REPLACE_NULL_OPTION)
-    )
+    OPTIONS = options("SetSchemaMetadata").embed(REPLACE_NULL_OPTION)
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets name and version. Raises `ConfigError` if there is neither."""

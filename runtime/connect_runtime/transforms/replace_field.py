@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from connect_runtime.api import (
-    ConfigDef,
     ConfigError,
-    ConfigType,
     DataError,
     Described,
     Schema,
@@ -19,7 +17,7 @@ from connect_runtime.api import (
 from connect_runtime.api.schema import copy_basics
 from connect_runtime.data.field_columns import StructColumn
 from connect_runtime.java.text import java_split
-from connect_runtime.transforms.columns import Columns
+from connect_runtime.transforms.columns import Columns, options
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
@@ -58,33 +56,16 @@ def _check_renames(name: str, value: list[str] | None) -> None:
 class ReplaceField(OneHalf):
     """Drops and renames fields."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define(
-            "exclude",
-            ConfigType.LIST,
-            "",
-            validator=ValidList(),
-            doc="Fields to exclude. This takes precedence over the fields to include.",
-        )
-        .define(
-            "include",
-            ConfigType.LIST,
-            "",
-            validator=ValidList(),
-            doc="Fields to include. If specified, only these fields will be used.",
-        )
-        .define(
-            "renames",
-            ConfigType.LIST,
-            "",
-            validator=Described(
+    OPTIONS = options(
+        "ReplaceField",
+        {
+            "exclude": ValidList(),
+            "include": ValidList(),
+            "renames": Described(
                 _check_renames, "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
             ),
-            doc="Field rename mappings.",
-        )
-        .embed(REPLACE_NULL_OPTION)
-    )
+        },
+    ).embed(REPLACE_NULL_OPTION)
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets the fields to drop, to keep and to rename."""

@@ -9,40 +9,22 @@ from dataclasses import replace
 from typing import Any
 
 from connect_runtime.api import (
-    ConfigDef,
     ConfigError,
-    ConfigType,
     DataError,
-    Importance,
     ValidRegex,
 )
 from connect_runtime.api.record_plugins import R
 from connect_runtime.api.records import record_text
 from connect_runtime.java import regex as java_regex
 from connect_runtime.java.date_format import InvalidDateFormat, SimpleDateFormat
-from connect_runtime.transforms.columns import Columns, ColumnTransformation
+from connect_runtime.transforms.columns import Columns, ColumnTransformation, options
 from connect_runtime.transforms.key_or_value import InvalidArgument, NoSuchGroup
 
 
 class RegexRouter(ColumnTransformation):
     """Replaces a topic that matches the expression from beginning to end."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define(
-            "regex",
-            ConfigType.STRING,
-            validator=ValidRegex(),
-            importance=Importance.HIGH,
-            doc="Regular expression to use for matching.",
-        )
-        .define(
-            "replacement",
-            ConfigType.STRING,
-            importance=Importance.HIGH,
-            doc="Replacement string.",
-        )
-    )
+    OPTIONS = options("RegexRouter", {"regex": ValidRegex()})
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Compiles the expression."""
@@ -130,26 +112,7 @@ def _group(replacement: str, at: int, match: re.Match[str]) -> tuple[str, int]:
 class TimestampRouter(ColumnTransformation):
     """Makes the topic from the record's topic and its timestamp, in UTC."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define(
-            "topic.format",
-            ConfigType.STRING,
-            "${topic}-${timestamp}",
-            importance=Importance.HIGH,
-            doc="Format string which can contain <code>${topic}</code> and"
-            " <code>${timestamp}</code> as placeholders for the topic and timestamp,"
-            " respectively.",
-        )
-        .define(
-            "timestamp.format",
-            ConfigType.STRING,
-            "yyyyMMdd",
-            importance=Importance.HIGH,
-            doc="Format string for the timestamp that is compatible with"
-            " <code>java.text.SimpleDateFormat</code>.",
-        )
-    )
+    OPTIONS = options("TimestampRouter")
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets both formats. Raises `ConfigError` for a pattern that is not supported."""

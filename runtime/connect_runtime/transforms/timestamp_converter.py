@@ -12,11 +12,8 @@ from connect_runtime.api import (
     STRING,
     TIME,
     TIMESTAMP,
-    ConfigDef,
     ConfigError,
-    ConfigType,
     DataError,
-    Importance,
     OneOf,
     Schema,
     Struct,
@@ -32,6 +29,7 @@ from connect_runtime.api.schema import (
 )
 from connect_runtime.data.logical_types import date_of, from_millis, time_of, to_millis
 from connect_runtime.java.date_format import InvalidDateFormat, SimpleDateFormat
+from connect_runtime.transforms.columns import options
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
@@ -72,42 +70,10 @@ _EXPECTED: Final = {
 class TimestampConverter(OneHalf):
     """Converts a field, or the whole key or value. Texts are in UTC."""
 
-    OPTIONS = (
-        ConfigDef()
-        .define(
-            "field",
-            ConfigType.STRING,
-            "",
-            importance=Importance.HIGH,
-            doc="The field containing the timestamp, or empty if the entire value is a timestamp",
-        )
-        .define(
-            "target.type",
-            ConfigType.STRING,
-            validator=OneOf.strings(*_TARGETS),
-            importance=Importance.HIGH,
-            doc="The desired timestamp representation: string, unix, Date, Time, or Timestamp",
-        )
-        .define(
-            "format",
-            ConfigType.STRING,
-            "",
-            doc="A SimpleDateFormat-compatible format for the timestamp. Used to generate the"
-            " output when type=string or used to parse the input if the input is a string.",
-        )
-        .define(
-            "unix.precision",
-            ConfigType.STRING,
-            "milliseconds",
-            validator=OneOf.strings(*_UNITS),
-            importance=Importance.LOW,
-            doc="The desired Unix precision for the timestamp: seconds, milliseconds,"
-            " microseconds, or nanoseconds. Used to generate the output when type=unix or used to"
-            " parse the input if the input is a Long.Note: This SMT will cause precision loss"
-            " during conversions from, and to, values with sub-millisecond components.",
-        )
-        .embed(REPLACE_NULL_OPTION)
-    )
+    OPTIONS = options(
+        "TimestampConverter",
+        {"target.type": OneOf.strings(*_TARGETS), "unix.precision": OneOf.strings(*_UNITS)},
+    ).embed(REPLACE_NULL_OPTION)
 
     def set_options(self, options: Mapping[str, Any]) -> None:
         """Sets field, target and formats. Raises `ConfigError` for a pattern that is not

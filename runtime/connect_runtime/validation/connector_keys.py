@@ -1,14 +1,13 @@
 """Defines the config keys of every source or sink connector, with Connect's order and groups.
 
-connector_keys.txt has a line for each key: `!` is no default, `-` null, `''` the empty text.
-Definitions only; `rules` has the rules across keys.
+connector_keys.txt has a line for each key (see `option_tables`). Definitions only; `rules` has the
+rules across keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +29,7 @@ from connect_runtime.api import (
     at_least,
 )
 from connect_runtime.java import regex as java_regex
+from connect_runtime.option_tables import default_of, define, sections
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import CONVERTER_KINDS, PluginKind
 from connect_runtime.settings.connector_topics import (
@@ -42,8 +42,6 @@ from connect_runtime.validation.plugin_choice import choose
 
 Config = Mapping[str, str | None]
 
-# in tables of keys
-DEFAULTS: Final[Mapping[str, Any]] = {"!": NO_DEFAULT, "-": None, "''": ""}
 
 _TABLE: Final = Path(__file__).with_name("connector_keys.txt")
 _REPLICATION: Final = (
@@ -105,7 +103,7 @@ def common_definitions(version: str) -> ConfigDef:
 
 
 def _definitions(
-    sections: Sequence[str], version: str, defaults: WorkerDefaults, config: Config
+    names: Sequence[str], version: str, defaults: WorkerDefaults, config: Config
 ) -> ConfigDef:
     computed: dict[str, str | None] = {
         "connector.plugin.version": None if version == "undefined" else version
@@ -120,36 +118,17 @@ def _definitions(
         )
         recommenders[version_key] = versions(installed, condition=key)
     definitions = ConfigDef()
-    for section in sections:
-        for row in _table()[section]:
-            name, type, default, importance, width, group, order, display, doc = row
-            definitions.define(
-                name,
-                ConfigType[type],
-                computed[name] if name in computed else DEFAULTS.get(default, default),
+    for section in names:
+        for row in sections(_TABLE)[section]:
+            name = row["name"]
+            define(
+                definitions,
+                row,
+                default=computed[name] if name in computed else default_of(row),
                 validator=_VALIDATORS.get(name),
-                importance=Importance[importance],
-                doc=doc,
-                group=group,
-                order=int(order),
-                width=Width[width],
-                display_name=display,
                 recommender=recommenders.get(name),
             )
     return definitions
-
-
-@cache
-def _table() -> Mapping[str, Sequence[Sequence[str]]]:
-    """Returns the rows of the table by section."""
-    sections: dict[str, list[list[str]]] = {}
-    rows: list[list[str]] = []
-    for line in _TABLE.read_text().splitlines():
-        if line.startswith("["):
-            rows = sections[line.strip("[]")] = []
-        elif not line.startswith("#"):
-            rows.append(line.split(" | "))
-    return sections
 
 
 def _version(key: str, kind: PluginKind, name: str | None) -> str | None:

@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from connect_runtime.api import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance
+from connect_runtime.api import ConfigDef, ConfigError, ConfigKey
 from connect_runtime.api.configdef import HIDDEN, config_text, parse_value
 from connect_runtime.java.text import java_trim
 from connect_runtime.kafka.client_checks import override_errors
+from connect_runtime.option_tables import define, sections
 from connect_runtime.settings.connector_clients import (
     ADMIN,
     CONSUMER,
@@ -27,7 +28,6 @@ from connect_runtime.settings.connector_clients import (
     forbidden_overrides,
 )
 from connect_runtime.settings.worker_config import WorkerConfig
-from connect_runtime.validation.connector_keys import DEFAULTS
 from connect_runtime.validation.infos import ConfigInfo, ValueInfo
 from connect_specs.secrets import is_secret_name
 
@@ -41,16 +41,12 @@ _CLIENTS: Final = {PRODUCER: "p", CONSUMER: "c", ADMIN: "a"}
 def client_keys(prefix: str) -> Mapping[str, ConfigKey]:
     """Returns the properties of the client that `prefix` overrides, by their names without it."""
     definitions = ConfigDef()
-    for line in _TABLE.read_text().splitlines():
-        clients, name, type, importance, default = line.split(" ", 4)
-        if _CLIENTS[prefix] in clients:
-            definitions.define(
-                name,
-                ConfigType[type],
-                DEFAULTS.get(default, default),
-                importance=Importance[importance],
-                doc=f"Kafka's {prefix.partition('.')[0]} property {name}, as Kafka documents it",
-            )
+    for row in sections(_TABLE)["clients"]:
+        if _CLIENTS[prefix] in row["clients"]:
+            name = row["name"]
+            client = prefix.partition(".")[0]
+            doc = f"Kafka's {client} property {name}, as Kafka documents it"
+            define(definitions, row, documentation=doc)
     return definitions.keys
 
 
