@@ -45,10 +45,9 @@ from connect_runtime.transforms.fields import (
 )
 from connect_runtime.transforms.key_or_value import (
     Half,
-    OfKey,
-    OfValue,
     OneHalf,
     WrongClass,
+    key_and_value,
     require_map,
     require_struct,
 )
@@ -296,9 +295,4 @@ _TO: Final[Mapping[Type, Callable[[Any, Schema | None], Any]]] = {
 }
 
 
-class CastKey(OfKey, Cast):
-    """Cast of keys."""
-
-
-class CastValue(OfValue, Cast):
-    """Cast of values."""
+CastKey, CastValue = key_and_value(Cast)

@@ -18,9 +18,8 @@ from connect_runtime.transforms.columns import options
 from connect_runtime.transforms.fields import SchemaCache
 from connect_runtime.transforms.key_or_value import (
     Half,
-    OfKey,
-    OfValue,
     OneHalf,
+    key_and_value,
     require_map,
     require_struct,
 )
@@ -142,9 +141,4 @@ def _leaf_schema(schema: Schema, optional: bool, default: Any) -> Schema:
     return builder.build()
 
 
-class FlattenKey(OfKey, Flatten):
-    """Flatten of keys."""
-
-
-class FlattenValue(OfValue, Flatten):
-    """Flatten of values."""
+FlattenKey, FlattenValue = key_and_value(Flatten)

@@ -34,9 +34,8 @@ from connect_runtime.transforms.fields import (
 from connect_runtime.transforms.key_or_value import (
     Half,
     MissingField,
-    OfKey,
-    OfValue,
     OneHalf,
+    key_and_value,
     require_map,
     require_struct,
 )
@@ -172,9 +171,4 @@ def _untyped(header: str, value: Any) -> Header:
     return Header(header, value, value.schema if isinstance(value, Struct) else None)
 
 
-class HeaderFromKey(OfKey, HeaderFrom):
-    """HeaderFrom of keys."""
-
-
-class HeaderFromValue(OfValue, HeaderFrom):
-    """HeaderFrom of values."""
+HeaderFromKey, HeaderFromValue = key_and_value(HeaderFrom)

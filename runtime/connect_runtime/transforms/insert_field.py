@@ -34,8 +34,7 @@ from connect_runtime.transforms.fields import (
 from connect_runtime.transforms.key_or_value import (
     Half,
     KeyOrValue,
-    OfKey,
-    OfValue,
+    key_and_value,
     require_map,
     require_struct,
 )
@@ -196,9 +195,4 @@ def _insertion(text: str, schema: Schema, value: _Read, column: _ReadColumn) -> 
     return _Insertion(text.removesuffix("?"), schema.as_optional(), value, column)
 
 
-class InsertFieldKey(OfKey, InsertField):
-    """InsertField of keys."""
-
-
-class InsertFieldValue(OfValue, InsertField):
-    """InsertField of values."""
+InsertFieldKey, InsertFieldValue = key_and_value(InsertField)

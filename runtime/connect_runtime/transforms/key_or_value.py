@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from connect_runtime.api import ConnectorError, DataError, Schema, Struct
 from connect_runtime.api.record_plugins import ConnectRecord, R
@@ -17,6 +17,7 @@ from connect_runtime.api.schema import class_of
 from connect_runtime.java.text import java_class
 from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation, HalfName
 
+K = TypeVar("K", bound="KeyOrValue")
 Half: TypeAlias = tuple[Schema | None, Any]
 
 
@@ -69,16 +70,14 @@ class OneHalf(KeyOrValue):
         """Returns the changed schema and value."""
 
 
-class OfKey:
-    """Makes a transformation one of keys."""
+def key_and_value(transformation: type[K]) -> tuple[type[K], type[K]]:
+    """Returns the classes of a transformation for keys and for values."""
 
-    is_key = True
+    def of(half: str, is_key: bool) -> type[K]:
+        members = {"is_key": is_key, "__module__": transformation.__module__}
+        return type(f"{transformation.__name__}{half}", (transformation,), members)
 
-
-class OfValue:
-    """Makes a transformation one of values."""
-
-    is_key = False
+    return of("Key", True), of("Value", False)
 
 
 def require_map(value: Any, purpose: str) -> Mapping[str, Any]:

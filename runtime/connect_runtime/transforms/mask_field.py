@@ -30,9 +30,8 @@ from connect_runtime.transforms.fields import (
 )
 from connect_runtime.transforms.key_or_value import (
     Half,
-    OfKey,
-    OfValue,
     OneHalf,
+    key_and_value,
     require_map,
     require_struct,
 )
@@ -149,9 +148,4 @@ def _replaced(value: Any, schema: Schema | None, replacement: str) -> Any:
     return to_integer(number, 64 if schema is None else _BITS.get(schema.type, 64))
 
 
-class MaskFieldKey(OfKey, MaskField):
-    """MaskField of keys."""
-
-
-class MaskFieldValue(OfValue, MaskField):
-    """MaskField of values."""
+MaskFieldKey, MaskFieldValue = key_and_value(MaskField)

@@ -35,9 +35,8 @@ from connect_runtime.transforms.fields import (
 from connect_runtime.transforms.key_or_value import (
     Half,
     InvalidArgument,
-    OfKey,
-    OfValue,
     OneHalf,
+    key_and_value,
     require_map,
     require_struct,
 )
@@ -91,12 +90,7 @@ def _all_fit(schemas: Sequence[Schema], values: Sequence[Any]) -> bool:
     return set(map(type, values)) == {plain} and schemas.count(first) == len(schemas)
 
 
-class HoistFieldKey(OfKey, HoistField):
-    """HoistField of keys."""
-
-
-class HoistFieldValue(OfValue, HoistField):
-    """HoistField of values."""
+HoistFieldKey, HoistFieldValue = key_and_value(HoistField)
 
 
 class ExtractField(OneHalf):
@@ -153,12 +147,7 @@ class ExtractField(OneHalf):
         return value
 
 
-class ExtractFieldKey(OfKey, ExtractField):
-    """ExtractField of keys."""
-
-
-class ExtractFieldValue(OfValue, ExtractField):
-    """ExtractField of values."""
+ExtractFieldKey, ExtractFieldValue = key_and_value(ExtractField)
 
 
 class ValueToKey(ColumnTransformation):
@@ -239,9 +228,4 @@ class SetSchemaMetadata(OneHalf):
         return replace(schema, name=name, version=version), copied_fields(schema)
 
 
-class SetSchemaMetadataKey(OfKey, SetSchemaMetadata):
-    """SetSchemaMetadata of keys."""
-
-
-class SetSchemaMetadataValue(OfValue, SetSchemaMetadata):
-    """SetSchemaMetadata of values."""
+SetSchemaMetadataKey, SetSchemaMetadataValue = key_and_value(SetSchemaMetadata)

@@ -27,9 +27,8 @@ from connect_runtime.transforms.fields import (
 )
 from connect_runtime.transforms.key_or_value import (
     Half,
-    OfKey,
-    OfValue,
     OneHalf,
+    key_and_value,
     require_map,
     require_struct,
 )
@@ -156,9 +155,4 @@ class ReplaceField(OneHalf):
         return target, tuple(copied)
 
 
-class ReplaceFieldKey(OfKey, ReplaceField):
-    """ReplaceField of keys."""
-
-
-class ReplaceFieldValue(OfValue, ReplaceField):
-    """ReplaceField of values."""
+ReplaceFieldKey, ReplaceFieldValue = key_and_value(ReplaceField)

@@ -40,10 +40,9 @@ from connect_runtime.transforms.fields import (
 from connect_runtime.transforms.key_or_value import (
     Half,
     MissingField,
-    OfKey,
-    OfValue,
     OneHalf,
     UnknownTimestampType,
+    key_and_value,
     require_map,
     require_struct,
 )
@@ -221,9 +220,4 @@ def _kind(schema: Schema) -> str:
     raise UnknownTimestampType(text)
 
 
-class TimestampConverterKey(OfKey, TimestampConverter):
-    """TimestampConverter of keys."""
-
-
-class TimestampConverterValue(OfValue, TimestampConverter):
-    """TimestampConverter of values."""
+TimestampConverterKey, TimestampConverterValue = key_and_value(TimestampConverter)
