@@ -74,7 +74,7 @@ def test_without_java_there_is_none(archive: ClassArchive, monkeypatch: pytest.M
         assert flags == []
 
 
-def test_what_was_not_finished_is_not_used(archive: ClassArchive) -> None:
+def test_an_unfinished_archive_is_not_used(archive: ClassArchive) -> None:
     with pytest.raises(KeyboardInterrupt), archive.making() as flags:
         _file(flags).write_bytes(b"half")
         raise KeyboardInterrupt
@@ -88,7 +88,7 @@ def test_a_damaged_archive_does_not_keep_a_jvm_from_starting(archive: ClassArchi
     assert "version" in _java(archive.flags())
 
 
-def test_two_processes_may_make_it_at_once(archive: ClassArchive) -> None:
+def test_two_processes_may_make_an_archive_at_once(archive: ClassArchive) -> None:
     with archive.making() as first:
         _file(first).write_bytes(b"half of the fi")
         assert _made(archive, b"second").read_bytes() == b"second"

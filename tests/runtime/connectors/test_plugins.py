@@ -111,7 +111,7 @@ def test_the_interpreters_own_modules_are_not_imported(name: str) -> None:
     assert not {module for module in set(sys.modules) - before if "venv" in module}
 
 
-def test_nothing_is_called_of_a_class_that_is_no_plugin(acme: Path) -> None:
+def test_a_class_that_is_no_plugin_is_not_instantiated(acme: Path) -> None:
     modules.allow_modules({"plugin.modules": acme.name})
     for asked in (
         registry.connector,

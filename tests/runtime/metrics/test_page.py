@@ -110,7 +110,7 @@ def test_tasks_are_counted_by_state_and_those_without_a_status_are_unassigned() 
     assert value(text, "kafka_connect_worker_task_count") == 3
 
 
-def test_what_is_text_in_connect_is_a_label() -> None:
+def test_texts_of_connects_mbeans_are_labels() -> None:
     text = leading()
     for attribute, expected in (
         ("status", "running"),
@@ -141,14 +141,14 @@ def test_clients_with_the_same_id_are_one() -> None:
     assert value(text, "kafka_producer_outgoing_byte_total", clientid="p") == 11
 
 
-def test_a_runtime_that_does_not_lead_tells_of_no_connectors() -> None:
+def test_a_runtime_that_does_not_lead_reports_no_connectors() -> None:
     text = page(Observed(view(), leading=False, leader="http://other:1"))
     assert value(text, "kafka_connect_worker_connector_count") == 0
     assert value(text, "kafka_connect_worker_rebalance_rebalancing") == 0
     assert not any(dict(labels).get("connector") for _, labels in samples(text))
 
 
-def test_without_a_leader_it_is_rebalancing() -> None:
+def test_a_runtime_without_a_leader_is_rebalancing() -> None:
     text = page(Observed(View(), leading=False, leader=None))
     assert value(text, "kafka_connect_worker_rebalance_rebalancing") == 1
 

@@ -123,7 +123,7 @@ def test_a_foreign_page_gets_nothing(method: str, path: str, body: object) -> No
         assert "access-control-allow-origin" not in found.headers
 
 
-def test_a_page_of_an_allowed_origin_is_told_so() -> None:
+def test_an_answer_to_a_page_of_an_allowed_origin_has_the_headers() -> None:
     """As Jetty's CrossOriginHandler: the origin is echoed, and a preflight request is told the
     methods, whatever it asks for."""
     origins = config(
@@ -187,7 +187,7 @@ def basic(user: str, password: str) -> dict[str, str]:
         basic("connect", "rïght"),
     ],
 )
-def test_without_the_password_there_is_no_answer(headers: dict[str, str]) -> None:
+def test_a_request_without_the_password_is_refused(headers: dict[str, str]) -> None:
     found = client(RestSettings(login=True), "right")("GET", "/connectors", None, headers)
     assert (found.status_code, found.json()) == (
         401,
@@ -221,7 +221,7 @@ def test_the_password_is_a_file_of_its_owner(tmp_path: Path) -> None:
     assert (folder / "rest-password").stat().st_mode & 0o777 == 0o600
 
 
-def test_worker_properties_say_who_may_ask() -> None:
+def test_worker_properties_set_hosts_login_and_body_size() -> None:
     found = config(listeners="http://127.0.0.1:8083").rest
     own = "127.0.0.1"
     assert found == RestSettings(loopback=True, hosts=frozenset({own}), own_name=own)
@@ -289,7 +289,7 @@ REQUIRED = {"ssl.client.auth": "required", "ssl.truststore.location": "/trust.p1
         ),
     ],
 )
-def test_which_listeners_answer_anyone(
+def test_listeners_without_login_and_certificates_are_open(
     properties: dict[str, str], open_hosts: tuple[str, ...], open_listeners: int
 ) -> None:
     found, _ = from_properties({**WORKER, **properties})
@@ -297,7 +297,7 @@ def test_which_listeners_answer_anyone(
     assert len(found.open_listeners) == open_listeners
 
 
-def test_a_worker_answers_to_the_name_that_it_tells_others() -> None:
+def test_the_advertised_name_is_an_allowed_host() -> None:
     found = config(listeners="http://:8083", rest_allowed_hosts="connect.example").rest
     assert found.hosts == {"connect.example", socket.gethostname().lower()}
     found = config(listeners="http://10.0.0.7:8083", rest_allowed_hosts="connect.example").rest

@@ -394,7 +394,7 @@ def test_a_worker_that_cannot_run_tasks_is_unhealthy(client: Client, verbs: Fake
     )
 
 
-def test_what_a_worker_lacks_that_does_its_work_is_in_the_message(
+def test_a_degraded_worker_is_healthy_and_says_what_it_lacks(
     client: Client, verbs: FakeVerbs
 ) -> None:
     """Whoever restarts what is unhealthy would restart it for ever, and stop all tasks for that."""
@@ -560,7 +560,7 @@ def test_metrics_are_text_for_prometheus() -> None:
     assert found.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
 
 
-def test_metrics_that_are_turned_off_are_what_connect_answers() -> None:
+def test_metrics_that_are_turned_off_are_not_found() -> None:
     found = _with_metrics(enabled=False)("GET", "/metrics")
     assert (found.status_code, found.json()) == (404, error(404, "HTTP 404 Not Found"))
 

@@ -227,7 +227,9 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "text"), UNREADABLE)
-def test_what_cannot_be_read_is_a_500(method: str, path: str, body: str | bytes, text: str) -> None:
+def test_an_invalid_body_is_a_500_with_the_reason(
+    method: str, path: str, body: str | bytes, text: str
+) -> None:
     kind = {"content-type": "application/json"}
     found = client_of(running_source())(method, path, body, kind)
     assert found.status_code == found.json()["error_code"] == 500

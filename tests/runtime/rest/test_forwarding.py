@@ -128,7 +128,7 @@ def test_admin_listeners_forward_to_leaders_that_serve_admin_at_their_address(
     assert not verbs.logger_levels
 
 
-def test_only_what_connect_passes_on_is_sent(leader: Leader, url: str) -> None:
+def test_only_login_and_content_type_are_forwarded(leader: Leader, url: str) -> None:
     leading(leader)
     path = "/connectors/fs/restart?onlyFailed=true&includeTasks=true&x=%20y"
     sent = {"Authorization": "Basic YTpi", "Cookie": "c", "X-Other": "o", "Origin": "http://page"}
@@ -237,7 +237,7 @@ def test_the_leader_ignores_the_flag(flag: str) -> None:
         "http://xn--a:1",
     ],
 )
-def test_without_a_leader_it_is_a_conflict(leader: str | None) -> None:
+def test_a_write_without_a_leader_is_a_conflict(leader: str | None) -> None:
     found = standby_of(leader)(*PAUSE)
     assert (found.status_code, found.json()) == (409, error(409, NO_LEADER))
 
@@ -306,7 +306,7 @@ def test_a_leader_that_is_gone_is_an_io_error() -> None:
         ),
     ],
 )
-def test_what_is_no_answer_of_a_worker_is_an_error(
+def test_an_answer_that_is_not_a_workers_is_an_error(
     leader: Leader, url: str, answer: Response, text: str
 ) -> None:
     leader.app = answer

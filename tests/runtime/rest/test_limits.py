@@ -77,7 +77,7 @@ def test_an_answer_is_one_packet(rest: Served) -> None:
     assert json.loads(body)["name"] == "fs"
 
 
-def test_the_refusal_of_a_body_says_what_to_do(rest: Served) -> None:
+def test_the_refusal_of_a_large_body_names_the_property(rest: Served) -> None:
     url = f"http://127.0.0.1:{rest.port}/connectors"
     kind = {"content-type": "application/json"}
     found = http.post(url, content=b" " * 2 * MB, headers=kind, timeout=10)
@@ -103,7 +103,7 @@ def test_a_client_that_waits_for_100_continue_is_refused_before_it_sends(rest: S
         assert connection.recv(65536).startswith(b"HTTP/1.1 413 ")
 
 
-def test_what_follows_a_refused_body_has_a_deadline(verbs: HeldVerbs) -> None:
+def test_the_end_of_a_refused_body_has_a_deadline(verbs: HeldVerbs) -> None:
     head = HEAD + b"Content-Length: 104857600\r\n\r\n"
     with (
         served(app(verbs), ConnectionLimits(head_s=0.5)) as rest,
@@ -347,7 +347,7 @@ def test_many_reads_at_once_are_all_answered(rest: Served, verbs: HeldVerbs) -> 
     assert answers == [b"HTTP/1.1 200 "] * len(asked)
 
 
-def test_too_many_writes_are_told_to_come_back(rest: Served, verbs: HeldVerbs) -> None:
+def test_too_many_writes_are_refused_with_retry_after(rest: Served, verbs: HeldVerbs) -> None:
     with contextlib.ExitStack() as stack:
         pause = b"PUT /connectors/fs/pause HTTP/1.1\r\nHost: localhost\r\n\r\n"
         waiting = [stack.enter_context(rest.connect(pause)) for _ in range(110)]
@@ -394,7 +394,9 @@ def test_large_bodies_take_no_more_than_their_share_of_memory(
         assert last.recv(100).startswith(b"HTTP/1.1 201 ")
 
 
-def test_a_queued_write_whose_client_went_is_never_begun(rest: Served, verbs: HeldVerbs) -> None:
+def test_a_queued_write_of_a_client_that_disconnected_never_starts(
+    rest: Served, verbs: HeldVerbs
+) -> None:
     pause = b"PUT /connectors/fs/pause HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with contextlib.ExitStack() as stack:
         for _ in range(60):

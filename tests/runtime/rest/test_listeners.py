@@ -231,7 +231,7 @@ def test_client_certificates(files: Files, trust: str) -> None:
                         ask(url, context)
 
 
-def test_a_trust_store_may_hold_what_others_signed(files: Files) -> None:
+def test_a_trust_store_may_hold_signed_certificates(files: Files) -> None:
     """As of Java's workers: a client's own certificate, or an authority below another one."""
     below = files.authority.delegate("below")
     client = below.sign("client-of-below")
@@ -300,7 +300,7 @@ def connected(url: str, sent: bytes = b"") -> socket.socket:
     return made
 
 
-def test_a_standby_whose_files_are_wrong_says_so(
+def test_a_standby_with_invalid_key_stores_does_not_forward(
     files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As while they are replaced. Nothing is sent."""

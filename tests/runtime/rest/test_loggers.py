@@ -123,7 +123,7 @@ def test_levels_that_python_has_no_name_for(client: Client, name: str, number: i
     ],
 )
 @pytest.mark.parametrize("scope", ["", "?scope=cluster"])
-def test_what_is_no_level_is_refused(
+def test_an_invalid_level_is_refused(
     client: Client, verbs: FakeVerbs, body: Any, status: int, message: str, scope: str
 ) -> None:
     found = client("PUT", f"/admin/loggers/uvicorn{scope}", body)
@@ -140,7 +140,7 @@ def test_any_other_scope_is_this_worker(client: Client, verbs: FakeVerbs, scope:
 
 
 @pytest.mark.parametrize("scope", ["cluster", "CLUSTER"])
-def test_the_level_of_all_workers_is_written_as_it_was_sent(
+def test_a_level_for_the_cluster_is_written_as_sent(
     client: Client, verbs: FakeVerbs, scope: str
 ) -> None:
     found = client("PUT", f"/admin/loggers/{CONNECT}?scope={scope}", {"level": "debug"})
@@ -148,7 +148,7 @@ def test_the_level_of_all_workers_is_written_as_it_was_sent(
     assert verbs.logger_levels == {CONNECT: "debug"}
 
 
-def test_every_worker_applies_what_one_of_them_wrote() -> None:
+def test_every_worker_applies_levels_for_the_cluster() -> None:
     cluster = MemoryCluster()
     first, second = cluster.leader(), cluster.runtime()
     cluster.logs.writer("apache").write([config_topic.logger_record(TOPICS.config, "x", "bogus")])

@@ -11,7 +11,7 @@ from connect_runtime.herder.verbs import WouldWait
 from connect_runtime.rest.request_pools import Busy, Inline, RequestPool
 
 
-def test_who_queues_for_too_long_is_sent_away() -> None:
+def test_a_request_that_queues_for_too_long_is_refused() -> None:
     release = threading.Event()
 
     async def ask() -> None:
@@ -28,7 +28,7 @@ def test_who_queues_for_too_long_is_sent_away() -> None:
     asyncio.run(ask())
 
 
-def test_what_raises_gives_its_thread_back() -> None:
+def test_a_request_that_raises_frees_its_thread() -> None:
     async def ask() -> None:
         pool = RequestPool(threads=1, queued=0, queue_s=0.05)
         for _ in range(3):
@@ -38,7 +38,7 @@ def test_what_raises_gives_its_thread_back() -> None:
     asyncio.run(ask())
 
 
-def test_what_takes_long_holds_up_no_other() -> None:
+def test_a_long_request_holds_up_no_other() -> None:
     """But only so many at once: each has a thread."""
     release = threading.Event()
 
@@ -58,7 +58,7 @@ def test_what_takes_long_holds_up_no_other() -> None:
     asyncio.run(ask())
 
 
-def test_only_what_would_wait_takes_a_thread() -> None:
+def test_an_inline_request_takes_a_thread_only_to_wait() -> None:
     loops = threading.get_ident()
     ran_on: list[int] = []
 

@@ -15,7 +15,7 @@ from runtime.rest.serving import read_answer, served
 from support import http
 
 
-def test_any_free_port_is_known_before_and_free_after() -> None:
+def test_port_0_binds_a_free_port_and_stop_releases_it() -> None:
     bound = BoundSocket.at("127.0.0.1", 0)
     server = RestServer(PlainTextResponse("here"), bound)
     server.start()
@@ -26,7 +26,7 @@ def test_any_free_port_is_known_before_and_free_after() -> None:
     BoundSocket.at("127.0.0.1", bound.port).close()
 
 
-def test_a_taken_port_is_said_plainly() -> None:
+def test_a_port_in_use_is_an_error_with_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(Failed) as raised:
@@ -35,7 +35,7 @@ def test_a_taken_port_is_said_plainly() -> None:
     assert raised.value.exit_code is ExitCode.FAILED  # the cluster has no part in it
 
 
-def test_a_listener_that_is_listed_twice_is_said_plainly() -> None:
+def test_a_listener_that_is_listed_twice_is_an_error() -> None:
     """Two sockets can have the port, until one of them listens."""
     first = BoundSocket.at("127.0.0.1", 0)
     second = BoundSocket.at("127.0.0.1", first.port)
@@ -47,7 +47,7 @@ def test_a_listener_that_is_listed_twice_is_said_plainly() -> None:
     second.close()
 
 
-def test_headers_of_clients_and_proxies_mean_what_they_mean_to_a_worker() -> None:
+def test_accept_headers_are_joined_and_proxy_headers_ignored() -> None:
     """An Accept header may come in parts, and those of proxies do not change a Location."""
     body = b'{"name":"new","config":{"connector.class":"FileStreamSource","topic":"t"}}'
     with served(app_of(FakeVerbs())) as server, server.connect() as connection:

@@ -23,7 +23,7 @@ RUNTIME = RuntimeInfo("http://a:1", False, 7, 8, 3, (TaskId("c", 4),), "it broke
 OFFSETS = (OffsetEntry({"p": 1}, {"o": None}), OffsetEntry({"p": 2}, None))
 
 
-def test_all_of_it_comes_back() -> None:
+def test_values_survive_the_way_through_json() -> None:
     assert wire.connector_info_from_json(wire.connector_info_json(INFO)) == INFO
     assert wire.connector_status_from_json(wire.connector_status_json(STATUS)) == STATUS
     assert wire.offsets_from_json(wire.offsets_json(OFFSETS)) == OFFSETS
@@ -34,7 +34,7 @@ def test_tasks_are_shown_by_number() -> None:
     assert [task["id"] for task in wire.connector_status_json(STATUS)["tasks"]] == [0, 1]
 
 
-def test_what_older_servers_leave_out_and_newer_ones_add() -> None:
+def test_missing_and_additional_fields_are_accepted() -> None:
     found = wire.connector_status_from_json(
         {
             "name": "c",

@@ -197,7 +197,9 @@ def test_a_standalone_workers_offsets_are_in_its_file(key: str) -> None:
         ({"consumer_override_sasl_jaas_config": "x"}, True),
     ],
 )
-def test_who_reaches_the_offsets(given: dict[str, str], own_login: bool) -> None:
+def test_offsets_are_reached_by_the_worker_or_the_connector(
+    given: dict[str, str], own_login: bool
+) -> None:
     assert clients(**given).own_login == own_login
 
 
@@ -225,7 +227,7 @@ ONE_LOGIN = TASKS_ONLY | {
         (WORKER, {"offsets_storage_topic": "own"}, True, True),
     ],
 )
-def test_which_clients_are_the_connectors_own(
+def test_a_client_with_another_login_is_the_connectors_own(
     worker: Mapping[str, str], given: dict[str, str], offsets: bool, producer: bool
 ) -> None:
     found = clients(worker=worker, **given)
@@ -336,14 +338,14 @@ def test_hosts_and_ports() -> None:
         (["a:1234567890"], "Invalid port in bootstrap.servers: a:1234567890"),
     ],
 )
-def test_what_is_no_address(given: list[str], text: str) -> None:
+def test_an_invalid_address_is_refused(given: list[str], text: str) -> None:
     for check in (check_addresses, check_known):
         with pytest.raises(ConfigError) as refused:
             check(BOOTSTRAP, given)
         assert str(refused.value) == text
 
 
-def test_one_host_must_be_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_host_must_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
     def look_up(host: str, port: int) -> list[object]:
         if host != "known":
             raise socket.gaierror("unknown")

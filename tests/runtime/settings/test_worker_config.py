@@ -65,7 +65,7 @@ def test_apaches_file_is_taken_as_it_is() -> None:
     assert config.url(1234) == "http://127.0.0.1:1234"
 
 
-def test_what_configures_other_parts_is_passed_on() -> None:
+def test_properties_of_other_parts_are_passed_on() -> None:
     config, warnings = from_properties(
         {
             **APACHE,
@@ -148,7 +148,7 @@ def test_lists_of_a_worker_lose_their_duplicates() -> None:
         ("response.http.headers.config", "put X:y"),
     ],
 )
-def test_what_rest_cannot_serve_is_refused(key: str, value: str) -> None:
+def test_invalid_listeners_are_refused(key: str, value: str) -> None:
     with pytest.raises(Invalid) as raised:
         from_properties({**APACHE, key: value})
     (problem,) = raised.value.diagnostics
@@ -156,7 +156,7 @@ def test_what_rest_cannot_serve_is_refused(key: str, value: str) -> None:
     assert key in problem.what
 
 
-def test_everything_wrong_is_said_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(Invalid) as raised:
         from_properties(
             {
@@ -247,7 +247,7 @@ def test_warnings_name_the_key(key: str, value: str, warning: str) -> None:
         "config.storage.retention.ms",
     ],
 )
-def test_what_is_passed_on_is_no_mistake(key: str) -> None:
+def test_properties_that_are_passed_on_have_no_warning(key: str) -> None:
     assert from_properties({**APACHE, key: "1"})[1] == []
 
 
