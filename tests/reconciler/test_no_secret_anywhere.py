@@ -23,11 +23,11 @@ from connect_reconciler.cli.apply_report import render_report, report_json
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import LiveWithHistory
 from connect_reconciler.model.live import Live
-from connect_reconciler.render.drift import drift_markdown, drift_text, finding_json
-from connect_reconciler.render.html import render_html
-from connect_reconciler.render.human import render_plan
+from connect_reconciler.render.drift_report import drift_markdown, drift_text, finding_json
 from connect_reconciler.render.plan_file import dump_plan, render_plan_json
+from connect_reconciler.render.plan_html import render_html
 from connect_reconciler.render.plan_markdown import render_markdown
+from connect_reconciler.render.plan_text import render_plan
 from connect_reconciler.validation.configs import checked
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State

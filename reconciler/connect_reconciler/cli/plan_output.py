@@ -19,13 +19,13 @@ from connect_reconciler.cli.output import (
 )
 from connect_reconciler.cli.project_files import not_written
 from connect_reconciler.plan.checks.hidden_values import ensure_typed
-from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file import (
     dump_plan,
     load_plan,
     render_plan_json,
     without_key_yet,
 )
+from connect_reconciler.render.plan_text import render_plan
 from connect_reconciler.render.texts import style
 from connect_runtime.files import replace_file
 from connect_specs.text_files import read_text
@@ -99,7 +99,7 @@ def _full_plan(saved: Path | None, page: Path | None) -> str:
 
 def write_page(plan: Plan, file: Path) -> str:
     """Writes the plan as an HTML page; returns the message. Raises Invalid."""
-    from connect_reconciler.render.html import render_html
+    from connect_reconciler.render.plan_html import render_html
 
     _write(file, render_html(plan), "the page cannot be written")
     return f"page written to {file}"

@@ -22,7 +22,7 @@ from connect_reconciler.render.records import (
     runs_json,
     runs_text,
 )
-from connect_reconciler.testing.compare import is_different
+from connect_reconciler.testing.comparison import is_different
 from connect_reconciler.testing.outcomes import FailedRecord
 from connect_reconciler.workflow.record_runs import Compared, Comparisons, Shown
 from connect_specs.desired import Project

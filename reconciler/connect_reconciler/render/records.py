@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from connect_reconciler.testing.compare import RecordField, fields_of
+from connect_reconciler.testing.comparison import RecordField, fields_of
 from connect_reconciler.testing.outcomes import (
     DeliveredRecord,
     DroppedRecord,

@@ -11,7 +11,7 @@ from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.last_records import LastRecords, last_records
 from connect_reconciler.backend.observe.connector_clusters import open_view, worker_properties
 from connect_reconciler.model.live import Kind
-from connect_reconciler.testing.compare import Comparison, compare
+from connect_reconciler.testing.comparison import Comparison, compare
 from connect_reconciler.testing.outcomes import RecordRun
 from connect_reconciler.testing.pipeline import Subject, pipeline_keys, prepared, resolved_config
 from connect_reconciler.workflow.at_ref import project_at

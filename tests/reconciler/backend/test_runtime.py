@@ -19,7 +19,7 @@ from connect_reconciler.backend.lease import LeaseRefused
 from connect_reconciler.backend.runtime import InProcessCluster, RuntimeBackend
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.render.drift import drift_text
+from connect_reconciler.render.drift_report import drift_text
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Desired, Project, RestTarget

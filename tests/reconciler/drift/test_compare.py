@@ -15,7 +15,7 @@ from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import fingerprint
-from connect_reconciler.render.drift import (
+from connect_reconciler.render.drift_report import (
     MARKDOWN_MAX,
     drift_markdown,
     drift_text,

@@ -10,8 +10,8 @@ from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.scope import Scope
-from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file import dump_plan, load_plan
+from connect_reconciler.render.plan_text import render_plan
 from connect_specs.desired import DeleteLimits, Desired
 from connect_specs.diagnostics import ExitCode, Invalid
 from support.plans import desired_of, live_of

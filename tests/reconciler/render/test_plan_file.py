@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file import (
     check_saved,
     dump_plan,
@@ -23,6 +22,7 @@ from connect_reconciler.render.plan_file import (
     plan_schema,
     without_key_yet,
 )
+from connect_reconciler.render.plan_text import render_plan
 from connect_specs.diagnostics import ExitCode, Invalid
 from support.plans import desired_of, live_of, plan_with_everything
 

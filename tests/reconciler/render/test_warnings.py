@@ -11,10 +11,10 @@ import pytest
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.render.html import render_html
-from connect_reconciler.render.human import render_plan
 from connect_reconciler.render.plan_file import dump_plan, load_plan, render_plan_json
+from connect_reconciler.render.plan_html import render_html
 from connect_reconciler.render.plan_markdown import render_markdown
+from connect_reconciler.render.plan_text import render_plan
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, Location
 from support.plans import desired_of, live_of

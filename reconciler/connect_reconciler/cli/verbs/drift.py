@@ -78,7 +78,7 @@ def drift(
 
 
 def _report(found: Drift, paint: Style, *, as_json: bool, markdown: bool, whole: bool) -> str:
-    from connect_reconciler.render.drift import (
+    from connect_reconciler.render.drift_report import (
         drift_markdown,
         drift_text,
         finding_json,
@@ -95,7 +95,7 @@ def _report(found: Drift, paint: Style, *, as_json: bool, markdown: bool, whole:
 def _write(file: Path, text: str, found: Drift) -> None:
     """The whole file or none, for its owner only: it holds parts of configs."""
     from connect_reconciler.cli.project_files import written
-    from connect_reconciler.render.drift import headline
+    from connect_reconciler.render.drift_report import headline
 
     with written(file.parent, {file.name: text}, force=True, mode=0o600):
         progress(f"{headline(found)}; written to {file}")
@@ -114,7 +114,7 @@ def _go_on(found: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: 
 
 def _show_difference(before: Drift, now: Drift, *, as_json: bool) -> None:
     from connect_reconciler.drift.model import changes
-    from connect_reconciler.render.drift import (
+    from connect_reconciler.render.drift_report import (
         finding_json,
         finding_lines,
         headline,

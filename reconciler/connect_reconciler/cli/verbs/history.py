@@ -45,7 +45,7 @@ def history(
 
 
 def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:
-    from connect_reconciler.render.history import (
+    from connect_reconciler.render.apply_history import (
         counts_of,
         counts_text,
         ending,
@@ -79,7 +79,12 @@ def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:
 
 
 def _show(journal: Journal, ledger: LedgerSnapshot, *, as_json: bool) -> None:
-    from connect_reconciler.render.history import detail_head, detail_json, offsets_text, step_row
+    from connect_reconciler.render.apply_history import (
+        detail_head,
+        detail_json,
+        offsets_text,
+        step_row,
+    )
 
     steps, before = ledger.steps(journal.id), ledger.snapshots(journal.id)
     if as_json:

@@ -14,7 +14,7 @@ from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.ledger_records import owned_from_json, owned_to_json
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.render.human import render_plan
+from connect_reconciler.render.plan_text import render_plan
 from connect_specs.desired import Overrides
 from support.plans import desired_of, live_of
 

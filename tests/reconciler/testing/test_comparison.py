@@ -14,7 +14,7 @@ from connect_reconciler.render.record_tests import (
     comparison_markdown,
     comparison_text,
 )
-from connect_reconciler.testing.compare import Comparison, compare
+from connect_reconciler.testing.comparison import Comparison, compare
 from connect_reconciler.testing.outcomes import DeliveredRecord, RecordRun, ShownValue
 from reconciler.testing.records import delivered, dropped, failed, record, run
 
