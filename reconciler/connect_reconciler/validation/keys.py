@@ -116,7 +116,7 @@ def wrong_values(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
     for key in keys.values():
         if key.name not in config:
             if key.required:
-                yield Finding(key.name, _missing(key.name))
+                yield Finding(key.name, str(ConfigError.missing(key.name)))
         elif not holds_reference(config[key.name]):
             error = _type_error(key, config[key.name])
             if error:
@@ -125,7 +125,7 @@ def wrong_values(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
         for alias in elements(config.get(chain, "")):
             name = f"{chain}.{alias}.type"
             if name not in config and name not in keys and not holds_reference(config[chain]):
-                yield Finding(name, _missing(name))
+                yield Finding(name, str(ConfigError.missing(name)))
 
 
 def unknown_keys(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
@@ -244,10 +244,6 @@ def _near(key: str, keys: Keys, prefix: str = "") -> str:
     names = [name.removeprefix(prefix) for name in keys if name.startswith(prefix)]
     near = typo_of(key.removeprefix(prefix), names)
     return f"did you mean {prefix}{near}?" if near else ""
-
-
-def _missing(key: str) -> str:
-    return f'Missing required configuration "{key}" which has no default value.'
 
 
 def _type_error(key: KeyDefinition, value: str) -> str:

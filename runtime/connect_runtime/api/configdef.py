@@ -207,7 +207,7 @@ class ConfigDef:
             if key.name in props:
                 value = parse_value(key.name, props[key.name], key.type)
             elif key.required:
-                raise ConfigError(_missing(key))
+                raise ConfigError.missing(key.name)
             else:
                 value = key.default
             if isinstance(key.validator, ValidList) and value is not None:
@@ -228,10 +228,6 @@ class ConfigDef:
         return list(results.values())
 
 
-def _missing(key: ConfigKey) -> str:
-    return f'Missing required configuration "{key.name}" which has no default value.'
-
-
 def _validated(key: ConfigKey, props: Mapping[str, str | None]) -> ConfigValue:
     result = ConfigValue(key.name)
     if key.name in props:
@@ -240,7 +236,7 @@ def _validated(key: ConfigKey, props: Mapping[str, str | None]) -> ConfigValue:
         except ConfigError as error:
             result.errors.append(str(error))
     elif key.required:
-        result.errors.append(_missing(key))
+        result.errors.append(str(ConfigError.missing(key.name)))
     else:
         result.value = key.default
     # a value of the wrong type is reported once; Connect, too, validates None then

@@ -46,3 +46,8 @@ class ConfigError(ConnectorError):
         words."""
         text = f"Invalid value {java_text(value)} for configuration {name}"
         return cls(f"{text}: {reason}" if reason else text)
+
+    @classmethod
+    def missing(cls, name: str) -> ConfigError:
+        """Returns the error for a required key that is not set, in Connect's words."""
+        return cls(f'Missing required configuration "{name}" which has no default value.')

@@ -262,9 +262,7 @@ class ConfigProviders:
 
 def _class(declared: DeclaredProvider) -> Callable[[], ConfigProvider]:
     if not declared.class_name:
-        raise ConfigError(
-            f'Missing required configuration "{declared.class_key}" which has no default value.'
-        )
+        raise ConfigError.missing(declared.class_key)
     for name, built_in in BUILT_IN.items():
         simple = built_in.__name__
         if declared.class_name in (name, simple, simple.removesuffix(_SUFFIX)):

@@ -42,7 +42,7 @@ def _configured(
     config = connector if connector.get(key) else worker
     name = config.get(key)
     if not name:
-        raise ConfigError(f'Missing required configuration "{key}" which has no default value.')
+        raise ConfigError.missing(key)
     converter: Converter = registry.plugin("converter", key, name).cls()
     options = _options(config, key) | {"converter.type": "key" if is_key else "value"}
     converter.config().parse(options)

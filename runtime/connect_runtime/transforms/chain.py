@@ -155,9 +155,7 @@ def _predicate(config: Mapping[str, str], alias: str) -> Predicate:
 def _type(config: Mapping[str, str], prefix: str) -> str:
     name = config.get(f"{prefix}type")
     if not name:
-        raise ConfigError(
-            f'Missing required configuration "{prefix}type" which has no default value.'
-        )
+        raise ConfigError.missing(f"{prefix}type")
     return name
 
 
