@@ -16,6 +16,7 @@ from connect_reconciler.backend.ledger import NotRecorded
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
 from connect_reconciler.backend.port import Cluster, LeaseHandle, LedgerWriter, ReadConnector
 from connect_runtime.storage.log import LogBlocked
+from connect_runtime.waiting import wait_until
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreachable
 
 # After one of these an apply can do nothing more on any connector
@@ -73,12 +74,15 @@ class Waiter:
 
     def until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Returns True if the condition came true in time; it is checked at least once."""
-        deadline = self.clock.now() + timeout_s
-        while not condition():
-            if self.stop() or self.clock.now() >= deadline:
-                return False
-            self.clock.sleep(self.limits.every_s)
-        return True
+        every_s, clock = self.limits.every_s, self.clock
+        return wait_until(
+            condition,
+            timeout_s,
+            every_s=every_s,
+            stop=self.stop,
+            clock=clock.now,
+            sleep=clock.sleep,
+        )
 
 
 class NewStarts:

@@ -1,4 +1,5 @@
-"""Moves of a sink's offsets: whether Kafka will allow one, and the offsets of a pin's `to`.
+"""Moves of a sink's offsets: the rights for them, whether Kafka will allow one, and the offsets of
+a pin's `to`.
 
 The offsets are read once the sink is stopped: until then the topics grow and the sink reads on, and
 the numbers of a plan would redeliver records that were delivered since.
@@ -9,17 +10,62 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from connect_reconciler.actions import AlterOffsets
+from connect_reconciler.actions import AlterOffsets, Delete, OffsetsAction, ResetOffsets
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.context import ApplyContext, MoveRefused
 from connect_reconciler.backend.observe.sink_logs import logs_of_sink
 from connect_reconciler.model.group_members import GroupMember, strangers
 from connect_reconciler.model.live import Live
-from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.offsets import Offsets, sink_partition
 from connect_reconciler.plan.offsets.moves import MoveContext, moves_to, totals
 from connect_reconciler.plan.offsets.sink_positions import entries_at, position_problem, sink_start
+from connect_runtime.kafka.client_checks import DELETE, READ, Rights
+from connect_runtime.settings.connector_clients import ConnectorClients
+from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 from connect_specs.names import sink_group
 from connect_specs.plain_text import counted, listed
+
+
+def rights_to_move(
+    plan: Plan, desired: Desired, live: Live, project: Project
+) -> tuple[Rights, Rights]:
+    """Returns the rights on topics and on groups that the plan needs where this process moves
+    offsets.
+
+    Kafka is asked before the first action: a sink whose offsets cannot be moved would be left
+    stopped. Only of the worker's cluster: for sinks with a login of their own Kafka decides later.
+    """
+    topics: dict[str, tuple[str, ...]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
+    for action in plan.actions:
+        if isinstance(action, Delete):
+            # An apply that was killed may have deleted it before it could record that
+            sink = live.connectors.get(action.connector)
+            if sink is None or sink.kind != "sink" or _has_own_login(sink.config):
+                continue
+            if action.reset_offsets:
+                groups[sink_group(sink.name, sink.config, project.worker)] = (DELETE,)
+            continue
+        if not isinstance(action, OffsetsAction):
+            continue
+        partitions = (sink_partition(move.entry.partition) for move in action.moves)
+        moved_topics = {at[0] for at in partitions if at is not None}
+        config = desired.connectors[action.connector].config if moved_topics else {}
+        if not moved_topics or _has_own_login(config):
+            continue
+        group = sink_group(action.connector, config, project.worker)
+        if isinstance(action, ResetOffsets):
+            groups[group] = (DELETE,)
+            continue
+        topics |= dict.fromkeys(moved_topics, (READ,))
+        forgets = any(move.entry.offset is None for move in action.moves)
+        groups[group] = (READ, DELETE) if forgets else (READ,)
+    return topics, groups
+
+
+def _has_own_login(config: Mapping[str, str]) -> bool:
+    return ConnectorClients("", "", {}, "", config, "sink").own_login
 
 
 def ensure_movable(

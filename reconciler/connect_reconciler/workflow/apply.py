@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from connect_reconciler.actions import AlterOffsets
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.context import ApplyContext, Limits
-from connect_reconciler.apply.preconditions import rights_to_move
 from connect_reconciler.apply.report import LATER, ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
+from connect_reconciler.apply.sink_moves import rights_to_move
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.lease import Lease, LeaseRefused, OnWait, no_progress, who
 from connect_reconciler.model.live import Live

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from connect_reconciler.actions import Delete
 from connect_reconciler.actions.plan import Plan
-from connect_reconciler.apply.preconditions import rights_to_move
+from connect_reconciler.apply.sink_moves import rights_to_move
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_runtime.kafka.client_checks import DELETE
 from connect_specs.desired import Desired, Project
