@@ -18,7 +18,7 @@ from connect_reconciler.validation.judges import (
     local_judges,
 )
 from connect_reconciler.validation.keys import (
-    Finding,
+    KeyFinding,
     mistyped_options,
     sensitive_slips,
     slips,
@@ -207,7 +207,7 @@ def _class_meant(planned: PlannedConfig, problem: KeyProblem, plugins: Definitio
 
 def unread(
     config: Mapping[str, str], verdict: Validation, plugins: Definitions
-) -> Iterator[Finding]:
+) -> Iterator[KeyFinding]:
     """Yields the keys of a config that nothing reads, as far as its plugins are known."""
     keys = keys_of(config, plugins)
     if verdict.keys:

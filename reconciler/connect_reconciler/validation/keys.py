@@ -103,7 +103,7 @@ _SHOWN_MOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class KeyFinding:
     """A problem of a key."""
 
     key: str
@@ -111,24 +111,24 @@ class Finding:
     hint: str = ""
 
 
-def wrong_values(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
+def wrong_values(config: Mapping[str, str], keys: Keys) -> Iterator[KeyFinding]:
     """Yields values of the wrong type and keys that are missing, in Connect's words."""
     for key in keys.values():
         if key.name not in config:
             if key.required:
-                yield Finding(key.name, str(ConfigError.missing(key.name)))
+                yield KeyFinding(key.name, str(ConfigError.missing(key.name)))
         elif not holds_reference(config[key.name]):
             error = _type_error(key, config[key.name])
             if error:
-                yield Finding(key.name, error)
+                yield KeyFinding(key.name, error)
     for chain in _CHAINS:
         for alias in elements(config.get(chain, "")):
             name = f"{chain}.{alias}.type"
             if name not in config and name not in keys and not holds_reference(config[chain]):
-                yield Finding(name, str(ConfigError.missing(name)))
+                yield KeyFinding(name, str(ConfigError.missing(name)))
 
 
-def unknown_keys(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
+def unknown_keys(config: Mapping[str, str], keys: Keys) -> Iterator[KeyFinding]:
     """Yields keys that nothing reads, as far as definitions show, with likely corrections."""
     dynamic = _dynamic_prefixes(config.get(CLASS_KEY, ""), config)
     for key in config:
@@ -142,15 +142,15 @@ def unknown_keys(config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
         else:
             text = f"{config.get(CLASS_KEY, 'the connector')} defines no key {key}"
             hint = _near(key, keys) or "remove it, unless the connector passes it on"
-            yield Finding(key, text, hint)
+            yield KeyFinding(key, text, hint)
 
 
-def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[Finding]:
+def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[KeyFinding]:
     """Yields the slips of a config, by key."""
     for key, value in config.items():
         yield from _override(key)
         if _OPEN_REFERENCE.search(value):
-            yield Finding(key, f"the reference in {key} is not closed", "end it with '}'")
+            yield KeyFinding(key, f"the reference in {key} is not closed", "end it with '}'")
         elif is_sink and key in _TOPICS_OF_SINKS and not holds_reference(value):
             yield from _topics(key, value)
 
@@ -163,7 +163,7 @@ def sensitive_slips(globs: Iterable[str], config: Mapping[str, str]) -> Iterator
             yield glob, near
 
 
-def undefined_predicates(config: Mapping[str, str]) -> Iterator[Finding]:
+def undefined_predicates(config: Mapping[str, str]) -> Iterator[KeyFinding]:
     """Yields predicates of transformations that `predicates` does not list."""
     predicates = config.get("predicates", "")
     for alias in elements(config.get("transforms", "")):
@@ -175,10 +175,10 @@ def undefined_predicates(config: Mapping[str, str]) -> Iterator[Finding]:
         near = next(iter(get_close_matches(name, aliases, 1)), None)
         text = f"{key} names a predicate {name}, and 'predicates' does not list it"
         hint = f"did you mean {near}?" if near else f"add {name} to 'predicates', with its type"
-        yield Finding(key, text, hint)
+        yield KeyFinding(key, text, hint)
 
 
-def mistyped_options(config: Mapping[str, str], plugins: Definitions) -> Iterator[Finding]:
+def mistyped_options(config: Mapping[str, str], plugins: Definitions) -> Iterator[KeyFinding]:
     """Yields mistyped options of Connect's own transformations and predicates."""
     for use in parts_of(config):
         plugin = plugins.find(use.name, use.types) if use.types[0] in _CHAINS.values() else None
@@ -190,7 +190,7 @@ def mistyped_options(config: Mapping[str, str], plugins: Definitions) -> Iterato
             near = None if option == key or option in options else typo_of(option, options)
             if near:
                 text = f"{use.name} has no option {option}"
-                yield Finding(key, text, f"did you mean {use.prefix}{near}?")
+                yield KeyFinding(key, text, f"did you mean {use.prefix}{near}?")
 
 
 def _dynamic_prefixes(class_name: str, config: Mapping[str, str]) -> tuple[str, ...]:
@@ -215,17 +215,19 @@ def _aliases(config: Mapping[str, str]) -> Iterator[str]:
                 yield f"{alias}."
 
 
-def _of_converter(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
+def _of_converter(
+    key: str, owner: str, config: Mapping[str, str], keys: Keys
+) -> Iterator[KeyFinding]:
     """Yields slips only: a converter may take more than it defines, such as a client's keys."""
     hint = _near(key, keys, f"{owner}.")
     if owner not in config:
         text = f"{key} has no effect: the worker's converter is used, with the worker's settings"
-        yield Finding(key, text, f"set {owner} here as well")
+        yield KeyFinding(key, text, f"set {owner} here as well")
     elif hint and not key.endswith("plugin.version"):
-        yield Finding(key, f"{config[owner]} defines no key {key}", hint)
+        yield KeyFinding(key, f"{config[owner]} defines no key {key}", hint)
 
 
-def _of_chain(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> Iterator[Finding]:
+def _of_chain(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> Iterator[KeyFinding]:
     alias, _, option = key.removeprefix(f"{owner}.").partition(".")
     if holds_reference(config.get(owner, "")):
         return
@@ -233,11 +235,15 @@ def _of_chain(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> It
     if alias not in aliases:
         near = next(iter(get_close_matches(alias, aliases, 1)), None)
         text = f"{key} has no effect: '{owner}' names no {_CHAINS[owner]} {alias}"
-        yield Finding(key, text, f"did you mean {near}?" if near else f"add {alias} to '{owner}'")
+        yield KeyFinding(
+            key, text, f"did you mean {near}?" if near else f"add {alias} to '{owner}'"
+        )
         return
     hint = _near(key, keys, f"{owner}.{alias}.")
     if hint and option not in _OF_A_PART:
-        yield Finding(key, f"{config.get(f'{owner}.{alias}.type')} defines no key {option}", hint)
+        yield KeyFinding(
+            key, f"{config.get(f'{owner}.{alias}.type')} defines no key {option}", hint
+        )
 
 
 def _near(key: str, keys: Keys, prefix: str = "") -> str:
@@ -257,7 +263,7 @@ def _type_error(key: KeyDefinition, value: str) -> str:
     return ""
 
 
-def _override(key: str) -> Iterator[Finding]:
+def _override(key: str) -> Iterator[KeyFinding]:
     client, _, tail = key.partition(".")
     word, _, name = tail.partition(".")
     if client not in _CLIENTS or not name:
@@ -266,18 +272,18 @@ def _override(key: str) -> Iterator[Finding]:
     if word != _OVERRIDE:
         if typo_of(word, (_OVERRIDE,)):
             meant = f"{client}.{_OVERRIDE}.{name}"
-            yield Finding(key, f"{key} overrides nothing", f"did you mean {meant}?")
+            yield KeyFinding(key, f"{key} overrides nothing", f"did you mean {meant}?")
     elif name not in CLIENT_PROPERTIES:
         near = near_client_property(name)
         if near:
-            yield Finding(key, text, f"did you mean {client}.{_OVERRIDE}.{near}?")
+            yield KeyFinding(key, text, f"did you mean {client}.{_OVERRIDE}.{near}?")
 
 
-def _topics(key: str, value: str) -> Iterator[Finding]:
+def _topics(key: str, value: str) -> Iterator[KeyFinding]:
     for topic in elements(value):
         if not is_topic_name(topic):
             text = f"{key} names {topic!r}, which is no name that Kafka allows for a topic"
-            yield Finding(key, text, "letters, digits, '.', '_' and '-', at most 249")
+            yield KeyFinding(key, text, "letters, digits, '.', '_' and '-', at most 249")
 
 
 def refused_later(

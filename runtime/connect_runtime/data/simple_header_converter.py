@@ -92,14 +92,14 @@ def parse_literal(text: str) -> Typed:
     """Returns schema and value of a text. `null` has neither."""
     if not text:
         return STRING, text
-    return _Parser(text).parse(embedded=False)
+    return _LiteralParser(text).parse(embedded=False)
 
 
 class _NotALiteral(Exception):
     """Raised if the text is no list or map after all."""
 
 
-class _Parser:
+class _LiteralParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0

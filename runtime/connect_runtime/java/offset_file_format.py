@@ -89,10 +89,10 @@ def encode(entries: Entries) -> bytes:
 
 def decode(data: bytes) -> dict[bytes | None, bytes | None]:
     """Returns the entries in the order of the stream. Raises NotAMap for anything else."""
-    return _Reader(data).read()
+    return _StreamReader(data).read()
 
 
-class _Reader:
+class _StreamReader:
     """Reads one stream from its beginning to its end."""
 
     def __init__(self, data: bytes) -> None:

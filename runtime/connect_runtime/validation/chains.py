@@ -54,7 +54,7 @@ _CONDITIONS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Chain:
+class _PluginChain:
     """The transformations of a config, or its predicates; `key` lists their aliases."""
 
     key: str
@@ -63,8 +63,8 @@ class _Chain:
 
 
 _CHAINS: Final = (
-    _Chain("transforms", "transformation", "Transformation"),
-    _Chain("predicates", "predicate", "Predicate"),
+    _PluginChain("transforms", "transformation", "Transformation"),
+    _PluginChain("predicates", "predicate", "Predicate"),
 )
 
 
@@ -73,7 +73,7 @@ class Member:
     """One transformation or predicate of a config. `choice` is None if the config names no class
     for it."""
 
-    chain: _Chain
+    chain: _PluginChain
     alias: str
     choice: Choice | None
 
