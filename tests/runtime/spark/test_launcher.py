@@ -170,7 +170,7 @@ def test_a_job_that_cannot_be_made_is_lost_and_nothing_of_it_lives(
     def full(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(launching, "Lease", full)
+    monkeypatch.setattr(launching, "ProcessLease", full)
     launcher.launch(launch("echo", attempt=50), endings)
     lost = endings.wait("echo", 50)
     assert (lost.ended, lost.dead) == (AttemptEnd.LOST, True)
