@@ -74,11 +74,12 @@ Unit: TypeAlias = Literal["offset", "byte", "id", "transaction", "second"]
 class Counts:
     """How much a move redelivers, jumps over, or asks for although it is deleted.
 
-    `exact` False: the connector reads on until it is stopped, so that `again` is the least that it
-    can be, and `skipped` the most; or they are an estimate, of a pin with `to`.
+    `exact` False: the connector reads on until it is stopped, so that `redelivered`, in plan files
+    `again`, is the least that it can be, and `skipped` the most; or they are an estimate, of a pin
+    with `to`.
     """
 
-    again: int = 0
+    redelivered: Annotated[int, Field(alias="again")] = 0
     skipped: int = 0
     gone: int = 0
     unit: Unit = "offset"

@@ -147,7 +147,7 @@ def at_final_offsets(
 
 def _denied(action: AlterOffsets, denial: Diagnostic) -> Diagnostic:
     counts = [move.counts for move in action.moves if move.counts is not None]
-    redelivered, skipped = sum(c.again for c in counts), sum(c.skipped for c in counts)
+    redelivered, skipped = sum(c.redelivered for c in counts), sum(c.skipped for c in counts)
     counts_text = f"redelivers {counted(redelivered, 'offset')} and jumps over {skipped:,}"
     problem = f"once it was stopped, pin {action.pin} {counts_text}: {denial.what}"
     return replace(denial, code="apply.offsets-denied", what=problem)

@@ -152,7 +152,7 @@ def _differences(connector: ConnectorDiff, observed: LiveWithHistory) -> Iterato
     if owned is not None:
         yield from _state(connector, owned, live, observed)
         yield from _held_offsets(live, spec, observed)
-    if connector.pin is not None and not connector.pin.again:
+    if connector.pin is not None and not connector.pin.drifted:
         pin = connector.pin.pin
         desired = Plain(f"pin {pin}")
         yield Finding(

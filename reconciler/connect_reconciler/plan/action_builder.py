@@ -209,7 +209,7 @@ class ActionBuilder:
     def alter_offsets(self, pin: PinChange) -> act.AlterOffsets | act.ResetOffsets:
         """Sets the pin's offsets, or resets all."""
         spec_pin = self.diff.spec.pin if self.diff.spec else None
-        to = None if spec_pin is None or pin.again else spec_pin.to
+        to = None if spec_pin is None or pin.drifted else spec_pin.to
         reason, code = self._pin_reason(pin, to)
         moving = replace(self._move_context(), to=to)
         entries = moving.current.removed() if pin.entries is None else pin.entries
@@ -357,7 +357,7 @@ class ActionBuilder:
         return outside_state(self.diff, self.context.live)
 
     def _pin_reason(self, pin: PinChange, to: Position | None) -> _Reason:
-        if pin.again:
+        if pin.drifted:
             return (
                 f"its offsets are no longer those of pin {pin.pin}, which holds it stopped",
                 "pin-drifted",

@@ -30,13 +30,13 @@ Existence: TypeAlias = Literal["create", "adopt", "keep", "delete", "forget"]
 class PinChange:
     """Offsets that are to be set; `entries` None resets all.
 
-    `again`: the pin is recorded, and the offsets drifted since.
+    `drifted`: the pin is recorded, and the offsets drifted since.
     """
 
     pin: str
     content_hash: str
     entries: tuple[OffsetEntry, ...] | None
-    again: bool
+    drifted: bool
     held: bool
 
 
@@ -263,14 +263,14 @@ def _pin_change(
         entries = None if pin.reset else pin.set
         if pin.to is not None:
             entries = entries_at(pin.to, written, live.logs_of(spec.name)) if kind == "sink" else ()
-        return PinChange(pin.id, known, entries, again=False, held=held)
+        return PinChange(pin.id, known, entries, drifted=False, held=held)
     # Once-only: a pin with other content is for plan/checks to refuse, and one that was let go of
     # stays satisfied however far the connector has moved
     if applied.content_hash != known or not (held and applied.held):
         return None
     if spec.name in live.unread_offsets or not applied.moved(offsets):
         return None
-    return PinChange(pin.id, known, applied.resolved, again=True, held=True)
+    return PinChange(pin.id, known, applied.resolved, drifted=True, held=True)
 
 
 def ignores(globs: Iterable[str], path: str) -> bool:

@@ -90,13 +90,13 @@ def _amounts(moves: Iterable[act.OffsetMove], fields: Iterable[act.FieldChange])
     return {
         "amount_known": True,
         "exact": all(each.exact for each in known),
-        "again": sum(each.again for each in known),
+        "again": sum(count.redelivered for count in known),
         "skipped": sum(each.skipped for each in known),
     }
 
 
 def _in_offsets(counts: act.Counts) -> bool:
-    return counts.unit == "offset" or counts.again == counts.skipped == 0
+    return counts.unit == "offset" or counts.redelivered == counts.skipped == 0
 
 
 def now_facts(now_ms: int, timezone: str) -> Facts:
@@ -140,7 +140,7 @@ def _counted(counts: act.Counts | None) -> Facts:
     if counts is None:
         return {}
     return {
-        "again": counts.again,
+        "again": counts.redelivered,
         "skipped": counts.skipped,
         "unit": counts.unit,
         "exact": counts.exact,

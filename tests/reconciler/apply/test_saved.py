@@ -28,7 +28,7 @@ def again(plan: Plan) -> int:
         for move in action.moves
     ]
     assert moves
-    return sum(move.counts.again for move in moves if move.counts is not None)
+    return sum(move.counts.redelivered for move in moves if move.counts is not None)
 
 
 def test_a_rewind_is_counted_from_where_the_connector_is_now() -> None:

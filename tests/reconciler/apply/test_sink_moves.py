@@ -73,7 +73,7 @@ def test_what_a_policy_denies_once_it_is_stopped_is_not_moved() -> None:
 
     world.denials = denials
     report = world.apply(desired, cluster=Busy(world.kafka, runs_tasks=True))
-    assert [each.counts for move in judged for each in move.moves] == [Counts(again=280)]
+    assert [each.counts for move in judged for each in move.moves] == [Counts(redelivered=280)]
     assert report.exit_code is ExitCode.FAILED
     (of_a,) = report.connectors
     assert [each.outcome for each in of_a.results] == [Outcome.DONE, Outcome.FAILED, Outcome.DONE]
@@ -130,7 +130,7 @@ def test_what_the_next_group_holds_is_seen_before_it_is_forgotten() -> None:
     )
     plan = world.plan(desired_of(moved))
     reset = next(each for each in plan.actions if isinstance(each, ResetOffsets))
-    assert [each.counts for each in reset.moves] == [Counts(again=70)]
+    assert [each.counts for each in reset.moves] == [Counts(redelivered=70)]
     assert world.apply(desired_of(moved), plan).exit_code == 0
     assert world.kafka.groups == {"connect-a": {("t", 0): 90}}
 

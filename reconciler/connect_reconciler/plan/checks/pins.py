@@ -201,7 +201,7 @@ def _problems(
     if misfit is not None:
         yield misfit
         return
-    if pin.to is not None and not change.again:
+    if pin.to is not None and not change.drifted:
         written = changes.written or {}
         shown = changes.redactor.shown(written)
         problem = position_problem(pin.to, written, live, changes.name)

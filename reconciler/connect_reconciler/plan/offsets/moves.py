@@ -124,7 +124,7 @@ def totals(moves: Iterable[OffsetMove], *, estimated: bool = False) -> tuple[str
     bound: Bound = "exact" if all(count.exact for count in counts) else "bounds"
     bound = "about" if estimated else bound
     sums = []
-    if redelivered := sum(count.again for count in counts):
+    if redelivered := sum(count.redelivered for count in counts):
         sums.append(_redelivers(redelivered, bound))
     if skipped := sum(count.skipped for count in counts):
         sums.append(_jumps(skipped, bound))
