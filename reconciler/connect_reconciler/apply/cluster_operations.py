@@ -1,6 +1,6 @@
 """Asks the cluster for one change, and waits until it has taken place.
 
-Where the answer to a request never came, the cluster is read before the request counts as failed.
+If the answer to a request never came, the cluster is read before the request counts as failed.
 """
 
 from __future__ import annotations

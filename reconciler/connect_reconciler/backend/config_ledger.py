@@ -12,7 +12,7 @@ import contextlib
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from connect_reconciler import actions as act
 from connect_reconciler.ledger.config_entry import (
@@ -29,39 +29,27 @@ from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.ledger_records import PIN, RENAME, parts_of
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage.log import LogRecord, NewRecord
-from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
+
+if TYPE_CHECKING:
+    from connect_reconciler.backend.rest_only import RestEntryStore
 
 _NOT_FOUND = 404
 _STATUS_UNKNOWN = "its status does not say whether it is stopped"
 
 
-class EntryStore(Protocol):
-    """The cluster as a ledger in configs uses it."""
-
-    def target(self, name: str) -> TargetState | None:
-        """Returns the target state; None where it is unknown, or the connector does not exist."""
-        ...
-
-    def offsets(self, name: str) -> Sequence[OffsetEntry]:
-        """Returns the connector's offsets. Raises RequestError."""
-        ...
-
-    def write_entry(self, name: str, entry: str) -> None:
-        """Writes the entry into the connector's config. Raises RequestError, OutcomeUnknown."""
-        ...
-
-
 class ConfigKeyLedger:
     """Raises Failed where a connector's entry could not be written: the others can go on.
 
-    `kept` holds the entries in the configs now, by connector.
+    `entries` are those in the configs now, by connector.
     """
 
     topic = LEDGER_KEY
 
-    def __init__(self, state: LedgerState, store: EntryStore, entries: Mapping[str, str]) -> None:
+    def __init__(
+        self, state: LedgerState, store: RestEntryStore, entries: Mapping[str, str]
+    ) -> None:
         self._snapshot = LedgerSnapshot(state)
         self._upcoming: dict[str, LedgerSnapshot] = {}
         self._kept = dict(entries)

@@ -166,18 +166,20 @@ class RestConnectorReader:
 
 @dataclass(frozen=True, slots=True)
 class RestEntryStore:
-    """Implements `EntryStore`."""
+    """The cluster as a ledger in configs uses it."""
 
     cluster: HttpCluster
     read_back: RestConnectorReader
 
     def target(self, name: str) -> TargetState | None:
+        """Returns the target state; None if it is unknown, or the connector does not exist."""
         return self.read_back.target(name)
 
     def offsets(self, name: str) -> Sequence[OffsetEntry]:
         return self.cluster.offsets(name)
 
     def write_entry(self, name: str, entry: str) -> None:
+        """Writes the entry into the connector's config. Raises RequestError, OutcomeUnknown."""
         try:
             self._write(name, entry)
         except OutcomeUnknown:

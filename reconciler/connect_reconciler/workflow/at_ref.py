@@ -20,8 +20,8 @@ _CODE = "git.ref"
 
 @contextmanager
 def project_at(project: Project, ref: str, *, whole: bool) -> Iterator[Project]:
-    """The project at `ref`, read with the same values. Its files are there within the context:
-    those of its own folder, or with `whole` all of the repository, which may take long.
+    """Opens the project at `ref`, read with the same values. Its files are there within the
+    context: those of its own folder, or with `whole` all of the repository, which may take long.
 
     Raises Invalid where there is no such ref, or no project in it.
     """

@@ -44,7 +44,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the old config made of a connector's records, and what the spec makes of them."""
+    """The results of a connector's records with its earlier config and with its spec."""
 
     name: str
     comparison: Comparison
@@ -54,7 +54,7 @@ class Compared:
     complete: bool = True
 
     def redact(self, text: str) -> str:
-        """The text without the secrets of both configs."""
+        """Returns the text without the secrets of both configs."""
         for each in self.redactors:
             text = each.redact(text)
         return text
@@ -62,7 +62,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """What was compared, and why the other connectors were not."""
+    """The comparisons, and why other connectors were not compared."""
 
     compared: tuple[Compared, ...]
     skipped: Mapping[str, str]
@@ -82,7 +82,7 @@ class Records:
     tests: Sequence[RecordTest] = ()
 
     def of(self, subject: Subject) -> LastRecords:
-        """What the connector's pipeline takes. Raises Invalid where there is nothing to take."""
+        """Returns the input of the connector's pipeline. Raises Invalid if there is none."""
         given: Sequence[RecordInput] | None = self.file
         if given is None and subject.kind == "source" and self.last is None:
             given = [each.input for each in self.tests if each.connector == subject.name] or None
@@ -92,7 +92,7 @@ class Records:
 
 
 def records_in(file: Path, name: str) -> tuple[RecordInput, ...]:
-    """The records of a file with one JSON object a line. Raises Invalid."""
+    """Reads the records of a file with one JSON object a line. Raises Invalid."""
     problems: list[Diagnostic] = []
     found = read_lines(read_text(file, name), name, problems)
     if problems:
@@ -101,7 +101,7 @@ def records_in(file: Path, name: str) -> tuple[RecordInput, ...]:
 
 
 def newest(backend: Backend | None, subject: Subject, number: int) -> LastRecords:
-    """The last records of a sink's topics, read as its consumer reads them. Raises Invalid."""
+    """Reads the last records of a sink's topics, as its consumer reads them. Raises Invalid."""
     if subject.kind != "sink":
         what = f"{subject.name} is a source: its topic holds what comes out, not what goes in"
         hint = "give records with --records FILE, or write a test"
@@ -118,7 +118,7 @@ def newest(backend: Backend | None, subject: Subject, number: int) -> LastRecord
     names = named_topics(clients.config) if pattern is None else matching_topics(pattern, sizes)
     view.ensure_visible(names)
     partitions = [(name, at) for name in sorted(names) for at in range(sizes.get(name, 0))]
-    # What the workers' consumers do unless they are told otherwise
+    # The default of the workers' consumers
     isolation = "read_committed" if subject.is_ours else "read_uncommitted"
     properties = {
         **clients.offsets_consumer(),
@@ -128,7 +128,7 @@ def newest(backend: Backend | None, subject: Subject, number: int) -> LastRecord
 
 
 def _clients(backend: Backend, subject: Subject) -> ConnectorClients:
-    """The sink's Kafka clients; references in their properties are resolved."""
+    """Returns the sink's Kafka clients; references in their properties are resolved."""
     project = backend.project
     overrides = {key: text for key, text in subject.config.items() if key.startswith(PREFIXES)}
     config = {**subject.config, **resolved_config(subject, overrides)}
@@ -157,8 +157,8 @@ def old_subjects(
     specs: Sequence[DesiredConnector],
     backend: Backend | None,
 ) -> list[Subject | None]:
-    """The connectors as they are on the cluster, or as their specs are at a git ref, under their
-    names or former ones; None for one that is not there. Raises Invalid."""
+    """Returns the connectors as they are on the cluster, or as their specs are at a git ref, under
+    their names or former ones; None for one that is not there. Raises Invalid."""
     if against != LIVE:
         return _at_ref(subjects.project, against, specs)
     assert backend is not None, "the cluster is asked"
@@ -219,7 +219,7 @@ def compare_all(
 
 
 def is_same(old: Subject, new: Subject) -> bool:
-    """Whether both do the same to every record, as far as configs can say."""
+    """Returns True if both do the same to every record, as far as configs can show."""
     mine, theirs = (
         (pipeline_keys(each.config), pipeline_keys(each.worker), each.kind) for each in (old, new)
     )

@@ -48,7 +48,7 @@ class Subjects:
         return cls(project, local_definitions(project), worker)
 
     def subject(self, spec: DesiredConnector, label: str = "") -> Subject:
-        """The connector of a spec."""
+        """Returns the connector of a spec."""
         kind = kind_by_class(spec.config, self.plugins)
         if kind == "unknown":
             kind = "sink" if "topics" in spec.config else "source"
@@ -67,8 +67,9 @@ class Subjects:
 
 
 def chosen(desired: Desired, named: Sequence[tuple[str, str]]) -> tuple[DesiredConnector, ...]:
-    """The connectors that are named, all of them if none is. Each name is given as it was written,
-    and as a file relative to connect.yaml: of the spec, or of its tests. Raises Invalid."""
+    """Returns the connectors that are named, all of them if none is. Each name is given as it
+    was written, and as a file relative to connect.yaml: of the spec, or of its tests. Raises
+    Invalid."""
     found: dict[str, DesiredConnector] = {}
     problems = []
     for name, file in named:
@@ -130,7 +131,8 @@ def _with_normal_schemas(test: RecordTest) -> Any:
 
 
 def inputs_of(subject: Subject, given: Sequence[RecordInput]) -> tuple[Any, ...]:
-    """What a connector's pipeline takes. Raises Invalid with every record that is not valid."""
+    """Returns the inputs of a connector's pipeline. Raises Invalid with every record that is not
+    valid."""
     topic = default_topic(subject.config, subject.kind)
     found: list[Any] = []
     problems: list[Diagnostic] = []
