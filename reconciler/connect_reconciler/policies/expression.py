@@ -1,8 +1,8 @@
-"""Can a policy's expression be evaluated? Compiled and checked before there is a plan.
+"""Compiles the expressions of policies, and checks them before there is a plan.
 
 The library compiles an expression and does not tell which fields it uses, so its text is read, too:
 paths such as `change.keys`, the names that `exists` and its kin give to elements, and texts that a
-path is compared with. What cannot be followed is accepted; evaluating the policy finds it.
+path is compared with. A path that cannot be followed is accepted; evaluating the policy finds it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _MACROS: Final = frozenset({"all", "exists", "exists_one", "existsOne", "filter"
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """A field or word that no plan has, and what may be meant."""
+    """A field or word that no plan has, and a hint at the right one."""
 
-    what: str
+    message: str
     hint: str
 
 
@@ -53,24 +53,27 @@ class _Token:
 _END: Final = _Token("end", "")
 
 
-def compiled(expression: str, where: Location, problems: list[Diagnostic]) -> cel.Program | None:
-    """The expression if it can be evaluated, as far as that is known before there is a plan."""
+def compiled(expression: str, location: Location, problems: list[Diagnostic]) -> cel.Program | None:
+    """Returns the expression if it can be evaluated, as far as that is known before there is a
+    plan."""
     if len(expression) > _LONGEST:
-        what = f"the expression has more than {_LONGEST} characters"
+        message = f"the expression has more than {_LONGEST} characters"
         hint = "make several policies of it"
-        problems.append(Diagnostic("policy.too-long", what, where, hint=hint))
+        problems.append(Diagnostic("policy.too-long", message, location, hint=hint))
         return None
     try:
         program = cel.compile(expression)
     except ValueError as error:
-        why = str(error).partition("ERROR: ")[2] or str(error)
-        what = "the expression is not one of CEL"
+        reason = str(error).partition("ERROR: ")[2] or str(error)
+        message = "the expression is not one of CEL"
         hint = "an expression is like: change.does.exists(d, d == 'delete')"
-        if "has() macro" in why:
+        if "has() macro" in reason:
             hint = """to ask for a key in brackets, write "tasks.max" in change.config"""
-        problems.append(Diagnostic("policy.syntax", what, where, why=why.strip(), hint=hint))
+        problems.append(
+            Diagnostic("policy.syntax", message, location, why=reason.strip(), hint=hint)
+        )
         return None
-    wrong = list(_misnamed(expression, program, where)) or list(_untyped(program, where))
+    wrong = list(_misnamed(expression, program, location)) or list(_untyped(program, location))
     problems.extend(wrong)
     return None if wrong else program
 
@@ -91,8 +94,8 @@ def slips(expression: str) -> Iterator[Slip]:
 
 
 def _tokens(expression: str) -> list[_Token]:
-    found = (_Token(str(each.lastgroup), each[0]) for each in _TOKEN.finditer(expression))
-    return [token for token in found if token.kind != "comment"]
+    tokens = (_Token(str(match.lastgroup), match[0]) for match in _TOKEN.finditer(expression))
+    return [token for token in tokens if token.kind != "comment"]
 
 
 class _Reader:
@@ -155,53 +158,56 @@ class _Reader:
 
     def _compared(self, path: str, shape: Shape, start: int, end: int) -> Iterator[Slip]:
         """Texts that the path is held against: `path == "a"`, `"a" in path`, `path in ["a"]`."""
-        before, operator = self._at(start - 1).text, self._at(end).text
-        if before == "in" and isinstance(shape, dict | list):
+        preceding, operator = self._at(start - 1).text, self._at(end).text
+        if preceding == "in" and isinstance(shape, dict | list):
             words = shape if isinstance(shape, dict) else shape[0]
             yield from self._unknown_words(path, words, [self._at(start - 2)])
         elif isinstance(shape, frozenset) and operator in ("==", "!="):
             yield from self._unknown_words(path, shape, [self._at(end + 1)])
-        elif isinstance(shape, frozenset) and before in ("==", "!="):
+        elif isinstance(shape, frozenset) and preceding in ("==", "!="):
             yield from self._unknown_words(path, shape, [self._at(start - 2)])
         elif isinstance(shape, frozenset) and operator == "in" and self._at(end + 1).text == "[":
-            listed = self._tokens[end + 2 :]
-            closing = next((n for n, token in enumerate(listed) if token.text == "]"), 0)
-            yield from self._unknown_words(path, shape, listed[:closing])
+            tokens = self._tokens[end + 2 :]
+            closing = next((n for n, token in enumerate(tokens) if token.text == "]"), 0)
+            yield from self._unknown_words(path, shape, tokens[:closing])
 
-    def _unknown_words(self, path: str, known: Shape, given: list[_Token]) -> Iterator[Slip]:
-        if not isinstance(known, dict | frozenset):
+    def _unknown_words(self, path: str, words: Shape, tokens: list[_Token]) -> Iterator[Slip]:
+        if not isinstance(words, dict | frozenset):
             return
-        for token in given:
-            if token.kind == "text" and token.word not in known:
-                what = f"{path} is never {token.word!r}"
-                yield Slip(what, did_you_mean(token.word, known))
+        for token in tokens:
+            if token.kind == "text" and token.word not in words:
+                message = f"{path} is never {token.word!r}"
+                yield Slip(message, did_you_mean(token.word, words))
 
 
-def _misnamed(expression: str, program: cel.Program, where: Location) -> Iterator[Diagnostic]:
+def _misnamed(expression: str, program: cel.Program, location: Location) -> Iterator[Diagnostic]:
     unknown = sorted(set(program.variables()) - set(NAMES) - bound_names(expression))
     if unknown:
-        what = f"the expression uses {', '.join(unknown)}, which a policy does not know"
+        message = f"the expression uses {', '.join(unknown)}, which a policy does not know"
         hint = did_you_mean(unknown[0], NAMES)
-        yield Diagnostic("policy.unknown-name", what, where, hint=hint)
+        yield Diagnostic("policy.unknown-name", message, location, hint=hint)
     for slip in slips(expression):
-        yield Diagnostic("policy.unknown-field", slip.what, where, hint=slip.hint)
+        yield Diagnostic("policy.unknown-field", slip.message, location, hint=slip.hint)
 
 
-def _untyped(program: cel.Program, where: Location) -> Iterator[Diagnostic]:
-    """What fails on a sample, unless only because of what the sample holds."""
-    what, why = "", ""
+def _untyped(program: cel.Program, location: Location) -> Iterator[Diagnostic]:
+    """Yields the mistake that a sample reveals, unless it depends on the values of the sample."""
+    message, reason = "", ""
     try:
         answer = program.execute(SAMPLE)
         if not isinstance(answer, bool):
-            what = f"the expression answers with {type(answer).__name__}, not true or false"
+            message = f"the expression answers with {type(answer).__name__}, not true or false"
     except TypeError as error:
-        what, why = "the expression mixes types", str(error).partition(". ")[0]
+        message, reason = "the expression mixes types", str(error).partition(". ")[0]
     except RuntimeError as error:
         if str(error).startswith(_NO_FUNCTION):
-            what, why = "the expression calls what is no function", str(error).partition(". ")[0]
+            message, reason = (
+                "the expression calls what is no function",
+                str(error).partition(". ")[0],
+            )
     # Keys and elements that this sample has not, a plan may have
     except Exception:
         return
-    if what:
+    if message:
         hint = "docs/policies.md lists what an expression may use, and its types"
-        yield Diagnostic("policy.type", what, where, why, hint)
+        yield Diagnostic("policy.type", message, location, reason, hint)

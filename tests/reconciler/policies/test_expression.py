@@ -39,7 +39,7 @@ from connect_reconciler.policies.expression import bound_names, slips
 )
 def test_a_slip_is_told_with_what_is_meant(expression: str, what: str, hint: str) -> None:
     ((found),) = slips(expression)
-    assert found.what == what
+    assert found.message == what
     assert found.hint.startswith(hint)
 
 
