@@ -17,6 +17,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("specs", "runtime", "reconciler")
+NOTICED = "noticed"
 _LIMIT_S = 300
 
 
@@ -29,8 +30,8 @@ def _mutate(copy: Path, code: str, mutant: str) -> Path | None:
     return places[0]
 
 
-def _fails(copy: Path, tests: list[str]) -> bool:
-    """Returns whether the tests fail with the copy in place of the product."""
+def _outcome(copy: Path, tests: list[str]) -> str:
+    """Returns what became of the defect: the tests run with the copy in place of the product."""
     path = os.pathsep.join(str(copy / package) for package in PACKAGES)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
     quick = ["-m", "not long and not chaos and not oracle and not spark"]
@@ -45,8 +46,8 @@ def _fails(copy: Path, tests: list[str]) -> bool:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return True
-    return ended.returncode == 1
+        return "TIMED OUT"
+    return {0: "MISSED", 1: NOTICED}.get(ended.returncode, "NO TESTS")
 
 
 def main(text: str) -> int:
@@ -64,9 +65,8 @@ def main(text: str) -> int:
             if place is None:
                 outcome = "NO SUCH CODE"
             else:
-                noticed = _fails(Path(folder), defect["tests"].split())
-                outcome = "noticed" if noticed else "MISSED"
-        missed += outcome != "noticed"
+                outcome = _outcome(Path(folder), defect["tests"].split())
+        missed += outcome != NOTICED
         seconds = time.monotonic() - started
         print(f"{outcome:12} {seconds:5.0f} s  {defect['behaviour']}", flush=True)  # noqa: T201
     return missed
