@@ -106,7 +106,7 @@ class Ledger:
         *,
         upcoming: Sequence[NewRecord] = (),
     ) -> None:
-        """Commits that an action begins, with `records`. `then` is left to `done`."""
+        """Commits that an action begins, with `records`. `upcoming` is left to `done`."""
         self._advance(step, records)
 
     def done(self, step: JournalEntry, records: Sequence[NewRecord] = ()) -> None:

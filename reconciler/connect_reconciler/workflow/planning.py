@@ -25,18 +25,25 @@ if TYPE_CHECKING:
 
 def observed(backend: Backend, desired: Desired, scope: Scope = ALL) -> Live:
     """Observes the cluster once, and validates the configs that it is to get. Raises Invalid for
-    properties in connect.yaml that cannot be used."""
+    properties in connect.yaml that cannot be used, before the cluster is asked."""
+    project_warnings(backend.project)
     return validated(backend, desired, backend.observe(desired), scope)
 
 
 def validated(backend: Backend, desired: Desired, live: Live, scope: Scope = ALL) -> Live:
     """Returns `live` with the problems of connect.yaml and of the configs that are to be written.
     Raises Invalid as `observed` does."""
-    errors, warnings = by_severity(check_project(backend.project))
+    live = replace(live, warnings=(*project_warnings(backend.project), *live.warnings))
+    return checked(live, in_scope(desired, live, scope)[0], backend)
+
+
+def project_warnings(project: Project) -> tuple[Diagnostic, ...]:
+    """Returns the warnings about connect.yaml. Raises Invalid for properties that cannot be
+    used."""
+    errors, warnings = by_severity(check_project(project))
     if errors:
         raise Invalid(*errors)
-    live = replace(live, warnings=(*warnings, *live.warnings))
-    return checked(live, in_scope(desired, live, scope)[0], backend)
+    return warnings
 
 
 def planned(
