@@ -41,7 +41,8 @@ def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666) -> None
             out.write(data)
         return
     file = Path(os.path.realpath(file))
-    unfinished = file.with_name(f".{file.name}.new")
+    # another process may be writing the same file
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}.new")
     unfinished.unlink(missing_ok=True)
     handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:

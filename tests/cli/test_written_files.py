@@ -44,6 +44,25 @@ def test_the_file_that_a_link_leads_to_is_replaced(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a", "link"]
 
 
+def test_two_processes_may_replace_a_file_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trap: one removes, or moves into place, what the other has not finished."""
+    file, pid, move = tmp_path / "rest-password", os.getpid(), Path.replace
+
+    def interrupted(unfinished: Path, target: Path) -> Path:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", move)
+            patch.setattr(os, "getpid", lambda: pid + 1)
+            replace_file(file, "second")
+        return move(unfinished, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    replace_file(file, "first")
+    assert file.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_a_data_folder_is_kept_out_of_git_or_is_not_made_yet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
