@@ -266,8 +266,12 @@ class ConnectorOffsets:
         """Fences the connector's producers, and opens the one that writes its offsets, which has
         the id of task 0. A task 0 that another leader starts later fences this writer."""
         text = "Failed to perform zombie fencing for source connector prior to modifying offsets"
+        refusal = None
+        if not fenced.tasks:
+            text = f"Failed to modify offsets for source connector {clients.name}"
+            refusal = Refusal.NOT_WRITTEN
         with self._sources.logs.of_producers(clients) as producers:
-            with _refused(text):
+            with _refused(text, refusal):
                 producers.logs.fence(
                     [clients.transactional_id(task) for task in range(1, fenced.tasks)]
                 )

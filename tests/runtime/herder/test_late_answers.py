@@ -14,7 +14,7 @@ import pytest
 from connect_runtime.herder import herder as herder_module
 from connect_runtime.herder import offset_changes
 from connect_runtime.herder.plugin_calls import PluginCalls, TakesTooLong, within
-from connect_runtime.herder.verbs import RequestError
+from connect_runtime.herder.verbs import LEADER_CHANGED, Refusal, RequestError
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import LogRecord, NewRecord, WriteInDoubt
 from connect_runtime.storage.memory import (
@@ -24,7 +24,7 @@ from connect_runtime.storage.memory import (
 )
 from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
 from connect_specs.desired import OffsetEntry
-from connect_specs.diagnostics import ConnectError, Diagnostic
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
 from connect_specs.states import TargetState
 from support.connectors import ObedientSource, source
 from support.launcher import SOURCE_PARTITION
@@ -182,6 +182,63 @@ def test_offsets_are_not_altered_while_an_attempt_is_still_assigned() -> None:
     assert (late.state, late.alive) == (None, False)
     (found,) = cluster.offsets.connectors["c"].values()
     assert found.offset == AT_ELSEWHERE[0].offset
+
+
+@pytest.mark.parametrize("leads_again", [True, False])
+def test_offsets_are_not_altered_if_another_leader_runs_the_connector_during_the_hook(
+    hooks: dict[str, Callable[[Any], object]],
+    monkeypatch: pytest.MonkeyPatch,
+    leads_again: bool,
+) -> None:
+    """Its task 0 fences the writer, which was open before the hook was called."""
+    # on this thread, which moves the cluster
+    monkeypatch.setattr(offset_changes, "within", lambda timeout_s, call: call())
+    cluster = MemoryCluster()
+    first, second = cluster.leader(), cluster.runtime()
+    first.verbs.create("c", source(tasks="2"), None)
+    cluster.settle()
+    first.verbs.stop("c")
+    cluster.settle()
+
+    def another_one_leads(_: Any) -> bool:
+        hooks.clear()
+        cluster.ballot.elect(second.candidate)
+        cluster.settle()
+        second.verbs.resume("c")
+        cluster.settle()
+        if leads_again:
+            second.verbs.stop("c")
+            cluster.settle()
+            cluster.ballot.elect(first.candidate)
+            cluster.settle()
+        return True
+
+    hooks["c"] = another_one_leads
+    with pytest.raises(RequestError) as refused:
+        first.verbs.alter_offsets("c", AT_ELSEWHERE)
+    new_configs = (
+        "Failed to complete zombie fencing because a new set of task configs was generated"
+    )
+    assert refused.value.message == (new_configs if leads_again else LEADER_CHANGED)
+    offsets = [source.offset for source in cluster.offsets.connectors["c"].values()]
+    assert AT_ELSEWHERE[0].offset not in offsets
+
+
+def test_a_refused_producer_is_a_failed_write_if_nothing_is_to_be_fenced() -> None:
+    cluster = MemoryCluster(_LogsWithoutProducers())
+    runtime = cluster.leader()
+    runtime.verbs.create("c", source(), TargetState.STOPPED)
+    with pytest.raises(RequestError) as refused:
+        runtime.verbs.alter_offsets("c", AT_7)
+    text = "Failed to modify offsets for source connector c: Earlier writers cannot be fenced"
+    assert (refused.value.message, refused.value.refusal) == (text, Refusal.NOT_WRITTEN)
+
+
+class _LogsWithoutProducers(MemoryLogs):
+    def writer(self, transactional_id: str) -> MemoryLogWriter:
+        if transactional_id.endswith("-c-0"):
+            raise Failed(Diagnostic("kafka.denied", "Earlier writers cannot be fenced"))
+        return super().writer(transactional_id)
 
 
 class _LogsWithAFence(RefusingLogs):
