@@ -116,7 +116,7 @@ class KafkaLogWriter:
         if self._usable:
             self._usable = False
             self._producer.close()
-        # At once, even if a traceback still has this writer: tasks/transactions.py says why
+        # At once, even if a traceback still has this writer: tasks/source/transactions.py says why
         self.__dict__.pop("_producer", None)
 
     def _produce(
