@@ -65,8 +65,8 @@ class Action(ABC):
         return frozenset({self.connector, self.group})
 
     @property
-    def changes_offsets(self) -> bool:
-        """Returns True if this very action changes offsets of its connector."""
+    def records_offsets(self) -> bool:
+        """Returns True if its connector's offsets are recorded before it, for a rollback."""
         return self.moves_offsets
 
     # --- words ---

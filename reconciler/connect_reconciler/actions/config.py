@@ -194,8 +194,9 @@ class Delete(Action):
         return self.renamed_to or self.connector
 
     @property
-    def changes_offsets(self) -> bool:
-        return self.reset_offsets
+    def records_offsets(self) -> bool:
+        # Also of a group that others read: it may be gone when the rename is rolled back
+        return self.reset_offsets or self.renamed_to is not None
 
     @property
     def imperative(self) -> str:

@@ -285,7 +285,7 @@ class Executor:
             )
             yield from snapshot_records(ledger.topic, self._apply_id, name, snapshot)
             self._snapshots.add(name)
-        if connector is not None and action.changes_offsets:
+        if connector is not None and action.records_offsets:
             offsets = self._context.cluster.offsets(name)
             self._moving[name] = Offsets(offsets)
             yield from offsets_records(ledger.topic, self._apply_id, name, offsets)

@@ -227,6 +227,22 @@ def test_the_offsets_of_an_old_name_are_kept_before_it_is_deleted(world: Applyin
     assert ledger(world).snapshots(renamed)["old"].offsets == Offsets((at(70),))
 
 
+def test_offsets_in_a_group_that_a_rename_keeps_can_be_restored(world: Applying) -> None:
+    """Both names, and their group, are deleted manually since."""
+    config = {**SINK, "consumer.override.group.id": "mine"}
+    apply(world, desired_of(spec("old", config)))
+    world.kafka.groups["mine"] = {("t", 0): 70}
+    files = desired_of(spec("new", config, old="old"))
+    renamed = apply(world, files)
+    assert world.kafka.groups["mine"] == {("t", 0): 70}
+    assert ledger(world).snapshots(renamed)["old"].offsets == Offsets((at(70),))
+    FakeCluster(world.kafka).delete("new")
+    del world.kafka.groups["mine"]
+    roll_back(world, renamed, files)
+    assert list(world.observe(desired_of()).connectors) == ["old"]
+    assert world.kafka.groups["mine"] == {("t", 0): 70}
+
+
 def test_a_resumed_connector_is_awaited(world: Applying) -> None:
     apply(world, desired_of(spec("a", state=PAUSED)))
     report = world.apply(desired_of(spec("a", state=RUNNING)))
