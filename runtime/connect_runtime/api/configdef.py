@@ -177,7 +177,7 @@ class ConfigDef:
         return self
 
     def embed(self, keys: Iterable[ConfigKey]) -> ConfigDef:
-        """Adds all keys of `other`, such as another definition's, and returns this definition."""
+        """Adds keys, such as all of another definition, and returns this definition."""
         for key in keys:
             if key.name in self._keys:
                 raise ConfigError(f"Configuration {key.name} is defined twice.")

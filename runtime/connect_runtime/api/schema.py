@@ -223,10 +223,10 @@ class Struct:
     def validate(self) -> None:
         """Raises `DataError` if a required field has neither a value nor a default, or a value does
         not fit its field's schema."""
-        for name in self:
-            schema, value = self._schema_of(name), self.values.get(name)
+        for member in self.schema.fields:
+            schema, value = member.schema, self.values.get(member.name)
             if value is not None or (not schema.optional and schema.default is None):
-                validate_value(schema, value, field=name)
+                validate_value(schema, value, field=member.name)
 
     def __iter__(self) -> Iterator[str]:
         return (f.name for f in self.schema.fields)
