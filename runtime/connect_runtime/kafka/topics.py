@@ -291,7 +291,7 @@ class NewTopics:
             f"Task failed to create new topic {topic}: {error.str().rstrip('.')}. "
             "Ensure that the task is authorized to create topics or that the topic exists and "
             "restart the task"
-        )
+        ) from KafkaException(error)
 
 
 class TopicsWatch:

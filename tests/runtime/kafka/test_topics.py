@@ -167,5 +167,7 @@ def test_a_topic_that_exists_stays_as_it_is(broker: BrokerAddress, unique: str) 
 
 
 def test_settings_that_the_broker_refuses_fail_the_task(broker: BrokerAddress, unique: str) -> None:
-    with pytest.raises(ConnectorError, match=f"failed to create new topic {unique}: .*eplication"):
+    text = f"failed to create new topic {unique}: .*eplication"
+    with pytest.raises(ConnectorError, match=text) as raised:
         made(broker, NewTopicSettings(1, 5, {})).ensure(unique)
+    assert "INVALID_REPLICATION_FACTOR" in str(raised.value.__cause__), "for the task's trace"
