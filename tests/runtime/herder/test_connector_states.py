@@ -157,6 +157,9 @@ class Story:
     def check_offsets(self, expected: list[Any]) -> None:
         assert [entry.offset for entry in self.verbs.offsets("c")] == expected
 
+    def check_has_offsets(self, _: None) -> None:
+        assert self.verbs.offsets("c")
+
     def check_live(self, count: int) -> None:
         assert len(self.runtime.launcher.live) == count
 
