@@ -131,12 +131,13 @@ def _read_entries(node: Node, problems: list[Diagnostic]) -> tuple[OffsetEntry, 
             continue
         entries.append(entry)
         key = partition_key(entry.partition)
-        if locations.setdefault(key, fields.location) is not fields.location:
+        if key in locations:
             message, hint = "this partition is already in the set", "remove one of the two"
             reason = f"it is first given at {locations[key]}"
             problems.append(
                 Diagnostic("offsets.same-partition", message, fields.location, reason, hint)
             )
+        locations.setdefault(key, fields.location)
     return tuple(entries)
 
 

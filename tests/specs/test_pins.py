@@ -1,4 +1,4 @@
-"""`to` of a pin: which texts are a place in a topic, and which moment a time is."""
+"""Pins: the texts of `to` that are a place in a topic, the moment that a time is, and entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from connect_specs.desired import Pin, Position, content_hash
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.documents import Scalar
-from connect_specs.pins import read_position
+from connect_specs.pins import read_pin, read_position
+from connect_specs.yaml_documents import parse_yaml
 
 
 def read(text: str, *, plain: bool = True) -> tuple[Position | None, list[Diagnostic]]:
@@ -85,3 +86,12 @@ def test_a_position_is_content() -> None:
     assert content_hash(pins[3]) == (
         "3638a14db34c8643a36c90c6cf9df0f5ab6560291e2eb7aa16fbedfb96f207f4"
     )
+
+
+@pytest.mark.parametrize("second", ["*first", "{partition: {file: x}, offset: {position: 2}}"])
+def test_a_partition_that_is_set_twice_is_a_mistake_also_by_an_alias(second: str) -> None:
+    text = f"{{pin: p, set: [&first {{partition: {{file: x}}, offset: {{position: 1}}}}, {second}]}}"
+    (node,) = parse_yaml(text, "a.yaml").documents
+    problems: list[Diagnostic] = []
+    read_pin(node, problems)
+    assert [problem.code for problem in problems] == ["offsets.same-partition"]
