@@ -47,6 +47,7 @@ def logged(action: str, *of: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
     def decorate(call: Callable[P, T]) -> Callable[P, T]:
         parameters = inspect.signature(call)
+        assert parameters.parameters.keys() >= {*of}, f"{call} has no parameter of {of}"
 
         @functools.wraps(call)
         def wrapper(*args: P.args, **keywords: P.kwargs) -> T:

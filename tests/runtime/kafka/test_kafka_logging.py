@@ -12,7 +12,7 @@ import pytest
 
 from connect_runtime.kafka import clients, kafka_logging
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
-from connect_runtime.kafka.kafka_logging import Outage, OutageLog
+from connect_runtime.kafka.kafka_logging import Outage, OutageLog, logged
 from support.wait import wait_until
 
 
@@ -92,6 +92,21 @@ def test_a_connection_that_ended_is_neither_told_nor_an_outage(
     log = OutageLog("k:9092", lambda: pytest.fail("nobody asks"))
     log.log(logging.INFO, "%s [%s] %s", "FAIL", "rdkafka#1", "Disconnected")
     assert caplog.messages == []
+
+
+def test_a_call_is_logged_with_the_names_in_its_parameters(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @logged("read", "topics")
+    def read(topics: list[str]) -> list[str]:
+        return topics
+
+    caplog.set_level(logging.DEBUG, "connect.requests.kafka")
+    read(["a", "b"])
+    (line,) = caplog.messages
+    assert line.startswith("read a, b: 2 found in ")
+    with pytest.raises(AssertionError):
+        logged("read", "renamed")(read)
 
 
 @pytest.mark.long

@@ -130,7 +130,7 @@ class KafkaView:
         offsets = offsets_for_times(self._properties, times)
         return {TimeAt(*time): offset for time, offset in offsets.items()}
 
-    @logged("read the timestamps in", "wanted")
+    @logged("read the timestamps in", "places")
     def timestamps(self, places: Iterable[RecordAt]) -> Mapping[RecordAt, int]:
         """Returns the timestamps of the first records at or after these offsets, as far as they
         come."""
