@@ -90,7 +90,9 @@ def test_a_position_is_content() -> None:
 
 @pytest.mark.parametrize("second", ["*first", "{partition: {file: x}, offset: {position: 2}}"])
 def test_a_partition_that_is_set_twice_is_a_mistake_also_by_an_alias(second: str) -> None:
-    text = f"{{pin: p, set: [&first {{partition: {{file: x}}, offset: {{position: 1}}}}, {second}]}}"
+    text = (
+        f"{{pin: p, set: [&first {{partition: {{file: x}}, offset: {{position: 1}}}}, {second}]}}"
+    )
     (node,) = parse_yaml(text, "a.yaml").documents
     problems: list[Diagnostic] = []
     read_pin(node, problems)
