@@ -38,23 +38,24 @@ class Context:
     overrides: Overrides | None
 
     def other_readers(self, group: str, *names: str) -> tuple[str, ...]:
-        """Who reads with the group besides connectors of these names."""
+        """Returns the connectors that read with the group besides those of these names."""
         return tuple(sorted(self.readers.get(group, frozenset()) - {*names}))
 
 
 def readers_of(changes: Iterable[ConnectorDiff], live: Live, worker: Mapping[str, str]) -> Readers:
-    """The sinks that read now or once the plan is carried out. What is deleted reads until then."""
-    found: dict[str, set[str]] = {}
+    """Returns the sinks that read now or once the plan is carried out. One that is deleted reads
+    until then."""
+    readers: dict[str, set[str]] = {}
     for connector in live.connectors.values():
         if connector.kind == "sink":
             group = sink_group(connector.name, connector.config, worker)
-            found.setdefault(group, set()).add(connector.name)
-    for each in changes:
-        if each.kind == "sink" and each.written is not None:
-            found.setdefault(sink_group(each.name, each.written, worker), set()).add(each.name)
-    return {group: frozenset(names) for group, names in found.items()}
+            readers.setdefault(group, set()).add(connector.name)
+    for diff in changes:
+        if diff.kind == "sink" and diff.written is not None:
+            readers.setdefault(sink_group(diff.name, diff.written, worker), set()).add(diff.name)
+    return {group: frozenset(names) for group, names in readers.items()}
 
 
 def place_of(changes: ConnectorDiff) -> Location | str:
-    """Where the connector's spec is; the connector's name if it has none."""
+    """Returns the place of the connector's spec; the connector's name if it has none."""
     return changes.spec.where if changes.spec else changes.name

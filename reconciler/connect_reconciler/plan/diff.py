@@ -1,7 +1,7 @@
-"""What differs between desired and live, connector by connector, as values. No order, no words.
+"""The diff of desired and live, connector by connector, as values. No order, no words.
 
 Configs are compared as the maps of strings that Connect stores. Passing statuses do not count.
-Whether a change is allowed is for plan/checks.
+plan/checks decide whether a change is allowed.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Rename:
 
     @property
     def carries(self) -> bool:
-        """Whether the offsets of `old` are still to be carried over."""
+        """Returns whether the offsets of `old` are still to be carried over."""
         return self.stage in ("new", "begun")
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDiff:
-    """What differs for one connector: its diff.
+    """The differences of one connector: its diff.
 
     `goal` is the target state that it is to end in. `written` is the whole config as it is to be,
     `config` what of it differs from live. `offsets` are those it has where its new config points.
@@ -87,23 +87,23 @@ class ConnectorDiff:
 
     @property
     def carries(self) -> bool:
-        """Whether the offsets of its old name are still to be carried over."""
+        """Returns whether the offsets of its old name are still to be carried over."""
         return self.rename is not None and self.rename.carries
 
     @property
     def moves_offsets(self) -> bool:
-        """Whether it has to be stopped for its offsets."""
+        """Returns whether it has to be stopped for its offsets."""
         return self.carries or self.pin is not None
 
     @property
     def values(self) -> dict[str, Value]:
-        """The config to be written, as a plan may hold it."""
+        """Returns the config to be written, as a plan may hold it."""
         return self.redactor.values(self.written or {})
 
 
 def diff(desired: Desired, live: Live) -> tuple[ConnectorDiff, ...]:
-    """The changes of every connector that a spec names or this project owns, by name; one that is
-    renamed is among the changes of its new name.
+    """Returns the changes of every connector that a spec names or this project owns, by name; one
+    that is renamed is among the changes of its new name.
 
     A connector that another project owns is among them too: its changes say what would differ.
     """
@@ -111,30 +111,31 @@ def diff(desired: Desired, live: Live) -> tuple[ConnectorDiff, ...]:
 
 
 def written_config(spec: DesiredConnector, live: Mapping[str, str] | None) -> dict[str, str]:
-    """The config that an apply writes: the spec's, but ignored keys as `live` has them, which is
-    the config on the cluster (see `base_config`)."""
-    wanted = {**without_reserved(spec.config), "name": spec.name}
+    """Returns the config that an apply writes: the spec's, but ignored keys as `live` has them,
+    which is the config on the cluster (see `base_config`)."""
+    config = {**without_reserved(spec.config), "name": spec.name}
     if live is None:
-        return wanted
-    kept = {key: text for key, text in live.items() if ignores(spec.ignore, f"config.{key}")}
+        return config
+    ignored = {key: text for key, text in live.items() if ignores(spec.ignore, f"config.{key}")}
     managed = {
-        key: text for key, text in wanted.items() if not ignores(spec.ignore, f"config.{key}")
+        key: text for key, text in config.items() if not ignores(spec.ignore, f"config.{key}")
     }
-    return managed | kept | {"name": spec.name}
+    return managed | ignored | {"name": spec.name}
 
 
 def field_changes(
-    old: Mapping[str, str], new: Mapping[str, str], redactor: ConfigRedactor
+    current: Mapping[str, str], desired: Mapping[str, str], redactor: ConfigRedactor
 ) -> tuple[FieldChange, ...]:
-    """The keys that differ, sorted. Secrets are compared here, and leave only as fingerprints."""
+    """Returns the keys that differ, sorted. Secrets are compared here, and leave only as
+    fingerprints."""
     return tuple(
         FieldChange(
             key,
-            redactor.value(key, old[key]) if key in old else None,
-            redactor.value(key, new[key]) if key in new else None,
+            redactor.value(key, current[key]) if key in current else None,
+            redactor.value(key, desired[key]) if key in desired else None,
         )
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
+        for key in sorted(current.keys() | desired.keys())
+        if current.get(key) != desired.get(key)
     )
 
 
@@ -175,16 +176,16 @@ def _of_spec(spec: DesiredConnector, desired: Desired, live: Live) -> ConnectorD
     if rename is not None and rename.stage == "unrelated" and rename.old in desired.connectors:
         rename = None
     stored = None if connector is None else {**without_reserved(connector.config), "name": name}
-    written = written_config(spec, base_config(spec, live))
-    fields = () if stored is None else field_changes(stored, written, redactor)
+    config = written_config(spec, base_config(spec, live))
+    fields = () if stored is None else field_changes(stored, config, redactor)
     protected = owned is not None and owned.prevent_delete
     existence: Existence = "keep"
     if connector is None:
         existence = "create"
     elif owned is None:
         existence = "adopt"
-    before = connector or (rename.live if rename else None)
-    kind = kind_of(written, before, live.kinds)
+    predecessor = connector or (rename.live if rename else None)
+    kind = kind_of(config, predecessor, live.kinds)
     offsets = live.offsets_of(name)
     other_kind = connector is not None and {kind, connector.kind} == {"source", "sink"}
     if other_kind or changes_place(kind, (change.key for change in fields)):
@@ -197,28 +198,28 @@ def _of_spec(spec: DesiredConnector, desired: Desired, live: Live) -> ConnectorD
         existence,
         kind,
         redactor,
-        _goal(spec, before, owner if owner and owner.project == project else None, rename),
+        _goal(spec, predecessor, owner if owner and owner.project == project else None, rename),
         spec=spec,
         live=connector,
         owned=owned,
-        written=written,
+        written=config,
         config=fields,
-        moved=_moved(rename, name, written, redactor),
+        moved=_rename_changes(rename, name, config, redactor),
         offsets=offsets,
-        pin=_pin_change(spec, kind, written, live, offsets),
+        pin=_pin_change(spec, kind, config, live, offsets),
         prevent_delete=None if spec.prevent_delete == protected else spec.prevent_delete,
         rename=rename,
     )
 
 
-def _moved(
-    rename: Rename | None, name: str, written: Mapping[str, str], redactor: ConfigRedactor
+def _rename_changes(
+    rename: Rename | None, name: str, config: Mapping[str, str], redactor: ConfigRedactor
 ) -> tuple[FieldChange, ...]:
-    """What a rename changes besides the name."""
+    """Returns the changes that a rename makes besides the name."""
     if rename is None or rename.live is None or not rename.carries:
         return ()
     stored = {**without_reserved(rename.live.config), "name": name}
-    return field_changes(stored, written, redactor)
+    return field_changes(stored, config, redactor)
 
 
 def _goal(
@@ -227,10 +228,11 @@ def _goal(
     owned: Owned | None,
     rename: Rename | None,
 ) -> TargetState:
-    """The target state to end in: the spec's, else the one before an apply held it, else as is."""
-    wanted = managed_state(spec)
-    if wanted is not None:
-        return wanted
+    """Returns the target state to end in: the spec's, else the one before an apply stopped it, else
+    as is."""
+    state = managed_state(spec)
+    if state is not None:
+        return state
     if connector is None:
         return TargetState.RUNNING
     if rename is not None and rename.stage == "begun" and owned is not None:
@@ -242,14 +244,14 @@ def _goal(
 
 
 def managed_state(spec: DesiredConnector) -> TargetState | None:
-    """The target state that the spec manages, if any."""
+    """Returns the target state that the spec manages, if any."""
     return None if ignores(spec.ignore, "state") else spec.state
 
 
 def _pin_change(
     spec: DesiredConnector,
     kind: Kind,
-    written: Mapping[str, str],
+    config: Mapping[str, str],
     live: Live,
     offsets: Offsets,
 ) -> PinChange | None:
@@ -257,24 +259,24 @@ def _pin_change(
     if pin is None:
         return None
     applied = recorded_pin(spec, live)
-    held = managed_state(spec) is TargetState.STOPPED
-    known = content_hash(pin)
+    stopped = managed_state(spec) is TargetState.STOPPED
+    digest = content_hash(pin)
     if applied is None:
         entries = None if pin.reset else pin.set
         if pin.to is not None:
-            entries = entries_at(pin.to, written, live.logs_of(spec.name)) if kind == "sink" else ()
-        return PinChange(pin.id, known, entries, drifted=False, held=held)
+            entries = entries_at(pin.to, config, live.logs_of(spec.name)) if kind == "sink" else ()
+        return PinChange(pin.id, digest, entries, drifted=False, held=stopped)
     # Once-only: a pin with other content is for plan/checks to refuse, and one that was let go of
     # stays satisfied however far the connector has moved
-    if applied.content_hash != known or not (held and applied.held):
+    if applied.content_hash != digest or not (stopped and applied.held):
         return None
     if spec.name in live.unread_offsets or not applied.moved(offsets):
         return None
-    return PinChange(pin.id, known, applied.resolved, drifted=True, held=True)
+    return PinChange(pin.id, digest, applied.resolved, drifted=True, held=True)
 
 
 def ignores(globs: Iterable[str], path: str) -> bool:
-    """Whether these globs of `lifecycle.ignore` hold `state`, or `config.<key>`."""
+    """Returns whether these globs of `lifecycle.ignore` hold `state`, or `config.<key>`."""
     return path != "config.name" and any(fnmatchcase(path, glob) for glob in globs)
 
 
@@ -284,54 +286,57 @@ def ignores(globs: Iterable[str], path: str) -> bool:
 def rename_of(spec: DesiredConnector, live: Live) -> Rename | None:
     """Returns the spec's rename; None if there is none, if it is done (also where somebody has
     created another connector with the old name since), or if the old connector is gone."""
-    old = spec.renamed_from
-    if old is None or old == spec.name:
+    old_name = spec.renamed_from
+    if old_name is None or old_name == spec.name:
         return None
     renames = live.ledger.renames_of(spec.name)
-    there, here = live.connectors.get(old), spec.name in live.connectors
-    owned, owner = live.ledger.connectors.get(old), live.ledger.owner(spec.name)
+    old_connector, exists = live.connectors.get(old_name), spec.name in live.connectors
+    owned, owner = live.ledger.connectors.get(old_name), live.ledger.owner(spec.name)
     # A project owns both names until its rename is done
-    if here and not begun(renames, old) and owner not in (None, owned and owned.project):
+    if exists and not begun(renames, old_name) and owner not in (None, owned and owned.project):
         return None
     stage: Stage
     # A rename owns the connector that it stopped: one without an owner was created later
-    if carried(renames, old) and owned is not None:
+    if carried(renames, old_name) and owned is not None:
         stage = "carried"
-    elif not here:
+    elif not exists:
         stage = "new"
-    elif begun(renames, old) or is_taken_back(spec.name, old, live):
+    elif begun(renames, old_name) or is_taken_back(spec.name, old_name, live):
         stage = "begun"
     else:
         stage = "unrelated"
-    if there is None and (not here or stage == "unrelated"):
+    if old_connector is None and (not exists or stage == "unrelated"):
         return None
-    return Rename(old, stage, there, owned)
+    return Rename(old_name, stage, old_connector, owned)
 
 
 def with_recorded_renames(desired: Desired, live: Live) -> Desired:
-    """The specs, with the renames to finish that only the ledger tells of: to take one back, where
-    the spec of the old name is back and none has the new name, or to delete what is left of one."""
+    """Returns the specs, with the renames to finish that only the ledger holds: to take one back,
+    if the spec of the old name is back and none has the new name, or to delete the rest of one."""
     specs = dict(desired.connectors)
     for name, spec in desired.connectors.items():
         renames = live.ledger.renames_of(name)
-        for other in sorted({*renames, *live.ledger.carried_to(name)}):
-            owned = live.ledger.owner(other) == desired.project and other not in specs
-            if owned and (carried(renames, other) or is_taken_back(name, other, live)):
-                specs[name] = replace(spec, renamed_from=other)
+        for old_name in sorted({*renames, *live.ledger.carried_to(name)}):
+            owned = live.ledger.owner(old_name) == desired.project and old_name not in specs
+            if owned and (carried(renames, old_name) or is_taken_back(name, old_name, live)):
+                specs[name] = replace(spec, renamed_from=old_name)
     return replace(desired, connectors=specs)
 
 
-def is_taken_back(name: str, new: str, live: Live) -> bool:
-    """Whether the connector that a rename stopped is to have its offsets back from `new`: it is
-    still there, or an apply was killed before it recorded that it deleted it."""
+def is_taken_back(name: str, new_name: str, live: Live) -> bool:
+    """Returns whether the connector that a rename stopped is to have its offsets back from
+    `new_name`, which still exists unless an apply was killed before it recorded its deletion."""
     connector = live.connectors.get(name)
     stopped = connector is None or connector.target is TargetState.STOPPED
-    there = new in live.connectors and live.ledger.owner(name) == live.ledger.owner(new) is not None
-    return stopped and there and new in live.ledger.carried_to(name)
+    ledger = live.ledger
+    exists = (
+        new_name in live.connectors and ledger.owner(name) == ledger.owner(new_name) is not None
+    )
+    return stopped and exists and new_name in ledger.carried_to(name)
 
 
 def base_config(spec: DesiredConnector, live: Live) -> Mapping[str, str] | None:
-    """The config whose ignored keys are kept: the connector's own, or that of its old name."""
+    """Returns the config whose ignored keys stay: the connector's own, or that of its old name."""
     connector = live.connectors.get(spec.name)
     if connector is None and spec.renamed_from is not None:
         connector = live.connectors.get(spec.renamed_from)
@@ -341,7 +346,8 @@ def base_config(spec: DesiredConnector, live: Live) -> Mapping[str, str] | None:
 
 
 def recorded_pin(spec: DesiredConnector, live: Live) -> AppliedPin | None:
-    """The ledger's record of the spec's pin; it counts if it was applied under the old name."""
+    """Returns the ledger's record of the spec's pin; it counts if it was applied under the old
+    name."""
     if spec.pin is None:
         return None
     applied = live.ledger.pins.get((spec.name, spec.pin.id))

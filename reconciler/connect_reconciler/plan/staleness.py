@@ -50,14 +50,14 @@ def check_plan(plan: Plan, live: Live) -> tuple[Diagnostic, ...]:
     Each precondition is checked where its action comes, on what the plan predicts from `live`.
     """
     if plan.cluster_id != live.cluster_id:
-        what = f"the plan is for the Kafka cluster {plan.cluster_id}, and this is {live.cluster_id}"
-        return (Diagnostic("stale.cluster", what),)
+        text = f"the plan is for the Kafka cluster {plan.cluster_id}, and this is {live.cluster_id}"
+        return (Diagnostic("stale.cluster", text),)
     if plan.key_id != key_id(live.ledger.fingerprint_key):
-        what = "the plan's fingerprints were made with another key"
+        text = "the plan's fingerprints were made with another key"
         if not plan.key_id:
-            what = "the plan was made when the project had no key for fingerprints of secrets yet"
+            text = "the plan was made when the project had no key for fingerprints of secrets yet"
         hint = "make the plan again, with the same CONNECT_FINGERPRINT_KEY if you set one"
-        return (Diagnostic("stale.key", what, hint=hint),)
+        return (Diagnostic("stale.key", text, hint=hint),)
     problems: list[Diagnostic] = []
     for actions in grouped(plan):
         states = states_before(actions, live, project=plan.project)

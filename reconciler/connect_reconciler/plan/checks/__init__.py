@@ -1,1 +1,1 @@
-"""What makes a plan impossible, or needs a word: each question in a file of its own. Pure."""
+"""The checks that make a plan impossible or doubtful: each question in a file of its own. Pure."""

@@ -22,7 +22,7 @@ SPECS_EMPTY, SPECS_DISJOINT = "specs.empty", "specs.disjoint"
 
 
 def owned_by_other(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A connector of another project is left to it."""
+    """Refuses a spec of a connector that belongs to another project."""
     owned = changes.owned
     if owned is not None and owned.project != context.desired.project:
         yield Diagnostic(
@@ -35,8 +35,8 @@ def owned_by_other(changes: ConnectorDiff, context: Context) -> Iterator[Diagnos
 
 
 def owner_unseen(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """Over REST alone owners and protection that the ledger topic holds cannot be seen, so only
-    connectors that their own config calls this project's are changed or deleted."""
+    """Refuses connectors that their own config does not call this project's over REST alone,
+    where owners and protection that the ledger topic holds cannot be seen."""
     overrides = context.overrides
     if overrides is None or not context.live.rest_alone:
         return
@@ -55,22 +55,22 @@ def owner_unseen(changes: ConnectorDiff, context: Context) -> Iterator[Diagnosti
 
 
 def _unmarked(changes: ConnectorDiff) -> Iterator[str]:
-    """The connectors that are there, that nothing calls this project's, and that would be changed.
+    """Returns the existing connectors that nothing calls this project's, and that would be changed.
 
     An adoption alone changes nothing, but the config of a connector that is stopped.
     """
-    there, rename = changes.live, changes.rename
+    connector, rename = changes.live, changes.rename
     renamed = rename is not None and rename.stage != "unrelated"
     if rename is not None and renamed and rename.live is not None and rename.owned is None:
         yield rename.old
-    if there is not None and changes.owned is None:
-        stopped = there.target is TargetState.STOPPED
-        if changes.config or changes.pin or stopped or changes.goal is not there.target:
+    if connector is not None and changes.owned is None:
+        stopped = connector.target is TargetState.STOPPED
+        if changes.config or changes.pin or stopped or changes.goal is not connector.target:
             yield changes.name
 
 
 def protected(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A connector with `prevent_delete` is not deleted."""
+    """Refuses to delete a connector with `prevent_delete`."""
     if changes.existence == "delete" and changes.owned is not None and changes.owned.prevent_delete:
         yield Diagnostic(
             "plan.protected",
@@ -82,92 +82,95 @@ def protected(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
 
 
 def other_environment(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A connector without a spec may have one in the environment that it was applied with, and a
-    config may differ only because the environment does."""
-    other = _other_environment(changes, context.desired, context.env)
-    if other is None:
+    """Refuses a deletion, and warns of a change, that may come from the environment alone: the
+    connector may have a spec, or its earlier config, in the one that it was applied with."""
+    last = _other_environment(changes, context.desired, context.env)
+    if last is None:
         return
-    here = environment(context.env)
+    place = environment(context.env)
     allowed = context.overrides is not None and context.overrides.change_env
     if changes.existence == "delete" and not allowed:
         yield Diagnostic(
             "plan.other-environment",
-            f"{changes.name} was applied with --env {other}, and has no spec {here}",
+            f"{changes.name} was applied with --env {last}, and has no spec {place}",
             changes.name,
             why="it would be deleted, although its spec may be there in that environment",
-            hint=f"plan with --env {other}; environments on one cluster need projects of their own",
+            hint=f"plan with --env {last}; environments on one cluster need projects of their own",
             blocks="connector",
         )
     elif changes.config:
         yield warning(
             "plan.other-environment",
-            f"{changes.name} was applied with --env {other} before, and its config changes to that"
-            f" {here}",
+            f"{changes.name} was applied with --env {last} before, and its config changes to that"
+            f" {place}",
             place_of(changes),
         )
 
 
 def environment_changed(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
-    """The project was applied to this cluster with another environment last, or with none."""
+    """Refuses an environment if the project was applied to this cluster with another one last, or
+    with none."""
     last = context.whole.ledger.last_applied(context.desired.project)
     overrides = context.overrides
     if overrides is None or overrides.change_env or last is None or last.env == context.env:
         return
-    again = "leave out --env" if last.env is None else f"use --env {last.env}"
-    project, then, now = context.desired.project, environment(last.env), environment(context.env)
+    advice = "leave out --env" if last.env is None else f"use --env {last.env}"
+    project, place = context.desired.project, environment(context.env)
     yield Diagnostic(
         "plan.environment",
-        f"project {project} was applied to this cluster {then} last, and this plan is made {now}",
+        f"project {project} was applied to this cluster {environment(last.env)} last, and this plan"
+        f" is made {place}",
         why="the plan would write the values of another environment",
-        hint=f"{again}; if the cluster is to have the other environment from now on, run this again"
-        " with --change-env",
+        hint=f"{advice}; if the cluster is to have the other environment from now on, run this"
+        " again with --change-env",
     )
 
 
 def environment(env: str | None) -> str:
-    """In words, for the end of a sentence."""
+    """Returns the environment in words, for the end of a sentence."""
     return "without an environment" if env is None else f"with --env {env}"
 
 
 def no_specs_left(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
-    """The project owns connectors, no spec names any of them, and the plan removes some.
+    """Refuses a plan that removes connectors where no spec names any that the project owns.
 
     A spec with `renamed_from` names the old connector, too. `--allow-empty` makes it a warning.
     """
-    if not any(each.existence in ("delete", "forget") for each in context.changes.values()):
+    if not any(diff.existence in ("delete", "forget") for diff in context.changes.values()):
         return
     project = context.desired.project
     owned = context.whole.ledger.owned_by(project)
     code = no_owned_is_named(context.desired, context.whole.ledger)
     if code is None:
         return
-    what = f"project {project} owns {_connectors(owned)}, and no spec here names any of them"
-    why = "the plan removes what has no spec; these may be the specs of another project"
+    message = f"project {project} owns {_connectors(owned)}, and no spec here names any of them"
+    reason = "the plan removes what has no spec; these may be the specs of another project"
     hint = "if so, give one of the two another 'project' in connect.yaml; to rename a connector,"
     hint += " use renamed_from"
     if code == SPECS_EMPTY:
-        what = f"there are no specs, but project {project} owns {_connectors(owned)}"
-        why = "the plan removes what has no spec"
+        message = f"there are no specs, but project {project} owns {_connectors(owned)}"
+        reason = "the plan removes what has no spec"
         hint = "check 'specs' in connect.yaml, and what fills that folder"
     if context.deletes.allow_empty:
         hint = "--allow-empty allows it"
-        yield warning(code, what, why=why, hint=hint)
+        yield warning(code, message, why=reason, hint=hint)
     else:
         hint += "; if the plan is what you want, run this again with --allow-empty"
-        yield Diagnostic(code, what, why=why, hint=hint)
+        yield Diagnostic(code, message, why=reason, hint=hint)
 
 
 def no_owned_is_named(desired: Desired, ledger: LedgerState) -> str | None:
-    """The code with which a plan is refused because no spec names any connector of the project."""
+    """Returns the code with which a plan is refused because no spec names any connector of the
+    project."""
     specs = desired.connectors
-    named = {spec.renamed_from for spec in specs.values()} | specs.keys()
-    if not named.isdisjoint(ledger.owned_by(desired.project)):
+    names = {spec.renamed_from for spec in specs.values()} | specs.keys()
+    if not names.isdisjoint(ledger.owned_by(desired.project)):
         return None
     return SPECS_DISJOINT if specs else SPECS_EMPTY
 
 
 def too_many_deletes(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
-    """The plan deletes more connectors than `max_deletes`. A rename deletes none."""
+    """Refuses a plan that deletes more connectors than `max_deletes`. A rename deletes none."""
     limits = context.deletes
     deletes = [action for action in actions if isinstance(action, Delete)]
     names = [action.connector for action in deletes if action.renamed_to is None]
@@ -181,7 +184,7 @@ def too_many_deletes(context: Context, actions: tuple[Action, ...]) -> Iterator[
 
 
 def _other_environment(changes: ConnectorDiff, desired: Desired, env: str | None) -> str | None:
-    """The environment that it was applied with, if that is another, and still is one."""
+    """Returns the environment that it was applied with, if that is another, and still is one."""
     owned = changes.owned
     if owned is None or owned.project != desired.project or owned.env in (None, env):
         return None

@@ -34,7 +34,7 @@ _ENTRY_BYTES = 26
 
 
 def reused_id(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A pin that was applied keeps its offsets."""
+    """Refuses other offsets for a pin that was applied."""
     spec = changes.spec
     if spec is None or spec.pin is None:
         return
@@ -51,7 +51,7 @@ def reused_id(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
 
 
 def unknown_kind(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """Only a known source or sink has offsets that can be set."""
+    """Refuses a pin of a connector that is not known to be a source or a sink."""
     if changes.pin is None or changes.kind != "unknown":
         return
     name = changes.redactor.shown(changes.written or {}).get("connector.class", "(none)")
@@ -66,24 +66,24 @@ def unknown_kind(changes: ConnectorDiff, context: Context) -> Iterator[Diagnosti
 
 
 def wrong_offsets(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """The offsets must be of the connector's kind, and a sink's must exist in the topics."""
+    """Refuses offsets that are not of the connector's kind, and a sink's that its topics lack."""
     pin = changes.spec.pin if changes.spec else None
     if pin is None or changes.pin is None or changes.kind == "unknown":
         return
     for problem in _problems(changes, changes.pin, pin, context.live):
-        what = f"pin {pin.id} of {changes.name}: {problem.what}"
-        yield replace(problem, what=what, where=_place(changes))
+        message = f"pin {pin.id} of {changes.name}: {problem.what}"
+        yield replace(problem, what=message, where=_place(changes))
 
 
 def too_large(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A pin must fit into one record of the ledger: it would be applied and never recorded, and its
-    connector stay stopped."""
+    """Refuses a pin that does not fit into one record of the ledger: it would be applied and never
+    recorded, and its connector stay stopped."""
     if changes.pin is None:
         return
     entries = changes.pin.entries or ()
     size = sum(
-        len(partition_key(each.partition)) + len(orjson.dumps(each.offset)) + _ENTRY_BYTES
-        for each in entries
+        len(partition_key(entry.partition)) + len(orjson.dumps(entry.offset)) + _ENTRY_BYTES
+        for entry in entries
     )
     if size > _PIN_BYTES:
         yield Diagnostic(
@@ -98,40 +98,40 @@ def too_large(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
 
 
 def ledger_lost(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A pin of a connector that runs is not applied where no ledger is left that would say whether
-    it was before."""
+    """Refuses a pin of a connector that runs if no ledger is left that would show whether it was
+    applied before."""
     connector, overrides = _unrecorded(changes), context.overrides
     if connector is None or overrides is None or changes.name in overrides.apply_pin:
         return
-    live, known = context.live, context.whole.ledger
-    lost = live.rest_alone or not (known.connectors or known.pins)
+    live, ledger = context.live, context.whole.ledger
+    lost = live.rest_alone or not (ledger.connectors or ledger.pins)
     has_offsets = bool(connector.offsets) or connector.name in live.unread_offsets
     if lost and has_offsets and connector.target is not TargetState.STOPPED:
-        what, why = _perhaps_applied(changes, connector, context)
+        message, reason = _perhaps_applied(changes, connector, context)
         hint = "take the pin out of the spec if it was applied; if not, run this again with"
         hint += f" --apply-pin {shlex.quote(changes.name)}"
         code = "plan.pin-perhaps-applied"
-        yield Diagnostic(code, what, _place(changes), why, hint, blocks="offsets")
+        yield Diagnostic(code, message, _place(changes), reason, hint, blocks="offsets")
 
 
 def perhaps_applied(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A warning where nothing tells whether the pin of a live connector was applied before."""
+    """Warns of the pin of a live connector if nothing shows whether it was applied before."""
     connector = _unrecorded(changes)
     if connector is not None:
-        what, why = _perhaps_applied(changes, connector, context)
+        message, reason = _perhaps_applied(changes, connector, context)
         hint = "take the pin out of the spec if it was applied"
-        yield warning("plan.pin-perhaps-applied", what, _place(changes), why, hint)
+        yield warning("plan.pin-perhaps-applied", message, _place(changes), reason, hint)
 
 
 def other_type(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A warning of a source's partition that differs from one it has only in a value's type."""
+    """Warns of a source's partition that differs from one it has only in a value's type."""
     if changes.kind != "source" or changes.pin is None:
         return
-    for text, there in _mistyped_partitions(changes.pin.entries or (), changes.offsets):
+    for text, existing in _mistyped_partitions(changes.pin.entries or (), changes.offsets):
         yield warning(
             "plan.pin-other-type",
             f"pin {changes.pin.pin} of {changes.name}: it has no offset of partition {text}, but"
-            f" one of {there}, which stays as it is",
+            f" one of {existing}, which stays as it is",
             _place(changes),
             why="Connect compares partitions with the types of their values",
             hint="write the partition as `connect offsets list` shows it",
@@ -139,19 +139,19 @@ def other_type(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]
 
 
 def without_effect(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A warning of a sink's offsets whose records are gone, or whose topic it does not read."""
+    """Warns of a sink's offsets whose records are gone, or whose topic it does not read."""
     spec = changes.spec
     if spec is None or spec.pin is None or changes.pin is None or changes.kind != "sink":
         return
     logs = context.live.logs_of(changes.name).ranges
     unread = set(unread_topics(spec.pin, changes.written or {}))
     for entry in changes.pin.entries or ():
-        partition, wanted = sink_partition(entry.partition), sink_offset(entry.offset)
+        partition, offset = sink_partition(entry.partition), sink_offset(entry.offset)
         if partition is None:
             continue
         label, log = f"{partition[0]}-{partition[1]}", logs.get(partition)
-        if log is not None and wanted is not None and wanted < log.earliest:
-            gone = log.earliest - wanted
+        if log is not None and offset is not None and offset < log.earliest:
+            gone = log.earliest - offset
             verb = "is" if gone == 1 else "are"
             yield warning(
                 "plan.below-start",
@@ -160,22 +160,22 @@ def without_effect(changes: ConnectorDiff, context: Context) -> Iterator[Diagnos
                 _place(changes),
             )
         if partition[0] in unread:
-            what = f"pin {changes.pin.pin} of {changes.name}: the sink does not read topic"
-            what += f" {partition[0]}"
-            yield warning("plan.pin-not-read", what, _place(changes))
+            message = f"pin {changes.pin.pin} of {changes.name}: the sink does not read topic"
+            message += f" {partition[0]}"
+            yield warning("plan.pin-not-read", message, _place(changes))
 
 
 # --- without a cluster ---
 
 
 def shape_problem(pin: Pin, kind: Kind) -> Diagnostic | None:
-    """Why the pin does not fit this kind of connector. A spec mixes no shapes."""
+    """Returns why the pin does not fit this kind of connector. A spec mixes no shapes."""
     if kind == "unknown":
         return None
     if pin.to is not None and kind == "source":
-        what = "'to' names a place in topics, and a source has offsets of its own"
+        message = "'to' names a place in topics, and a source has offsets of its own"
         hint = "write set: as `connect offsets list` shows them, or reset: true"
-        return _problem(_SHAPE, what, hint)
+        return _problem(_SHAPE, message, hint)
     if all(is_sink_partition(entry.partition) is (kind == "sink") for entry in pin.set):
         return None
     if kind == "sink":
@@ -186,9 +186,9 @@ def shape_problem(pin: Pin, kind: Kind) -> Diagnostic | None:
 
 
 def unread_topics(pin: Pin, config: Mapping[str, str]) -> Iterator[str]:
-    """The topics that the pin names and a sink of this config does not read, each once."""
-    named = dict.fromkeys(str(entry.partition.get("kafka_topic")) for entry in pin.set)
-    yield from (topic for topic in named if not may_read(config, topic))
+    """Returns the topics that the pin names and a sink of this config does not read, each once."""
+    topics = dict.fromkeys(str(entry.partition.get("kafka_topic")) for entry in pin.set)
+    yield from (topic for topic in topics if not may_read(config, topic))
 
 
 # --- details ---
@@ -202,13 +202,13 @@ def _problems(
         yield misfit
         return
     if pin.to is not None and not change.drifted:
-        written = changes.written or {}
-        shown = changes.redactor.shown(written)
-        problem = position_problem(pin.to, written, live, changes.name)
-        if any(shown.get(key) != written.get(key) for key in ("topics", "topics.regex")):
-            what = "the sink's topics are sensitive, and the offsets of 'to' would name them"
+        config = changes.written or {}
+        shown_config = changes.redactor.shown(config)
+        problem = position_problem(pin.to, config, live, changes.name)
+        if any(shown_config.get(key) != config.get(key) for key in ("topics", "topics.regex")):
+            message = "the sink's topics are sensitive, and the offsets of 'to' would name them"
             hint = "take them out of 'sensitive', or reset: true"
-            problem = _problem("plan.hidden-topics", what, hint)
+            problem = _problem("plan.hidden-topics", message, hint)
         if problem is not None:
             yield problem
             return
@@ -224,21 +224,21 @@ def _log_error(entry: OffsetEntry, logs: TopicLogs) -> Diagnostic | None:
     log = None if partition is None else logs.ranges.get(partition)
     if partition is None or (log is None and logs.complete):
         topic, number = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
-        what = f"{topic}-{number} does not exist"
-        return _problem("plan.no-partition", what, "check topic and partition")
-    wanted = sink_offset(entry.offset)
+        message = f"{topic}-{number} does not exist"
+        return _problem("plan.no-partition", message, "check topic and partition")
+    offset = sink_offset(entry.offset)
     label = f"{partition[0]}-{partition[1]}"
-    if entry.offset is not None and (wanted is None or wanted < 0):
+    if entry.offset is not None and (offset is None or offset < 0):
         return _problem("plan.bad-offset", f"{label} needs a whole number of at least 0 as offset")
-    if log is not None and wanted is not None and wanted > log.latest:
-        what = f"{label} ends at {log.latest}, and {wanted} lies {wanted - log.latest} beyond"
+    if log is not None and offset is not None and offset > log.latest:
+        message = f"{label} ends at {log.latest}, and {offset} lies {offset - log.latest} beyond"
         hint = f"write {log.latest} to jump over everything in the log"
-        return _problem("plan.beyond-end", what, hint)
+        return _problem("plan.beyond-end", message, hint)
     return None
 
 
 def _unrecorded(changes: ConnectorDiff) -> LiveConnector | None:
-    """The connector whose offsets a pin is to move, if the ledger does not know it."""
+    """Returns the connector whose offsets a pin is to move, if the ledger does not know it."""
     rename = changes.rename
     connector = changes.live or (rename.live if rename else None)
     owned = changes.owned or (rename.owned if rename else None)
@@ -248,32 +248,33 @@ def _unrecorded(changes: ConnectorDiff) -> LiveConnector | None:
 def _perhaps_applied(
     changes: ConnectorDiff, connector: LiveConnector, context: Context
 ) -> tuple[str, str]:
-    """What is said of it, and why."""
+    """Returns the message and the reason of both diagnostics of such a pin."""
     assert changes.pin is not None
-    what = f"pin {changes.pin.pin} of {changes.name} is applied once more if it was before: no"
-    why = "the ledger does not know the connector: it was never applied, or the ledger was lost"
+    text = f"pin {changes.pin.pin} of {changes.name} is applied once more if it was before: no"
+    reason = "the ledger does not know the connector: it was never applied, or the ledger was lost"
     if LEDGER_KEY in connector.config:
-        why = f"what its config says under {LEDGER_KEY} cannot be read, or is of another connector"
+        reason = f"what its config says under {LEDGER_KEY} cannot be read, or is of another"
+        reason += " connector"
     elif context.live.rest_alone:
-        why = "whoever writes the whole config takes the ledger in it away"
-    return f"{what} ledger says", why
+        reason = "whoever writes the whole config takes the ledger in it away"
+    return f"{text} ledger says", reason
 
 
-def _problem(code: str, what: str, hint: str = "") -> Diagnostic:
-    return Diagnostic(code, what, hint=hint, blocks="offsets")
+def _problem(code: str, message: str, hint: str = "") -> Diagnostic:
+    return Diagnostic(code, message, hint=hint, blocks="offsets")
 
 
 def _mistyped_partitions(
-    entries: Iterable[OffsetEntry], held: Iterable[OffsetEntry]
+    entries: Iterable[OffsetEntry], existing: Iterable[OffsetEntry]
 ) -> Iterator[tuple[str, str]]:
-    """The partitions among `entries` that a source has only with values of other types, each with
-    the one that it has, as JSON."""
-    there = {partition_key(each.partition): each.partition for each in held if each.offset}
-    alike = {_untyped(partition): text for text, partition in there.items()}
+    """Returns the partitions among `entries` that a source has only with values of other types,
+    each with the one that it has, as JSON."""
+    partitions = {partition_key(held.partition): held.partition for held in existing if held.offset}
+    alike = {_untyped(partition): text for text, partition in partitions.items()}
     for entry in entries:
-        text, other = partition_key(entry.partition), alike.get(_untyped(entry.partition))
-        if other is not None and text not in there:
-            yield text, other
+        text, twin = partition_key(entry.partition), alike.get(_untyped(entry.partition))
+        if twin is not None and text not in partitions:
+            yield text, twin
 
 
 def _untyped(partition: Partition) -> str:

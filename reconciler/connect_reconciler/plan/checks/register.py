@@ -74,8 +74,8 @@ PIN_CHECKS: Final[tuple[ConnectorCheck, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the checks of connectors found. The plan has no actions for `blocked` connectors, and
-    for `unpinned` ones none that set offsets."""
+    """The diagnostics of connectors. The plan has no actions for `blocked` connectors, and for
+    `unpinned` ones none that set offsets."""
 
     diagnostics: tuple[Diagnostic, ...]
     blocked: frozenset[str]
@@ -83,35 +83,35 @@ class Checked:
 
 
 def check_whole(context: Context, actions: tuple[Action, ...]) -> tuple[Diagnostic, ...]:
-    """What there is to say of the plan as a whole."""
-    return tuple(each for check in PLAN_CHECKS for each in check(context, actions))
+    """Returns the diagnostics of the plan as a whole."""
+    return tuple(diagnostic for check in PLAN_CHECKS for diagnostic in check(context, actions))
 
 
 def check_connectors(context: Context) -> Checked:
-    """What there is to say of each connector, by name."""
+    """Runs the checks of each connector, and of its pin unless an error blocks it."""
     diagnostics: list[Diagnostic] = []
     blocked, unpinned = set(), set()
     for name, changes in context.changes.items():
-        found = _until_blocked(changes, context)
-        if _blocks(found, "connector"):
+        problems = _until_blocked(changes, context)
+        if _blocks(problems, "connector"):
             blocked.add(name)
-        elif _blocks(found, "offsets"):
+        elif _blocks(problems, "offsets"):
             unpinned.add(name)
         elif changes.pin is not None:
-            found += [each for check in PIN_CHECKS for each in check(changes, context)]
-        diagnostics += found
+            problems += [problem for check in PIN_CHECKS for problem in check(changes, context)]
+        diagnostics += problems
     return Checked(tuple(diagnostics), frozenset(blocked), frozenset(unpinned))
 
 
 def _until_blocked(changes: ConnectorDiff, context: Context) -> list[Diagnostic]:
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for check in CONNECTOR_CHECKS:
-        told = list(check(changes, context))
-        if _blocks(told, "connector"):
-            return told
-        found += told
-    return found
+        problems = list(check(changes, context))
+        if _blocks(problems, "connector"):
+            return problems
+        diagnostics += problems
+    return diagnostics
 
 
-def _blocks(diagnostics: Iterable[Diagnostic], what: str) -> bool:
-    return any(each.severity == "error" and each.blocks == what for each in diagnostics)
+def _blocks(problems: Iterable[Diagnostic], blocked: str) -> bool:
+    return any(problem.severity == "error" and problem.blocks == blocked for problem in problems)

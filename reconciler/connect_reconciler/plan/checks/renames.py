@@ -116,7 +116,7 @@ def _old_spec(old_name: str, desired: Desired) -> Diagnostic | None:
         "plan.rename-keeps-old",
         f"there is still a spec of {old_name}, which this one says was renamed",
         "remove that spec, or remove renamed_from to have both",
-        why=f"its spec is at {spec.where}; a rename deletes the old connector",
+        reason=f"its spec is at {spec.where}; a rename deletes the old connector",
     )
 
 
@@ -239,5 +239,5 @@ def _own_rename(name: str, old_name: str, live: Live) -> Diagnostic | None:
     return None
 
 
-def _problem(code: str, what: str, hint: str, *, why: str = "") -> Diagnostic:
-    return Diagnostic(code, what, why=why, hint=hint, blocks="connector")
+def _problem(code: str, message: str, hint: str, *, reason: str = "") -> Diagnostic:
+    return Diagnostic(code, message, why=reason, hint=hint, blocks="connector")

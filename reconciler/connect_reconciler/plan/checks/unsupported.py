@@ -1,4 +1,5 @@
-"""What can this cluster not do, by its version or because only its REST API is known? Pure.
+"""Checks of what this cluster cannot do, by its version or because only its REST API is known.
+Pure.
 
 Over REST alone the ledger lies in the connectors' configs, which are written only together with a
 config change or while the connector is stopped: what needs the ledger alone is put off until then.
@@ -34,44 +35,44 @@ _OURS_WHEN_CREATED: Final = "/"
 
 
 def without_put_off(actions: Iterable[Action], live: Live) -> tuple[Action, ...]:
-    """The actions without those that only tell the ledger something, where that has to wait. A
+    """Returns the actions without those that change only the ledger, where that has to wait. A
     connector that is gone has no config to wait for."""
-    kept: list[Action] = []
-    for name, each in groupby(actions, key=lambda action: action.group):
-        group = tuple(each)
+    ready: list[Action] = []
+    for name, members in groupby(actions, key=lambda action: action.group):
+        group = tuple(members)
         waits = all(isinstance(action, Adopt | Protect) for action in group)
         if not (live.rest_alone and waits and not _is_stopped(name, live)):
-            kept.extend(group)
-    return tuple(kept)
+            ready.extend(group)
+    return tuple(ready)
 
 
 def by_target(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
-    """Warnings of what is done differently on this target, or later, or not at all."""
+    """Warns of what is done differently on this target, or later, or not at all."""
     live = context.live
     if live.rest_alone:
-        what = "over REST alone there is no lease, no journal and no rollback"
+        message = "over REST alone there is no lease, no journal and no rollback"
         hint = "see that one apply runs at a time, or add cluster.kafka to connect.yaml"
-        yield warning("plan.rest-alone", what, hint=hint)
+        yield warning("plan.rest-alone", message, hint=hint)
     if too_old(live.version):
-        what = f"the cluster runs Connect {live.version}, which cannot alter offsets"
+        message = f"the cluster runs Connect {live.version}, which cannot alter offsets"
         hint = f"versions from {shown(OLDEST)} on are supported"
-        yield warning("plan.old-connect", what, hint=hint)
-    for each in context.changes.values():
-        if each.existence == "create" and not knows(live.version, Feature.INITIAL_STATE):
-            yield from _created_idle(each, live.version)
-        if live.rest_alone and each.prevent_delete is not None and not _is_written(each):
-            verb = "kept" if each.prevent_delete else "lifted"
+        yield warning("plan.old-connect", message, hint=hint)
+    for diff in context.changes.values():
+        if diff.existence == "create" and not knows(live.version, Feature.INITIAL_STATE):
+            yield from _created_idle(diff, live.version)
+        if live.rest_alone and diff.prevent_delete is not None and not _is_written(diff):
+            verb = "kept" if diff.prevent_delete else "lifted"
             yield warning(
                 "plan.guard-put-off",
-                f"{each.name}: its protection is {verb} with its next config change",
-                place_of(each),
+                f"{diff.name}: its protection is {verb} with its next config change",
+                place_of(diff),
                 why="over REST alone it lies in the config, and writing that restarts the tasks",
                 hint="it is also written while the connector is stopped",
             )
 
 
 def ledger_not_compacted(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
-    """A warning where Kafka deletes what the ledger holds."""
+    """Warns of a ledger topic from which Kafka deletes records."""
     policy = context.live.ledger_policy
     if policy not in ("", "compact"):
         yield warning(
@@ -83,37 +84,37 @@ def ledger_not_compacted(context: Context, actions: tuple[Action, ...]) -> Itera
 
 
 def masked_values(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnostic]:
-    """A mask that the cluster shows in a secret's place is never written."""
-    for each in context.changes.values():
-        if each.written is not None and (each.config or each.existence == "create"):
-            for key in sorted(masked_keys(each.written)):
-                yield _masked(each, key)
+    """Refuses to write a mask that the cluster shows in a secret's place."""
+    for diff in context.changes.values():
+        if diff.written is not None and (diff.config or diff.existence == "create"):
+            for key in sorted(masked_keys(diff.written)):
+                yield _masked(diff, key)
 
 
 def name_not_addressable(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
-    """A connector that the REST API cannot address is not changed, under either of its names."""
+    """Refuses to change a connector that the REST API cannot address, under either of its names."""
     rename, live = changes.rename, context.live
     refused = _refused_in_names(live, creates=changes.existence == "create")
-    if _asks_the_cluster(changes) and any(each in changes.name for each in refused):
+    if _asks_the_cluster(changes) and any(character in changes.name for character in refused):
         yield _not_addressable(changes, changes.name, refused, live)
     elif rename is not None and rename.live is not None:
         refused = _refused_in_names(live, creates=False)
-        if any(each in rename.old for each in refused):
+        if any(character in rename.old for character in refused):
             yield _not_addressable(changes, rename.old, refused, live)
 
 
 def names_not_creatable(desired: Desired, *, ours: bool) -> Iterator[Diagnostic]:
-    """Warnings of names that the cluster refuses in a new connector, before it can be asked which
+    """Warns of names that the cluster refuses in a new connector, before it can be asked which
     connectors it has. `ours`: our runtime is to run them."""
     refused = _refused_in_names(Live(ours=ours), creates=True)
     for spec in desired.connectors.values():
-        found = [each for each in refused if each in spec.name]
-        if found:
-            what = f"the name {spec.name} holds {_quoted(found)}"
-            whose = "our runtime" if ours else "a Connect cluster"
+        characters = [character for character in refused if character in spec.name]
+        if characters:
+            text = f"the name {spec.name} holds {_quoted(characters)}"
+            server = "our runtime" if ours else "a Connect cluster"
             yield warning(
                 "plan.name-not-addressable",
-                f"{what}, with which {whose} creates no connector that its REST API can address",
+                f"{text}, with which {server} creates no connector that its REST API can address",
                 spec.where,
                 hint="choose another name, unless the connector is there already",
             )
@@ -121,16 +122,16 @@ def names_not_creatable(desired: Desired, *, ours: bool) -> Iterator[Diagnostic]
 
 def _masked(changes: ConnectorDiff, key: str) -> Diagnostic:
     spec = changes.spec
-    where = None if spec is None else spec.key_locations.get(key)
-    kept = spec is not None and key not in spec.config
+    location = None if spec is None else spec.key_locations.get(key)
+    ignored = spec is not None and key not in spec.config
     hint = "put the true value into the spec, or a ${provider:…} reference"
-    if kept:
+    if ignored:
         hint = f"stop ignoring {key} and put its true value into the spec, or a reference"
     return Diagnostic(
         "plan.masked-value",
         f"{changes.name}: {key} holds a mask, not a value, and a mask is never written",
-        where or place_of(changes),
-        why="the cluster masks its secrets, and the key is ignored" if kept else "",
+        location or place_of(changes),
+        why="the cluster masks its secrets, and the key is ignored" if ignored else "",
         hint=hint,
     )
 
@@ -150,7 +151,7 @@ def _created_idle(changes: ConnectorDiff, version: str) -> Iterator[Diagnostic]:
 
 
 def _is_written(changes: ConnectorDiff) -> bool:
-    """Whether the plan writes its config, or has it stopped."""
+    """Returns whether the plan writes its config, or has it stopped."""
     if changes.existence not in ("adopt", "keep") or changes.live is None:
         return True
     stops = changes.moves_offsets or changes.goal is _STOPPED or changes.live.target is _STOPPED
@@ -171,16 +172,17 @@ def _refused_in_names(live: Live, *, creates: bool) -> str:
 
 
 def _asks_the_cluster(changes: ConnectorDiff) -> bool:
-    """What is there as its spec says may stay, and so may what only the ledger holds."""
+    """Returns False for a connector that is as its spec says, or that only the ledger holds: it may
+    stay."""
     if changes.existence == "keep":
-        now = None if changes.live is None else changes.live.target
-        return bool(changes.config) or changes.moves_offsets or changes.goal is not now
+        target = None if changes.live is None else changes.live.target
+        return bool(changes.config) or changes.moves_offsets or changes.goal is not target
     return changes.existence != "forget"
 
 
 def _not_addressable(changes: ConnectorDiff, name: str, refused: str, live: Live) -> Diagnostic:
-    found = _quoted(each for each in refused if each in name)
-    whose = "our runtime's" if live.ours else "the workers'"
+    characters = _quoted(character for character in refused if character in name)
+    server = "our runtime's" if live.ours else "the workers'"
     hint = "choose another name"
     if name != changes.name or changes.existence == "adopt":
         hint = "remove its spec" if name == changes.name else "leave out renamed_from"
@@ -189,7 +191,7 @@ def _not_addressable(changes: ConnectorDiff, name: str, refused: str, live: Live
         hint = "leave it as it is, with its spec; only who writes the config topic can change it"
     return Diagnostic(
         "plan.name-not-addressable",
-        f"the name {name} holds {found}, which {whose} REST API cannot address",
+        f"the name {name} holds {characters}, which {server} REST API cannot address",
         place_of(changes),
         hint=hint,
         blocks="connector",
@@ -197,4 +199,4 @@ def _not_addressable(changes: ConnectorDiff, name: str, refused: str, live: Live
 
 
 def _quoted(characters: Iterable[str]) -> str:
-    return " and ".join(f"'{each}'" for each in characters)
+    return " and ".join(f"'{character}'" for character in characters)
