@@ -55,7 +55,7 @@ def dump_entry(entry: Entry | None) -> str:
     if entry is None:
         return ""
     owned = entry.owned
-    renames = {old: rename_to_json(each) for old, each in entry.renames.items()}
+    renames = {old_name: rename_to_json(rename) for old_name, rename in entry.renames.items()}
     value = {
         # A version that does not know renames must refuse an entry with one
         **({"v": _WITH_RENAMES, "renames": renames} if renames else {"v": FORMAT}),
@@ -64,19 +64,19 @@ def dump_entry(entry: Entry | None) -> str:
         "pins": {pin: _pin_to_json(applied) for pin, applied in entry.pins.items()},
     }
     del value["state"]
-    found = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    document = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     # Connect must not replace ${provider:path:key} in here by secrets
-    return found.replace("$", "\\u0024")
+    return document.replace("$", "\\u0024")
 
 
 def offsets_mark(offsets: Iterable[OffsetEntry]) -> str:
     """Returns a short hash of offsets, to see whether they moved."""
-    now = sorted(
-        (partition_key(each.partition), orjson.dumps(each.offset, option=_SORTED).decode())
-        for each in offsets
-        if each.offset is not None
+    pairs = sorted(
+        (partition_key(entry.partition), orjson.dumps(entry.offset, option=_SORTED).decode())
+        for entry in offsets
+        if entry.offset is not None
     )
-    return hashlib.sha256(orjson.dumps(now)).hexdigest()[:_MARK_CHARS]
+    return hashlib.sha256(orjson.dumps(pairs)).hexdigest()[:_MARK_CHARS]
 
 
 def load_ledger(
@@ -97,22 +97,26 @@ def load_ledger(
         if entry.owned.config.get("name", name) != name:
             continue  # a copy of another connector's config: nobody owns this connector
         connectors[name] = entry.owned
-        pins |= {(name, pin): each for pin, each in entry.pins.items()}
+        pins |= {(name, pin): record for pin, record in entry.pins.items()}
         # A rename is over once the old name is gone: that cannot be written while the new one runs
-        renames |= {(name, old): each for old, each in entry.renames.items() if old in configs}
+        renames |= {
+            (name, old_name): record
+            for old_name, record in entry.renames.items()
+            if old_name in configs
+        }
     return LedgerState(connectors, pins, renames)
 
 
 def with_configs(topic: LedgerState, configs: Mapping[str, Mapping[str, str]]) -> LedgerState:
     """Returns the topic's ledger, and the entries of connectors that it does not know, which were
     applied over REST alone. Unreadable entries are ignored."""
-    unknown = {name: each for name, each in configs.items() if name not in topic.connectors}
-    found = load_ledger(unknown, lambda error, name: None)
+    unknown = {name: config for name, config in configs.items() if name not in topic.connectors}
+    entries = load_ledger(unknown, lambda error, name: None)
     return replace(
         topic,
-        connectors={**found.connectors, **topic.connectors},
-        pins={**found.pins, **topic.pins},
-        renames={**found.renames, **topic.renames},
+        connectors={**entries.connectors, **topic.connectors},
+        pins={**entries.pins, **topic.pins},
+        renames={**entries.renames, **topic.renames},
     )
 
 
@@ -133,21 +137,22 @@ def still_held(ledger: LedgerState, went_on: Callable[[str, str], bool]) -> Ledg
     )
 
 
-def load_entry(name: str, written: str) -> Entry:
+def load_entry(name: str, document: str) -> Entry:
     """Returns the entry in a connector's config. Raises LedgerUnreadable."""
     try:
-        value = orjson.loads(written)
+        value = orjson.loads(document)
         if not isinstance(value, dict) or value.get("v") not in (FORMAT, _WITH_RENAMES):
             raise ValueError
         # Older entries do not say
         resuming = None if value.get("resuming") is None else text(value["resuming"])
         owned = replace(owned_from_json(value, None), resuming=resuming)
         renames = {
-            text(old): rename_from_json(each) for old, each in value.get("renames", {}).items()
+            text(old_name): rename_from_json(record)
+            for old_name, record in value.get("renames", {}).items()
         }
         pins: dict[str, AppliedPin] = {}
-        for pin, each in value["pins"].items():
-            applied = _pin_from_json(each)
+        for pin, record in value["pins"].items():
+            applied = _pin_from_json(record)
             # Earlier versions recorded a rename as a pin
             rename = renaming_of(text(pin), applied)
             if rename is None:
@@ -170,10 +175,10 @@ def load_entry(name: str, written: str) -> Entry:
 
 def _pin_to_json(applied: AppliedPin) -> dict[str, Any]:
     """Returns the pin with its offsets as Connect's REST API has them."""
-    found = pin_to_json(applied)
-    return (
-        found if applied.resolved is None else found | {"resolved": {"offsets": found["resolved"]}}
-    )
+    record = pin_to_json(applied)
+    if applied.resolved is None:
+        return record
+    return record | {"resolved": {"offsets": record["resolved"]}}
 
 
 def _pin_from_json(value: dict[str, Any]) -> AppliedPin:

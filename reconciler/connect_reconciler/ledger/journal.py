@@ -41,14 +41,14 @@ APPLY = "apply"
 BEFORE = "before"
 
 # Kafka takes 1 MB a record, key and all.
-_PART_BYTES = 500_000
+_CHUNK_BYTES = 500_000
 
 
 StepEnd: TypeAlias = Literal["done", "failed", "unknown"]
 
 
 class Ending(StrEnum):
-    """How an apply ended. `interrupted` also when a later apply found it unfinished."""
+    """The end of an apply. `interrupted` also when a later apply found it unfinished."""
 
     DONE = "done"
     FAILED = "failed"
@@ -118,20 +118,20 @@ def journal_record(topic: str, journal: Journal) -> NewRecord:
 
 def read_journal(apply_id: str, value: bytes) -> Journal:
     """Reads what `journal_record` wrote."""
-    found = decode(value)
+    record = decode(value)
     return Journal(
         id=apply_id,
-        project=text(found["project"]),
-        by=text(found["by"]),
-        since_ms=time_ms(found["since_ms"]),
-        actions=int(found["actions"]),
-        ending=None if found["ending"] is None else Ending(found["ending"]),
-        ended_ms=time_ms(found.get("ended_ms", 0)),
-        exit_code=None if found.get("exit_code") is None else int(found["exit_code"]),
-        rolls_back=optional_text(found.get("rolls_back")),
-        saved_as=text(found.get("saved_as", "")),
-        unproven=tuple(text(each) for each in found.get("unproven", ())),
-        partial=found.get("partial") is True,
+        project=text(record["project"]),
+        by=text(record["by"]),
+        since_ms=time_ms(record["since_ms"]),
+        actions=int(record["actions"]),
+        ending=None if record["ending"] is None else Ending(record["ending"]),
+        ended_ms=time_ms(record.get("ended_ms", 0)),
+        exit_code=None if record.get("exit_code") is None else int(record["exit_code"]),
+        rolls_back=optional_text(record.get("rolls_back")),
+        saved_as=text(record.get("saved_as", "")),
+        unproven=tuple(text(name) for name in record.get("unproven", ())),
+        partial=record.get("partial") is True,
     )
 
 
@@ -157,15 +157,15 @@ def read_steps(connector: str, value: bytes) -> tuple[JournalEntry, ...]:
     """Reads what `steps_record` wrote."""
     return tuple(
         JournalEntry(
-            number=int(each["number"]),
+            number=int(step["number"]),
             connector=connector,
-            action=text(each["action"]),
-            started_ms=time_ms(each["started_ms"]),
-            end=_end(each["end"]),
-            ended_ms=time_ms(each["ended_ms"]),
-            detail=text(each["detail"]),
+            action=text(step["action"]),
+            started_ms=time_ms(step["started_ms"]),
+            end=_end(step["end"]),
+            ended_ms=time_ms(step["ended_ms"]),
+            detail=text(step["detail"]),
         )
-        for each in decode(value)["steps"]
+        for step in decode(value)["steps"]
     )
 
 
@@ -186,8 +186,8 @@ def unfinished_steps(connector: str, value: bytes) -> tuple[JournalEntry, ...]:
 
 def begun_changes(steps: Sequence[JournalEntry]) -> frozenset[str]:
     """Returns the connectors whose health is checked after what an apply began to do with them."""
-    found = ((step.connector, action_named(step.action)) for step in steps)
-    return frozenset(name for name, action in found if action is not None and action.settles)
+    actions = ((step.connector, action_named(step.action)) for step in steps)
+    return frozenset(name for name, action in actions if action is not None and action.settles)
 
 
 def unmoved(steps: Sequence[JournalEntry]) -> frozenset[str]:
@@ -197,7 +197,7 @@ def unmoved(steps: Sequence[JournalEntry]) -> frozenset[str]:
     for step in steps:
         action = action_named(step.action)
         if action is not None and action.moves_offsets:
-            # What is carried comes from elsewhere, and the others are several requests, of which
+            # Carried offsets come from elsewhere, and other actions are several requests, of which
             # some may have been granted
             refused = step.end == "failed" and issubclass(action, PinAction)
             carried = action is CopyOffsets
@@ -206,21 +206,21 @@ def unmoved(steps: Sequence[JournalEntry]) -> frozenset[str]:
 
 
 def snapshot_records(
-    topic: str, apply_id: str, connector: str, before: ConnectorSnapshot
+    topic: str, apply_id: str, connector: str, snapshot: ConnectorSnapshot
 ) -> Iterator[NewRecord]:
     """Records a connector's snapshot without its offsets."""
-    config = before.config
+    config = snapshot.config
     value: dict[str, Any] = {
         "config": None if config is None else _values(config, Plain),
         "secrets": None if config is None else _values(config, Secret),
-        "target": before.target,
-        "owner": before.owner,
-        "prevent_delete": before.prevent_delete,
-        "renamed_from": before.renamed_from,
-        "ignore": list(before.ignore),
+        "target": snapshot.target,
+        "owner": snapshot.owner,
+        "prevent_delete": snapshot.prevent_delete,
+        "renamed_from": snapshot.renamed_from,
+        "ignore": list(snapshot.ignore),
     }
     yield NewRecord(topic, key_of(BEFORE, apply_id, connector, "0"), encode(value))
-    for number, (pin, applied) in enumerate(sorted(before.pins.items()), 1):
+    for number, (pin, applied) in enumerate(sorted(snapshot.pins.items()), 1):
         key = key_of(BEFORE, apply_id, connector, str(-number))
         yield NewRecord(topic, key, encode({"pin": pin} | pin_to_json(applied)))
 
@@ -230,45 +230,45 @@ def offsets_records(
     apply_id: str,
     connector: str,
     offsets: Sequence[OffsetEntry],
-    after: Sequence[OffsetEntry] | None = None,
+    result: Sequence[OffsetEntry] | None = None,
 ) -> Iterator[NewRecord]:
-    """Records the offsets that an apply is about to move; `after` once it has moved them."""
-    before = _in_parts(entries_to_json(offsets) or [])
-    moved = () if after is None else _in_parts(entries_to_json(after) or [])
-    for number, (part, part_after) in enumerate(zip_longest(before, moved), 1):
+    """Records the offsets that an apply is about to move, with the `result` once it has moved them."""
+    chunks = _in_chunks(entries_to_json(offsets) or [])
+    result_chunks = () if result is None else _in_chunks(entries_to_json(result) or [])
+    for number, (chunk, result_chunk) in enumerate(zip_longest(chunks, result_chunks), 1):
         key = key_of(BEFORE, apply_id, connector, str(number))
-        told = {} if part_after is None else {"after": part_after}
-        yield NewRecord(topic, key, encode({"offsets": part or []} | told))
+        addition = {} if result_chunk is None else {"after": result_chunk}
+        yield NewRecord(topic, key, encode({"offsets": chunk or []} | addition))
 
 
-def read_snapshot(parts: Mapping[int, bytes]) -> ConnectorSnapshot | None:
-    """Reads what both wrote; None where part 0 is missing. `parts` are keyed by their numbers."""
-    if 0 not in parts:
+def read_snapshot(values: Mapping[int, bytes]) -> ConnectorSnapshot | None:
+    """Reads the values that both wrote, by their numbers; None if number 0 is missing."""
+    if 0 not in values:
         return None
-    found = decode(parts[0])
+    head = decode(values[0])
     config: dict[str, Value] | None = None
-    if found["config"] is not None:
-        config = {key: Plain(text(value)) for key, value in found["config"].items()}
-        config |= {key: Secret(text(value)) for key, value in found["secrets"].items()}
-    moved = [decode(parts[number]) for number in sorted(parts) if number > 0]
-    offsets = [each for part in moved for each in entries_from_json(part["offsets"]) or ()]
+    if head["config"] is not None:
+        config = {key: Plain(text(value)) for key, value in head["config"].items()}
+        config |= {key: Secret(text(value)) for key, value in head["secrets"].items()}
+    chunks = [decode(values[number]) for number in sorted(values) if number > 0]
+    offsets = [entry for chunk in chunks for entry in entries_from_json(chunk["offsets"]) or ()]
     # Older records, and those of a move that did not end, do not say
-    told = any("after" in part for part in moved)
-    after = [each for part in moved for each in entries_from_json(part.get("after")) or ()]
-    read = (decode(part) for number, part in parts.items() if number < 0)
-    pins = {text(each["pin"]): pin_from_json(each) for each in read}
+    moved = any("after" in chunk for chunk in chunks)
+    result = [entry for chunk in chunks for entry in entries_from_json(chunk.get("after")) or ()]
+    pin_records = (decode(value) for number, value in values.items() if number < 0)
+    pins = {text(record["pin"]): pin_from_json(record) for record in pin_records}
     return ConnectorSnapshot(
         config=config,
-        target=target(found["target"]),
-        owner=optional_text(found["owner"]),
-        prevent_delete=found["prevent_delete"] is True,
+        target=target(head["target"]),
+        owner=optional_text(head["owner"]),
+        prevent_delete=head["prevent_delete"] is True,
         # Earlier versions recorded a rename as a pin
-        pins={pin: each for pin, each in pins.items() if renaming_of(pin, each) is None},
-        offsets=Offsets(offsets) if moved else None,
-        offsets_after=Offsets(after) if told else None,
-        renamed_from=optional_text(found["renamed_from"]),
+        pins={pin: applied for pin, applied in pins.items() if renaming_of(pin, applied) is None},
+        offsets=Offsets(offsets) if chunks else None,
+        offsets_after=Offsets(result) if moved else None,
+        renamed_from=optional_text(head["renamed_from"]),
         # Older records do not say
-        ignore=tuple(text(glob) for glob in found.get("ignore", ())),
+        ignore=tuple(text(glob) for glob in head.get("ignore", ())),
     )
 
 
@@ -276,16 +276,16 @@ def _values(config: Mapping[str, Value], kind: type[Plain] | type[Secret]) -> di
     return recorded({key: value for key, value in config.items() if isinstance(value, kind)})
 
 
-def _in_parts(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Returns at least one part, to distinguish empty offsets from offsets that were not
+def _in_chunks(entries: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Returns at least one chunk, to distinguish empty offsets from offsets that were not
     recorded."""
-    part: list[dict[str, Any]] = []
+    chunk: list[dict[str, Any]] = []
     size = 0
     for entry in entries:
         length = len(orjson.dumps(entry)) + 1
-        if part and size + length > _PART_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(entry)
+        if chunk and size + length > _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(entry)
         size += length
-    yield part
+    yield chunk

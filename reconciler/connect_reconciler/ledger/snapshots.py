@@ -92,5 +92,5 @@ def owned_by_configs(topic: str, ledger: LedgerState, project: str, live: Live) 
     return [
         *(owned_record(topic, name, owned) for name, owned in missing.items()),
         *(pin_record(topic, of, pin, applied) for (of, pin), applied in pins if of in missing),
-        *(rename_record(topic, of, old, rename) for (of, old), rename in renames if of in missing),
+        *(rename_record(topic, *key, rename) for key, rename in renames if key[0] in missing),
     ]

@@ -76,40 +76,42 @@ class LedgerSnapshot:
         """Returns the actions of an apply that began, in the plan's order."""
         raw = self.raw_steps.get(apply_id, {})
         with _readable(apply_id):
-            found = [step for name, value in raw.items() for step in read_steps(name, value)]
-        return tuple(sorted(found, key=lambda step: step.number))
+            entries = [step for name, value in raw.items() for step in read_steps(name, value)]
+        return tuple(sorted(entries, key=lambda step: step.number))
 
     def snapshots(self, apply_id: str) -> dict[str, ConnectorSnapshot]:
         """Returns the connectors that an apply touched, as they were before it, by name; with
         offsets where it moved them, or may have."""
         unchanged = unmoved(self.steps(apply_id))
         with _readable(apply_id):
-            found = {
-                name: read_snapshot(_without_offsets(parts) if name in unchanged else parts)
-                for name, parts in self.raw_snapshots.get(apply_id, {}).items()
+            snapshots = {
+                name: read_snapshot(_without_offsets(values) if name in unchanged else values)
+                for name, values in self.raw_snapshots.get(apply_id, {}).items()
             }
-        return {name: before for name, before in sorted(found.items()) if before is not None}
+        return {
+            name: snapshot for name, snapshot in sorted(snapshots.items()) if snapshot is not None
+        }
 
     def later(self, apply_id: str) -> dict[str, Later]:
         """Returns what applies after this one did to its connectors, by name."""
         names = self.raw_snapshots.get(apply_id, {}).keys()
-        found: dict[str, Later] = {}
+        later: dict[str, Later] = {}
         in_order = self._in_order()
-        for each in in_order[in_order.index(self.applies[apply_id]) + 1 :]:
-            if names.isdisjoint(self.raw_snapshots.get(each.id, {})):
+        for journal in in_order[in_order.index(self.applies[apply_id]) + 1 :]:
+            if names.isdisjoint(self.raw_snapshots.get(journal.id, {})):
                 continue
-            before = self.snapshots(each.id)
-            names_of_now = {each.renamed_from: name for name, each in before.items()}
-            for name in names & before.keys():
-                first = found.get(name) or Later((), before[name])
-                new = {names_of_now[name]: each.id} if name in names_of_now else {}
-                found[name] = Later(
-                    (*first.applies, each.id),
+            snapshots = self.snapshots(journal.id)
+            new_names = {snapshot.renamed_from: name for name, snapshot in snapshots.items()}
+            for name in names & snapshots.keys():
+                first = later.get(name) or Later((), snapshots[name])
+                renamed = {new_names[name]: journal.id} if name in new_names else {}
+                later[name] = Later(
+                    (*first.applies, journal.id),
                     first.snapshot,
-                    first.moved or before[name].offsets is not None,
-                    {**first.renamed, **new},
+                    first.moved or snapshots[name].offsets is not None,
+                    {**first.renamed, **renamed},
                 )
-        return found
+        return later
 
     def begun(self, project: str, saved_as: str) -> Journal | None:
         """Returns the project's newest apply, if it carried out that plan file and did not end
@@ -125,19 +127,19 @@ class LedgerSnapshot:
         newest = next(reversed(self.of_project(project)), None)
         if newest is None:
             return frozenset()
-        begun = frozenset[str]() if newest.ending else begun_changes(self.steps(newest.id))
-        return begun | frozenset(newest.unproven)
+        changed = frozenset[str]() if newest.ending else begun_changes(self.steps(newest.id))
+        return changed | frozenset(newest.unproven)
 
     def rolled_back(self, apply_id: str) -> int:
         """Returns how often an apply was rolled back completely."""
         return sum(
-            each.rolls_back == apply_id and each.ending is Ending.DONE and not each.partial
-            for each in self.applies.values()
+            journal.rolls_back == apply_id and journal.ending is Ending.DONE and not journal.partial
+            for journal in self.applies.values()
         )
 
     def of_project(self, project: str) -> list[Journal]:
         """Returns the project's applies, oldest first."""
-        return [each for each in self._in_order() if each.project == project]
+        return [journal for journal in self._in_order() if journal.project == project]
 
     def _in_order(self) -> list[Journal]:
         """Returns all applies in the topic's order, since one apply at a time writes there: clocks
@@ -177,7 +179,7 @@ class _Fold:
         }
 
     def snapshot(self) -> LedgerSnapshot:
-        found = LedgerSnapshot(
+        snapshot = LedgerSnapshot(
             LedgerState(
                 connectors=self._connectors,
                 pins=self._pins,
@@ -190,38 +192,39 @@ class _Fold:
         )
         early = sorted(j.id for j in self._applies.values() if j.ending is None)
         if not early:
-            return found
+            return snapshot
         return replace(
-            found,
+            snapshot,
             state=replace(
-                found.state, unfinished=tuple(_unfinished(found, each) for each in early)
+                snapshot.state,
+                unfinished=tuple(_unfinished(snapshot, apply_id) for apply_id in early),
             ),
         )
 
     def apply(self, record: LogRecord) -> None:
         try:
-            kind, *parts = parts_of(record.key)
-            handle = self._kinds.get((kind, len(parts)))
+            kind, *names = parts_of(record.key)
+            handle = self._kinds.get((kind, len(names)))
             if handle is None and record.value is None:
                 return  # a newer version deleted a record of a kind that this one does not know
             if handle is None:
                 raise ValueError("its key is of no known kind")
-            handle(parts, record)
+            handle(names, record)
         except _MALFORMED as error:
             key = "none" if record.key is None else record.key.decode(errors="replace")
             place = f"{record.topic}-{record.partition}, offset {record.offset}"
             raise _unreadable(key, error, place) from None
 
-    def _on_connector(self, parts: list[str], record: LogRecord) -> None:
-        (name,) = parts
+    def _on_connector(self, names: list[str], record: LogRecord) -> None:
+        (name,) = names
         if record.value is None:
             self._connectors.pop(name, None)
             return
         value = decode(record.value)
         self._connectors[name] = owned_from_json(value, target(value["state"]))
 
-    def _on_pin(self, parts: list[str], record: LogRecord) -> None:
-        name, pin = parts
+    def _on_pin(self, names: list[str], record: LogRecord) -> None:
+        name, pin = names
         applied = None if record.value is None else pin_from_json(decode(record.value))
         if applied is None:
             self._pins.pop((name, pin), None)
@@ -232,25 +235,25 @@ class _Fold:
         if rename is None:
             self._pins[name, pin] = applied
         else:
-            old, renaming = rename
-            self._renames[name, old] = renaming
+            old_name, renaming = rename
+            self._renames[name, old_name] = renaming
 
-    def _on_rename(self, parts: list[str], record: LogRecord) -> None:
-        name, old = parts
+    def _on_rename(self, names: list[str], record: LogRecord) -> None:
+        name, old_name = names
         if record.value is None:
-            self._renames.pop((name, old), None)
+            self._renames.pop((name, old_name), None)
         else:
-            self._renames[name, old] = rename_from_json(decode(record.value))
+            self._renames[name, old_name] = rename_from_json(decode(record.value))
 
-    def _on_apply(self, parts: list[str], record: LogRecord) -> None:
-        (apply_id,) = parts
+    def _on_apply(self, names: list[str], record: LogRecord) -> None:
+        (apply_id,) = names
         if record.value is None:
             self._applies.pop(apply_id, None)
         else:
             self._applies[apply_id] = read_journal(apply_id, record.value)
 
-    def _on_steps(self, parts: list[str], record: LogRecord) -> None:
-        apply_id, name = parts
+    def _on_steps(self, names: list[str], record: LogRecord) -> None:
+        apply_id, name = names
         steps = self._copied(self._steps, APPLY, apply_id)
         if record.value is None:
             steps.pop(name, None)
@@ -259,16 +262,16 @@ class _Fold:
         if not steps:
             del self._steps[apply_id]
 
-    def _on_snapshot(self, parts: list[str], record: LogRecord) -> None:
-        apply_id, name, number = parts
+    def _on_snapshot(self, names: list[str], record: LogRecord) -> None:
+        apply_id, name, number = names
         of_apply = self._copied(self._snapshots, BEFORE, apply_id)
-        found = dict(of_apply.get(name, {}))
+        values = dict(of_apply.get(name, {}))
         if record.value is None:
-            found.pop(int(number), None)
+            values.pop(int(number), None)
         else:
-            found[int(number)] = record.value
-        of_apply[name] = found
-        if not found:
+            values[int(number)] = record.value
+        of_apply[name] = values
+        if not values:
             del of_apply[name]
         if not of_apply:
             del self._snapshots[apply_id]
@@ -277,15 +280,15 @@ class _Fold:
         self, journals: dict[str, Mapping[str, V]], kind: str, apply_id: str
     ) -> dict[str, V]:
         """Returns the records of one apply, as a copy that may be changed."""
-        found = journals.get(apply_id)
-        if not isinstance(found, dict) or (kind, apply_id) not in self._own:
-            found = dict(found or {})
+        records = journals.get(apply_id)
+        if not isinstance(records, dict) or (kind, apply_id) not in self._own:
+            records = dict(records or {})
             self._own.add((kind, apply_id))
-        journals[apply_id] = found
-        return found
+        journals[apply_id] = records
+        return records
 
-    def _on_meta(self, parts: list[str], record: LogRecord) -> None:
-        if parts != [FINGERPRINT_KEY]:
+    def _on_meta(self, names: list[str], record: LogRecord) -> None:
+        if names != [FINGERPRINT_KEY]:
             raise ValueError("its key is of no known kind")
         if record.value is None:
             self._fingerprint_key = None
@@ -298,8 +301,8 @@ def journal_removal(topic: str, apply_id: str, snapshot: LedgerSnapshot) -> Iter
     yield NewRecord(topic, key_of(APPLY, apply_id), None)
     for name in snapshot.raw_steps.get(apply_id, ()):
         yield NewRecord(topic, key_of(APPLY, apply_id, name), None)
-    for name, parts in snapshot.raw_snapshots.get(apply_id, {}).items():
-        for number in parts:
+    for name, values in snapshot.raw_snapshots.get(apply_id, {}).items():
+        for number in values:
             yield NewRecord(topic, key_of(BEFORE, apply_id, name, str(number)), None)
 
 
@@ -323,9 +326,9 @@ def _unfinished(snapshot: LedgerSnapshot, apply_id: str) -> Unfinished:
     return Unfinished(apply_id, journal.by, in_order, journal.project)
 
 
-def _without_offsets(parts: Mapping[int, bytes]) -> dict[int, bytes]:
-    """Returns the parts of a connector's snapshot without its offsets."""
-    return {number: part for number, part in parts.items() if number <= 0}
+def _without_offsets(values: Mapping[int, bytes]) -> dict[int, bytes]:
+    """Returns the values of a connector's snapshot without its offsets."""
+    return {number: value for number, value in values.items() if number <= 0}
 
 
 @contextmanager
