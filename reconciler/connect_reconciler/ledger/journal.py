@@ -232,7 +232,7 @@ def offsets_records(
     offsets: Sequence[OffsetEntry],
     result: Sequence[OffsetEntry] | None = None,
 ) -> Iterator[NewRecord]:
-    """Records the offsets that an apply is about to move, with the `result` once it has moved them."""
+    """Records offsets that an apply is about to move, with the `result` once it has moved them."""
     chunks = _in_chunks(entries_to_json(offsets) or [])
     result_chunks = () if result is None else _in_chunks(entries_to_json(result) or [])
     for number, (chunk, result_chunk) in enumerate(zip_longest(chunks, result_chunks), 1):

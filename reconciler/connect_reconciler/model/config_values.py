@@ -72,27 +72,27 @@ Config: TypeAlias = Annotated[
 
 
 def recorded(config: Mapping[str, Value]) -> dict[str, str]:
-    """The config as the ledger holds it: fingerprints in place of secrets."""
+    """Returns the config as the ledger holds it: fingerprints in place of secrets."""
     return {
         key: value.text if isinstance(value, Plain) else value.fingerprint
         for key, value in config.items()
     }
 
 
-# Where the ledger is kept on a cluster reached by REST alone: no part of a spec, and no difference
-# between two configs
+# Holds the ledger on a cluster reached by REST alone: no part of a spec, and no difference between
+# two configs
 LEDGER_KEY = "connect.ledger"
 # Some distributions add keys such as `__internal.config.version` to each config that is written
 _OF_CLUSTER = "__internal."
 
 
 def is_of_cluster(key: str) -> bool:
-    """Whether a cluster adds the key itself: a change of it is no change of the config."""
+    """Returns whether a cluster adds the key itself: a change of it is no change of the config."""
     return key.startswith(_OF_CLUSTER)
 
 
 def without_reserved(config: Mapping[str, str]) -> dict[str, str]:
-    """The config as its spec would hold it."""
+    """Returns the config as its spec would hold it."""
     return {
         key: value for key, value in config.items() if key != LEDGER_KEY and not is_of_cluster(key)
     }

@@ -1,4 +1,4 @@
-"""Which members of a sink's consumer group are no tasks of this Connect cluster? Pure.
+"""Members of a sink's consumer group that are no tasks of this Connect cluster. Pure.
 
 Kafka gives them a part of the sink's records, and moves no offsets while they are there.
 """
@@ -20,17 +20,17 @@ class GroupMember(NamedTuple):
 
 
 def strangers(members: Iterable[GroupMember], tasks: Mapping[str, int]) -> tuple[GroupMember, ...]:
-    """The members that are no tasks. `tasks` says how many the sinks have that read with the
-    group, by name.
+    """Returns the members that are no tasks. `tasks` are the numbers of tasks of the sinks that
+    read with the group, by name.
 
     A client id can be configured, and then is the same for all tasks: if no member has the one
     that a task has by default, as many members are taken for tasks as there are.
     """
     ids = [f"connector-consumer-{name}-{n}" for name, count in tasks.items() for n in range(count)]
-    missing, left = list(ids), []
+    missing, unmatched = list(ids), []
     for member in sorted(members):
         if member.client_id in missing:
             missing.remove(member.client_id)
         else:
-            left.append(member)
-    return tuple(left[len(ids) :] if missing == ids else left)
+            unmatched.append(member)
+    return tuple(unmatched[len(ids) :] if missing == ids else unmatched)

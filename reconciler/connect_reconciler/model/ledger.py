@@ -1,4 +1,4 @@
-"""What the ledger holds, as far as planning uses it: owners, pins, renames, and of applies the
+"""The state of the ledger, as far as planning uses it: owners, pins, renames, and of applies the
 snapshots of connectors and the actions left unfinished.
 """
 
@@ -60,9 +60,9 @@ class AppliedPin:
     held: bool = False
 
     def moved(self, offsets: Offsets) -> tuple[OffsetEntry, ...]:
-        """The changes that would restore the pin's offsets; none while they are in place."""
-        asked = offsets.removed() if self.resolved is None else self.resolved
-        return tuple(each for each in asked if not offsets.hold((each,)))
+        """Returns the changes that would restore the pin's offsets; none if they are in place."""
+        entries = offsets.removed() if self.resolved is None else self.resolved
+        return tuple(entry for entry in entries if not offsets.hold((entry,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +84,17 @@ Record = TypeVar("Record", AppliedPin, Renaming)
 # --- renames ---
 
 
-def begun(renames: Mapping[str, Renaming], old: str) -> bool:
-    """Whether the connector was created for the rename from `old`, and has not run since."""
-    found = renames.get(old)
-    return found is not None and found.stage == "begun" and found.held
+def begun(renames: Mapping[str, Renaming], old_name: str) -> bool:
+    """Returns whether the connector was created for the rename from `old_name`, and has not run
+    since."""
+    rename = renames.get(old_name)
+    return rename is not None and rename.stage == "begun" and rename.held
 
 
-def carried(renames: Mapping[str, Renaming], old: str) -> bool:
-    """Whether the connector has the offsets of `old`."""
-    found = renames.get(old)
-    return found is not None and found.stage == "carried"
+def carried(renames: Mapping[str, Renaming], old_name: str) -> bool:
+    """Returns whether the connector has the offsets of `old_name`."""
+    rename = renames.get(old_name)
+    return rename is not None and rename.stage == "carried"
 
 
 def without_hold(records: Mapping[str, Record]) -> dict[str, Record]:
@@ -105,30 +106,30 @@ def without_hold(records: Mapping[str, Record]) -> dict[str, Record]:
 # --- a rename in the form of a pin, in ledgers of earlier versions ---
 
 
-def pin_of_rename(old: str) -> str:
-    """The pin id that stands for a rename from `old`."""
-    return f"{RENAME_PIN}{old}"
+def pin_of_rename(old_name: str) -> str:
+    """Returns the pin id that stands for a rename from `old_name`."""
+    return f"{RENAME_PIN}{old_name}"
 
 
 def old_name_in(pin: str) -> str | None:
-    """The old name, if a pin with this id may stand for a rename."""
+    """Returns the old name, if a pin with this id may stand for a rename."""
     return pin.removeprefix(RENAME_PIN) if pin.startswith(RENAME_PIN) else None
 
 
 def rename_of_pin(pin: str, content_hash: str) -> tuple[str, RenameStage] | None:
-    """The old name and the stage; None for a user's pin, which has a real content hash."""
-    old = old_name_in(pin)
-    stage = next((each for each in _RECORDED if each == content_hash), None)
-    return None if old is None or stage is None else (old, stage)
+    """Returns the old name and the stage; None for a user's pin, which has a real content hash."""
+    old_name = old_name_in(pin)
+    stage = next((recorded for recorded in _RECORDED if recorded == content_hash), None)
+    return None if old_name is None or stage is None else (old_name, stage)
 
 
 def renaming_of(pin: str, applied: AppliedPin) -> tuple[str, Renaming] | None:
-    """The rename that an earlier version recorded as this pin, with its old name."""
-    found = rename_of_pin(pin, applied.content_hash)
-    if found is None:
+    """Returns the rename that an earlier version recorded as this pin, with its old name."""
+    rename = rename_of_pin(pin, applied.content_hash)
+    if rename is None:
         return None
-    old, stage = found
-    return old, Renaming(stage, applied.applied_ms, applied.held)
+    old_name, stage = rename
+    return old_name, Renaming(stage, applied.applied_ms, applied.held)
 
 
 # --- applies ---
@@ -158,8 +159,8 @@ class ConnectorSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """What later applies did to a connector: their ids, oldest first, and the connector as it was
-    before the first of them. `moved`: one of them moved its offsets. `renamed` holds those that
+    """The later applies on a connector: their ids, oldest first, and the connector as it was before
+    the first of them. `moved`: one of them moved its offsets. `renamed` holds those that
     renamed it, by its new name."""
 
     applies: tuple[str, ...]
@@ -209,54 +210,56 @@ class LedgerState:
     fingerprint_key: bytes | None = None
 
     def owned_by(self, project: str) -> frozenset[str]:
-        """The connectors that the project owns."""
-        return frozenset(n for n, each in self.connectors.items() if each.project == project)
+        """Returns the connectors that the project owns."""
+        return frozenset(n for n, owned in self.connectors.items() if owned.project == project)
 
     def owner(self, name: str) -> str | None:
-        """The project that owns the connector; None if nobody does."""
+        """Returns the project that owns the connector; None of one without an owner."""
         owned = self.connectors.get(name)
         return None if owned is None else owned.project
 
     def last_applied(self, project: str) -> Owned | None:
-        """What the project applied last of all whose environment is known."""
-        known = (each for each in self.connectors.values() if each.project == project)
+        """Returns the record that the project applied last of all whose environment is known."""
+        records = (record for record in self.connectors.values() if record.project == project)
         return max(
-            (each for each in known if each.env_known),
+            (record for record in records if record.env_known),
             key=lambda owned: owned.applied_ms,
             default=None,
         )
 
     def protects(self, name: str) -> bool:
-        """Whether the connector is protected against deletion."""
+        """Returns whether the connector is protected against deletion."""
         owned = self.connectors.get(name)
         return owned is not None and owned.prevent_delete
 
     def restore_to(self, name: str) -> TargetState | None:
-        """The state to restore, if an apply has stopped the connector for its own purposes."""
+        """Returns the state to restore, if an apply stopped the connector for its own purposes."""
         owned = self.connectors.get(name)
         return None if owned is None else owned.restore_to
 
     def without_added(
         self, name: str, config: Mapping[str, str], spec: Collection[str] = ()
     ) -> dict[str, str]:
-        """The connector's config without keys that the cluster has added, unless its `spec` names
-        them."""
+        """Returns the connector's config without keys that the cluster has added, unless its `spec`
+        names them."""
         owned = self.connectors.get(name)
         added = frozenset[str]() if owned is None else owned.added.difference(spec)
         return {key: text for key, text in config.items() if key not in added}
 
     def pins_of(self, name: str) -> dict[str, AppliedPin]:
-        """The connector's pins by id."""
+        """Returns the connector's pins by id."""
         return {pin: applied for (of, pin), applied in self.pins.items() if of == name}
 
-    def carried_to(self, old: str) -> tuple[str, ...]:
-        """The connectors that have the offsets of `old`, which has not been deleted since."""
+    def carried_to(self, old_name: str) -> tuple[str, ...]:
+        """Returns the connectors that have the offsets of `old_name`, not deleted since."""
         return tuple(
             sorted(
-                n for (n, of), each in self.renames.items() if of == old and each.stage == "carried"
+                n
+                for (n, of), rename in self.renames.items()
+                if of == old_name and rename.stage == "carried"
             )
         )
 
     def renames_of(self, name: str) -> dict[str, Renaming]:
-        """The unfinished renames to this connector, by old name."""
-        return {old: each for (of, old), each in self.renames.items() if of == name}
+        """Returns the unfinished renames to this connector, by old name."""
+        return {old_name: rename for (of, old_name), rename in self.renames.items() if of == name}

@@ -46,7 +46,7 @@ class LiveConnector:
 
     @property
     def failed(self) -> bool:
-        """Whether it is to run, and it or one of its tasks has failed."""
+        """Returns whether it is to run, and it or one of its tasks has failed."""
         runs = self.target is TargetState.RUNNING
         return runs and "FAILED" in (self.state, *self.task_states)
 
@@ -145,17 +145,17 @@ class Live:
 
     @property
     def key_comes(self) -> bool:
-        """Whether the project's key is made by the next apply, the first of all on this cluster."""
+        """Returns whether the next apply, the first on this cluster, makes the project's key."""
         empty = not self.ledger.connectors and not self.ledger.pins
         return empty and self.ledger.fingerprint_key is None and not self.rest_alone
 
     def offsets_of(self, name: str) -> Offsets:
-        """The offsets of a connector, also those that a deleted one left behind."""
+        """Returns the offsets of a connector, also those that a deleted one left behind."""
         connector = self.connectors.get(name)
         return connector.offsets if connector else self.orphan_offsets.get(name, Offsets())
 
     def logs_of(self, name: str) -> TopicLogs:
-        """The logs on the Kafka cluster that one connector works on."""
+        """Returns the logs on the Kafka cluster that one connector works on."""
         if name in self.unread_offsets:
             return TopicLogs(complete=False)
         logs = self.logs_elsewhere.get(name, self.logs)
@@ -165,13 +165,13 @@ class Live:
 def kind_of(
     config: Mapping[str, str], live: LiveConnector | None, kinds: Mapping[str, Kind]
 ) -> Kind:
-    """The kind that the connector has under `config`; `kinds` by class, as the cluster says."""
+    """Returns the connector's kind under `config`; `kinds` are those of the cluster, by class."""
     name = config.get(CLASS_KEY, "")
     if live is not None and live.kind != "unknown" and live.config.get(CLASS_KEY) == name:
         return live.kind
-    known: Kind = kinds.get(name, "unknown")
-    if known != "unknown":
-        return known
+    kind: Kind = kinds.get(name, "unknown")
+    if kind != "unknown":
+        return kind
     simple = name.rpartition(".")[2].lower()
     if ("sink" in simple) is not ("source" in simple):
         return "sink" if "sink" in simple else "source"
@@ -193,18 +193,18 @@ _CONFLUENT_AHEAD = 4
 
 
 class Feature(Enum):
-    """What came after the oldest version that is supported, with the version that brought it."""
+    """A feature since the oldest version that is supported, with the version that brought it."""
 
     INITIAL_STATE = (3, 7)
     PATCH_CONFIG = (3, 8)
 
 
 def parse(version: str) -> Version | None:
-    """Apache's major and minor version; None where the text does not begin with numbers."""
-    found = _NUMBERS.match(version)
-    if found is None:
+    """Returns Apache's major and minor version; None where the text does not begin with numbers."""
+    match = _NUMBERS.match(version)
+    if match is None:
         return None
-    major, minor = int(found[1]), int(found[2])
+    major, minor = int(match[1]), int(match[2])
     if _CONFLUENT.search(version) and major > _CONFLUENT_AHEAD:
         major -= _CONFLUENT_AHEAD
     return major, minor
@@ -215,24 +215,24 @@ NEWEST_TRIED: Version = parse(KAFKA_VERSION) or OLDEST
 
 
 def shown(version: Version) -> str:
-    """`3.6`."""
+    """Returns a version such as `3.6`."""
     return ".".join(map(str, version))
 
 
 def knows(version: str, feature: Feature) -> bool:
-    """Whether a cluster that says it is of this version has the feature."""
-    found = parse(version)
-    return found is None or found >= feature.value
+    """Returns whether a cluster that reports this version has the feature."""
+    number = parse(version)
+    return number is None or number >= feature.value
 
 
 def tasks_follow(version: str) -> bool:
-    """Whether each new config makes task configs be written anew, also the same ones: before
+    """Returns whether each new config makes task configs be written again, also equal ones: before
     KAFKA-9228 those tasks went on."""
-    found = parse(version)
-    return found is None or found >= _TASKS_FOLLOW
+    number = parse(version)
+    return number is None or number >= _TASKS_FOLLOW
 
 
 def too_old(version: str) -> bool:
-    """Whether offsets cannot be altered there."""
-    found = parse(version)
-    return found is not None and found < OLDEST
+    """Returns whether a cluster of this version cannot alter offsets."""
+    number = parse(version)
+    return number is not None and number < OLDEST

@@ -53,73 +53,74 @@ class Offsets:
         return partition_key(partition) in self._entries
 
     def entry(self, partition: Partition) -> OffsetEntry | None:
-        """The partition with its offset; None where it has none."""
+        """Returns the partition with its offset; None if it has none."""
         return self._entries.get(partition_key(partition))
 
     def at(self, partition: Partition) -> Offset | None:
-        """The partition's offset; None where it has none."""
+        """Returns the partition's offset; None if it has none."""
         entry = self.entry(partition)
         return None if entry is None else entry.offset
 
-    def differences(self, other: Offsets) -> frozenset[PartitionKey]:
-        """The partitions that do not have the same offset in both."""
-        changed = [*other, *(each for each in self.removed() if each.partition not in other)]
-        moved = (each.partition for each in changed if not self.hold((each,)))
-        return frozenset(map(partition_key, moved))
+    def differences(self, offsets: Offsets) -> frozenset[PartitionKey]:
+        """Returns the partitions that do not have the same offset in both."""
+        changed = [*offsets, *(entry for entry in self.removed() if entry.partition not in offsets)]
+        partitions = (entry.partition for entry in changed if not self.hold((entry,)))
+        return frozenset(map(partition_key, partitions))
 
     def after(self, changes: Iterable[OffsetEntry]) -> Offsets:
-        """The offsets once these changes are made."""
+        """Returns the offsets once these changes are made."""
         changed = Offsets()
         changed._entries.update(_changed(self._entries, changes))
         return changed
 
     def hold(self, changes: Iterable[OffsetEntry]) -> bool:
-        """Whether these changes would change nothing."""
-        return all(same_offset(self.at(each.partition), each.offset) for each in changes)
+        """Returns whether these changes would change nothing."""
+        return all(same_offset(self.at(change.partition), change.offset) for change in changes)
 
     def removed(self) -> tuple[OffsetEntry, ...]:
-        """The changes that remove every offset."""
-        return tuple(OffsetEntry(each.partition, None) for each in self)
+        """Returns the changes that remove every offset."""
+        return tuple(OffsetEntry(entry.partition, None) for entry in self)
 
 
-def same_offset(one: Offset | None, other: Offset | None) -> bool:
-    """Whether two offsets of a partition are equal: 1 and 1.0 are, 1 and true or "1" are not."""
-    if one is None or other is None:
-        return one is other
-    return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+def same_offset(first: Offset | None, second: Offset | None) -> bool:
+    """Returns whether two offsets of a partition are equal: 1 and 1.0 are, 1 and true or "1" are
+    not."""
+    if first is None or second is None:
+        return first is second
+    return first.keys() == second.keys() and all(_equal(first[key], second[key]) for key in first)
 
 
-def _same(one: JsonScalar, other: JsonScalar) -> bool:
-    return isinstance(one, bool) is isinstance(other, bool) and one == other
+def _equal(first: JsonScalar, second: JsonScalar) -> bool:
+    return isinstance(first, bool) is isinstance(second, bool) and first == second
 
 
 def _changed(
     entries: dict[PartitionKey, OffsetEntry], changes: Iterable[OffsetEntry]
 ) -> dict[PartitionKey, OffsetEntry]:
-    found = dict(entries)
+    changed = dict(entries)
     for change in changes:
         key = partition_key(change.partition)
         if change.offset is None:
-            found.pop(key, None)
+            changed.pop(key, None)
         else:
-            found[key] = change
-    return found
+            changed[key] = change
+    return changed
 
 
 def sink_partition(partition: Partition) -> TopicPartition | None:
-    """The partition of a topic that a sink's entry names, or None if it is of another shape."""
+    """Returns the topic's partition that a sink's entry names; None if it is of another shape."""
     if not is_sink_partition(partition):
         return None
-    topic, number = partition["kafka_topic"], _whole(partition["kafka_partition"])
+    topic, number = partition["kafka_topic"], _integer(partition["kafka_partition"])
     return None if topic is None or number is None else (str(topic), number)
 
 
 def sink_offset(offset: Offset | None) -> int | None:
-    """The number in a sink's offset."""
-    return None if offset is None else _whole(offset.get("kafka_offset"))
+    """Returns the number in a sink's offset."""
+    return None if offset is None else _integer(offset.get("kafka_offset"))
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     if isinstance(value, bool) or value is None:
         return None
     try:

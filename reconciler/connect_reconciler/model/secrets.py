@@ -136,23 +136,23 @@ class ConfigRedactor:
 def live_redactor(name: str, live: Live, spec: DesiredConnector | None = None) -> ConfigRedactor:
     """Returns a redactor of the connector's secrets by its plugins and its spec, with the project's
     key."""
-    named = live.password_keys.get(name, frozenset()).union(() if spec is None else spec.sensitive)
+    keys = live.password_keys.get(name, frozenset()).union(() if spec is None else spec.sensitive)
     untyped = frozenset(live.untyped_keys.get(name, ()))
-    return ConfigRedactor(name, live.ledger.fingerprint_key, named, untyped=untyped)
+    return ConfigRedactor(name, live.ledger.fingerprint_key, keys, untyped=untyped)
 
 
 def applying_redactor(name: str, live: Live, desired: Desired, key: bytes | None) -> ConfigRedactor:
     """Returns a redactor for the ledger and for every text of an apply. Keys that the spec which
     renames the connector calls sensitive are redacted under its old name, too."""
-    named = live.password_keys.get(name, frozenset())
+    keys = live.password_keys.get(name, frozenset())
     untyped = frozenset(live.untyped_keys.get(name, ()))
     texts: tuple[str, ...] = ()
     for spec in desired.connectors.values():
         if name in (spec.name, spec.renamed_from):
-            named |= frozenset(spec.sensitive) | live.password_keys.get(spec.name, frozenset())
+            keys |= frozenset(spec.sensitive) | live.password_keys.get(spec.name, frozenset())
             untyped |= frozenset(live.untyped_keys.get(spec.name, ()))
             texts += spec.secrets
-    return ConfigRedactor(name, key, named, texts, untyped)
+    return ConfigRedactor(name, key, keys, texts, untyped)
 
 
 def config_fingerprint(
