@@ -222,7 +222,7 @@ def test_the_folder_is_named_only_if_it_is_another(tmp_path: Path) -> None:
 
 def test_commands_repeat_values_but_secrets() -> None:
     given = ("tasks=4", "db_password=of-a-db", "owner=of-a-person", "empty=")
-    call = Invocation(Path.cwd(), given=given)
+    call = Invocation(Path.cwd(), assignments=given)
     said = base_of(call, ["of-a-person"])
     assert said[1::2] == ("tasks=4", "db_password=...", "owner=...", "empty=")
     assert set(said[::2]) == {"--var"}

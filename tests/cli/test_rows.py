@@ -65,7 +65,7 @@ class OneFailed:
 
 def test_up_says_why_one_failed_without_what_its_spec_calls_sensitive() -> None:
     rows = looking(cast(Verbs, OneFailed()), SpecSecrets({"c": ("p*",)}.__getitem__))()
-    assert rows["c"].why == ("OSError: no (hidden) opens, nor (hidden)",)
+    assert rows["c"].reasons == ("OSError: no (hidden) opens, nor (hidden)",)
 
 
 def test_rows_are_made_anew_when_something_has_changed_or_after_a_while() -> None:
@@ -106,13 +106,13 @@ def test_a_row_counts_tasks_and_says_why_one_failed() -> None:
 
 def test_a_reason_in_wide_characters_keeps_to_the_terminal() -> None:
     row = replace(
-        row_of(status(State.FAILED)), name="注文", why=("注文の読み取りに失敗しました" * 2,)
+        row_of(status(State.FAILED)), name="注文", reasons=("注文の読み取りに失敗しました" * 2,)
     )
     lines = draw([row], width=90).splitlines()
     assert len(lines) == 2
     assert width_of(lines[1]) in (89, 90)
     shown, more = lines[1].split()[-2:]
-    assert (row.why[0].startswith(shown), more) == (True, "…")
+    assert (row.reasons[0].startswith(shown), more) == (True, "…")
 
 
 def test_each_reason_stands_once_with_its_tasks() -> None:
@@ -125,7 +125,7 @@ def test_each_reason_stands_once_with_its_tasks() -> None:
             for number, trace in enumerate(traces)
         }
         found = ConnectorStatus("c", InstanceStatus(State.RUNNING, "w"), tasks, "sink")
-        return row_of(found).why
+        return row_of(found).reasons
 
     assert of(waits, waits, waits) == (waits,)
     assert of(None, waits, waits) == (f"tasks 1, 2: {waits}",)

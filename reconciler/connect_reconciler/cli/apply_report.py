@@ -1,4 +1,4 @@
-"""What a user is told after an apply: its report, as text and as JSON, and what to run next.
+"""The output after an apply: its report, as text and as JSON, and the commands to run next.
 
 A command repeats the folder, environment, connectors and plan file of the one that ended.
 """
@@ -39,12 +39,12 @@ _LEASED = "apply.leased"
 _ELSEWHERE = ("stale.project", "stale.environment")
 # The longest line, with its end
 _WIDTH = 101
-# How long to wait for another apply
+# Time to wait for another apply
 _WAIT = "10m"
 _PLAN_AGAIN = "make the plan again"
-# How many connectors a command names
+# At most so many connectors are named in a command
 _TARGETS = 3
-# How many connectors that were not started are named; --json names all
+# At most so many connectors that were not started are named; --json names all
 _NAMED = 20
 _HEALTH = {
     Health.NOT_ASKED: "",
@@ -76,12 +76,12 @@ class Run:
     journal: bool = True
 
     def again(self, *options: str) -> str:
-        """The same command, with further options."""
+        """Returns the same command, with further options."""
         file = () if self.file is None else (self.file,)
         return self.command(*self.verb, *file, *self.scope, *options)
 
     def command(self, *words: str) -> str:
-        """Another command for the same project."""
+        """Returns another command for the same project."""
         return join(("connect", *self.base, *words))
 
     @property
@@ -93,14 +93,14 @@ _APPLY = Run()
 
 
 def after_apply(report: ApplyReport, run: Run) -> tuple[NextStep, ...]:
-    """What to do after an apply; empty if everything is healthy."""
-    if any(each.code in _OTHERS for each in report.ended_by):
+    """Returns the next steps after an apply; none if everything is healthy."""
+    if any(diagnostic.code in _OTHERS for diagnostic in report.ended_by):
         return (
             NextStep(run.command("history"), "shows what the other apply does"),
             NextStep(run.command("plan"), "shows what is left, once it has finished"),
         )
     if report.ok and not report.ended_by:
-        awaited = not any(each.health is Health.NOT_AWAITED for each in report.connectors)
+        awaited = not any(connector.health is Health.NOT_AWAITED for connector in report.connectors)
         return (
             () if awaited else (NextStep(run.command("status"), "shows whether everything runs"),)
         )
@@ -108,8 +108,8 @@ def after_apply(report: ApplyReport, run: Run) -> tuple[NextStep, ...]:
 
 
 def after_error(error: ConnectError, run: Run) -> tuple[NextStep, ...]:
-    """What to do after an error before which nothing was changed."""
-    codes = {each.code for each in error.diagnostics}
+    """Returns the next steps after an error before which nothing was changed."""
+    codes = {diagnostic.code for diagnostic in error.diagnostics}
     if _LEASED in codes:
         return (
             NextStep(run.command("history"), "shows what the other apply does"),
@@ -128,23 +128,28 @@ def after_error(error: ConnectError, run: Run) -> tuple[NextStep, ...]:
 
 
 def after_rollback(run: Run) -> tuple[NextStep, ...]:
-    """What to do after an apply failed and was rolled back."""
+    """Returns the next steps after an apply failed and was rolled back."""
     return (
         NextStep(run.command("plan"), "shows what the specs would change, once they are fixed"),
     )
 
 
 def steps_text(steps: Sequence[NextStep]) -> str:
-    """A heading and a line for each step, or two where one would be long; empty without any."""
-    width = max((width_of(each.command) for each in steps), default=0)
-    lines = [f"  {padded(each.command, width)}   {each.why}\n" for each in steps]
+    """Returns a heading and a line for each step, or two where one would be long; empty without
+    steps."""
+    width = max((width_of(step.command) for step in steps), default=0)
+    lines = [f"  {padded(step.command, width)}   {step.why}\n" for step in steps]
     if max(map(width_of, lines), default=0) > _WIDTH:
-        lines = [f"  {each.command}\n      {each.why}\n" for each in steps]
+        lines = [f"  {step.command}\n      {step.why}\n" for step in steps]
     return lines_of("".join(["Next:\n", *lines])) if lines else ""
 
 
 def _inspecting(report: ApplyReport, run: Run) -> Iterator[NextStep]:
-    unwell = {each.name: each.health for each in report.connectors if each.health in UNHEALTHY}
+    unwell = {
+        connector.name: connector.health
+        for connector in report.connectors
+        if connector.health in UNHEALTHY
+    }
     if report.counts[Outcome.UNKNOWN]:
         yield NextStep(run.command("plan"), "shows whether the unknown actions took effect")
     status = run.command("status", *_targets(unwell))
@@ -156,18 +161,20 @@ def _inspecting(report: ApplyReport, run: Run) -> Iterator[NextStep]:
 
 def _continuing(report: ApplyReport, run: Run) -> Iterator[NextStep]:
     counts = report.counts
-    unwell = {each.health for each in report.connectors}.intersection(UNHEALTHY)
-    failed = [each.name for each in report.connectors if each.health is Health.FAILED]
+    unwell = {connector.health for connector in report.connectors}.intersection(UNHEALTHY)
+    failed = [
+        connector.name for connector in report.connectors if connector.health is Health.FAILED
+    ]
     if counts[Outcome.FAILED]:
-        yield NextStep(run.again(), _unless(run, "continues, once the cause is fixed"))
+        yield NextStep(run.again(), _effect_text(run, "continues, once the cause is fixed"))
     elif counts[Outcome.SKIPPED] or counts[Outcome.UNKNOWN]:
-        yield NextStep(run.again(), _unless(run, "continues where this one stopped"))
+        yield NextStep(run.again(), _effect_text(run, "continues where this one stopped"))
     elif unwell and not run.rolls_back:
         # Its file would be stale: the spec is to change
-        anew = Run(run.verb, run.base, run.scope, journal=run.journal)
+        without_file = Run(run.verb, run.base, run.scope, journal=run.journal)
         gone = unwell == {Health.DELETED}
-        why = "creates it again" if gone else "applies the spec, once it is fixed"
-        yield NextStep(anew.again(), _unless(run, why))
+        effect = "creates it again" if gone else "applies the spec, once it is fixed"
+        yield NextStep(without_file.again(), _effect_text(run, effect))
     if failed:
         # No spec need name what a rollback made
         alone = run.rolls_back and len(failed) <= _TARGETS
@@ -176,24 +183,24 @@ def _continuing(report: ApplyReport, run: Run) -> Iterator[NextStep]:
             yield NextStep(restart, "restarts it, once a cause outside the spec is fixed")
 
 
-def _unless(run: Run, why: str) -> str:
-    """Over REST alone only the previous specs can undo an apply."""
+def _effect_text(run: Run, effect: str) -> str:
+    """Returns the effect; over REST alone with a hint that the previous specs undo the apply."""
     if run.journal:
-        return why
-    return f"{why}; with the previous specs, it reverts this"
+        return effect
+    return f"{effect}; with the previous specs, it reverts this"
 
 
 def _rolling_back(report: ApplyReport, run: Run) -> Iterator[NextStep]:
     if report.counts[Outcome.DONE] and run.journal:
-        what = "the rollback" if run.rolls_back else "the apply"
-        yield NextStep(run.command("rollback", report.apply_id), f"or rolls back {what}")
+        subject = "the rollback" if run.rolls_back else "the apply"
+        yield NextStep(run.command("rollback", report.apply_id), f"or rolls back {subject}")
 
 
 def _targets(names: Iterable[str]) -> tuple[str, ...]:
-    found = tuple(names)
-    if len(found) > _TARGETS:
+    connectors = tuple(names)
+    if len(connectors) > _TARGETS:
         return ()
-    return tuple(word for name in found for word in ("--target", name))
+    return tuple(word for name in connectors for word in ("--target", name))
 
 
 def run_of(
@@ -204,7 +211,7 @@ def run_of(
     verb: Sequence[str] = ("apply",),
     options: Sequence[str] = (),
 ) -> Run:
-    """The command of this invocation, with further `options` that it needs."""
+    """Returns the command of this invocation, with further `options` that it needs."""
     words = [word for glob in scope.targets for word in ("--target", glob)]
     words += [word for glob in scope.exclude for word in ("--exclude", glob)]
     return Run(
@@ -217,14 +224,15 @@ def run_of(
 
 
 def base_of(call: Invocation, secrets: Collection[str]) -> tuple[str, ...]:
-    """The options -C, --env and --var of commands for the same project, without secret values."""
+    """Returns the options -C, --env and --var of commands for the same project, without secret
+    values."""
     base: tuple[str, ...] = () if _is_here(call.folder) else ("-C", str(call.folder))
     if call.env is not None:
         base += ("--env", call.env)
-    for given in call.given:
-        name, _, value = given.partition("=")
+    for assignment in call.assignments:
+        name, _, value = assignment.partition("=")
         hidden = is_sensitive(name, value) or gives_secret(value, secrets)
-        base += ("--var", f"{name}=..." if hidden else given)
+        base += ("--var", f"{name}=..." if hidden else assignment)
     return base
 
 
@@ -252,22 +260,22 @@ def _without_bare_hint(diagnostic: Diagnostic) -> Diagnostic:
 
 
 def render_report(report: ApplyReport, run: Run = _APPLY) -> str:
-    """The report as text, and what to do next."""
+    """Returns the report as text, with the next steps."""
     return render_outcome(report) + steps_text(after_apply(report, run))
 
 
 def render_outcome(report: ApplyReport) -> str:
-    """The report as text: how the apply ended, the actions by outcome, then each connector."""
+    """Returns the report as text: the end of the apply, the actions by outcome, each connector."""
     counts = [f"{count} {outcome.value}" for outcome, count in report.counts.items() if count]
-    unwell = sum(each.health in UNHEALTHY for each in report.connectors)
+    unwell = sum(connector.health in UNHEALTHY for connector in report.connectors)
     counts += [f"{unwell} unhealthy"] if unwell else []
     took = f", in {report.seconds:.1f} s" if counts else ""
     lines = [f"{_head(report)}: {', '.join(counts) or 'nothing to do'}{took}"]
-    for each in report.connectors:
-        if not each.not_begun:
-            lines += _connector(each)
-    lines += _not_begun(each for each in report.connectors if each.not_begun)
-    if any(each.health is Health.LATER for each in report.connectors):
+    for connector in report.connectors:
+        if not connector.not_begun:
+            lines += _connector(connector)
+    lines += _not_started(connector for connector in report.connectors if connector.not_begun)
+    if any(connector.health is Health.LATER for connector in report.connectors):
         lines.append(f"{LATER} (`connect up` starts one)")
     return lines_of("\n".join(lines)) + "\n"
 
@@ -284,37 +292,39 @@ def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:
         "interrupted": report.interrupted,
         "exit_code": int(report.exit_code),
         "seconds": round(report.seconds, 3),
-        "next": [asdict(each) for each in after_apply(report, run)],
+        "next": [asdict(step) for step in after_apply(report, run)],
         "runtime_up": report.runtime_up,
         "counts": {outcome.value: count for outcome, count in report.counts.items()},
         "connectors": [
             {
-                "name": each.name,
-                "ok": each.ok,
-                "left": each.left,
-                "health": each.health.value,
-                "health_detail": LATER if each.health is Health.LATER else each.health_detail,
+                "name": connector.name,
+                "ok": connector.ok,
+                "left": connector.left,
+                "health": connector.health.value,
+                "health_detail": LATER
+                if connector.health is Health.LATER
+                else connector.health_detail,
                 "actions": [
                     {
                         "action": done.action.imperative,
                         "outcome": done.outcome.value,
                         "detail": done.detail,
                     }
-                    for done in each.results
+                    for done in connector.results
                 ],
             }
-            for each in report.connectors
+            for connector in report.connectors
         ],
     }
 
 
-def _not_begun(reports: Iterable[ConnectorReport]) -> Iterator[str]:
-    """One line for all connectors that were not started for the same reason."""
-    why_not = defaultdict(list)
-    for each in reports:
-        why_not[each.results[0].detail].append(each.name)
-    for why, names in why_not.items():
-        yield f"  not started ({why}): {listed(names, _NAMED)}"
+def _not_started(reports: Iterable[ConnectorReport]) -> Iterator[str]:
+    """Yields one line for all connectors that were not started for the same reason."""
+    names_by_reason = defaultdict(list)
+    for report in reports:
+        names_by_reason[report.results[0].detail].append(report.name)
+    for reason, names in names_by_reason.items():
+        yield f"  not started ({reason}): {listed(names, _NAMED)}"
 
 
 def _connector(report: ConnectorReport) -> list[str]:
@@ -324,8 +334,8 @@ def _connector(report: ConnectorReport) -> list[str]:
     lines = [f"  {report.name}: {state}"] if state else []
     for done in report.results:
         if done.outcome in (Outcome.FAILED, Outcome.UNKNOWN):
-            what = done.action.imperative
-            lines.append(f"  {report.name}: {what} {done.outcome.value}: {done.detail}")
+            action = done.action.imperative
+            lines.append(f"  {report.name}: {action} {done.outcome.value}: {done.detail}")
     if report.left:
         lines.append(f"  {report.name}: left as it is: {report.left}")
     return lines

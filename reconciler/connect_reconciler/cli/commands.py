@@ -87,9 +87,11 @@ class Verbs(TyperGroup):
 def load(name: str) -> Any:
     verb = VERBS[name]
     function = f"{name}_" if iskeyword(name) else name
-    found = getattr(import_module(f"connect_reconciler.cli.verbs.{verb.module}"), function)
+    implementation = getattr(import_module(f"connect_reconciler.cli.verbs.{verb.module}"), function)
     command = (
-        typer.main.get_command(found) if isinstance(found, typer.Typer) else _alone(found, name)
+        typer.main.get_command(implementation)
+        if isinstance(implementation, typer.Typer)
+        else _alone(implementation, name)
     )
     accept_global_options(command)
     return command
@@ -102,13 +104,13 @@ def _alone(function: Any, name: str) -> Any:
 
 
 def command() -> Any:
-    found = typer.main.get_command(_app)
-    accept_global_options(found)
-    return found
+    root = typer.main.get_command(_app)
+    accept_global_options(root)
+    return root
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         load("version").callback()
         raise typer.Exit
 

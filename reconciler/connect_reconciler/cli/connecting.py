@@ -1,7 +1,7 @@
-"""Which Kafka does this project talk to? Its own is started when it does not run, and ended after.
+"""The Kafka of a project. Its own is started when it does not run, and ended after.
 
 Verbs at the same time share the broker: the last of them ends it, if one of them started it. The
-broker of `up` is left alone. Who was killed leaves a broker that the next one recognises.
+broker of `up` is left alone. A killed verb leaves a broker that the next one recognises.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _TRIES_S = 0.05
 
 
 def has_own_broker(project: Project) -> bool:
-    """Whether connect.yaml asks for the embedded broker."""
+    """Returns true if connect.yaml asks for the embedded broker."""
     return project.kafka is None and project.uses_runtime
 
 
 @contextlib.contextmanager
 def backend_of(project: Project) -> Iterator[Backend]:
-    """The project's cluster. Raises Unreachable if the project's own Kafka cannot be had."""
+    """Opens the project's cluster. Raises Unreachable if the project's own Kafka cannot be had."""
     from connect_reconciler.backend import open_backend
 
     with client(project) as properties:
@@ -42,7 +42,7 @@ def backend_of(project: Project) -> Iterator[Backend]:
 
 @contextlib.contextmanager
 def client(project: Project) -> Iterator[Mapping[str, str]]:
-    """Client properties for the project's Kafka, in Java's names; empty where there is only REST.
+    """Yields client properties for the project's Kafka, in Java's names; none over REST alone.
 
     Raises Unreachable if the project's own Kafka cannot be had.
     """
@@ -55,7 +55,7 @@ def client(project: Project) -> Iterator[Mapping[str, str]]:
 
 @contextlib.contextmanager
 def own_broker(project: Project, *, for_up: bool = False) -> Iterator[EmbeddedBroker]:
-    """The embedded broker, for as long as the context lasts.
+    """Runs the embedded broker for as long as the context lasts.
 
     `for_up`: it is the runtime's from now on, and no other verb ends it.
     """
@@ -78,7 +78,7 @@ def own_broker(project: Project, *, for_up: bool = False) -> Iterator[EmbeddedBr
 
 
 def is_for_verbs(project: Project, pid: int) -> bool:
-    """Whether the broker was started by a verb that meant to end it."""
+    """Returns true if the broker was started by a verb that meant to end it."""
     try:
         return (project.data / _FOR_VERBS).read_text() == f"{pid}\n"
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def is_for_verbs(project: Project, pid: int) -> bool:
 
 
 def _is_up(project: Project) -> bool:
-    """Whether a runtime is there, to which a broker that died under it belongs when it is back."""
+    """Returns true if a runtime is up: a broker that comes back under it belongs to it."""
     from connect_reconciler.cli.running.process import find_runtime
 
     return find_runtime(project) is not None
@@ -110,7 +110,7 @@ def _start(project: Project) -> EmbeddedBroker:
 
 
 def _write_client_properties(project: Project, broker: EmbeddedBroker) -> None:
-    """For Kafka's own tools, which need the password."""
+    """Writes a file for Kafka's own tools, which need the password."""
     from connect_runtime.files import replace_file
 
     if project.embedded_authentication:

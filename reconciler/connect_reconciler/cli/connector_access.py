@@ -34,10 +34,10 @@ OWNERS_UNSEEN = "owners cannot be seen without cluster.kafka"
 def cluster_of(
     project: Project, name: str, *, reads: bool = False, force: bool = True
 ) -> Iterator[Cluster]:
-    """The leader, wherever it is; this process leads while the context lasts if nobody does.
+    """Reaches the leader, wherever it is; without one, this process leads while the context lasts.
 
-    It is asked about connector `name`, and only that if it `reads`. Why it refuses is told without
-    that one's secrets. Without `force` raises Invalid for a connector of another project.
+    It is asked about connector `name`, and only that if it `reads`. Reasons of refusals are without
+    the connector's secrets. Without `force` raises Invalid for a connector of another project.
     """
     with backend_of(project) as backend:
         if not force:
@@ -48,7 +48,7 @@ def cluster_of(
 
 @contextmanager
 def cluster_at(backend: Backend, name: str, *, reads: bool = False) -> Iterator[Cluster]:
-    """The same of an open backend.
+    """Reaches the leader of an open backend.
 
     Raises Invalid where the target's workers are those of another Connect cluster than its topics.
     """
@@ -59,15 +59,15 @@ def cluster_at(backend: Backend, name: str, *, reads: bool = False) -> Iterator[
     try:
         yield cluster
     except RequestError as error:
-        said = redacted(error.message, backend, cluster, name)
-        raise Failed(_refusal(error, said, name)) from None
+        message = redacted(error.message, backend, cluster, name)
+        raise Failed(_refusal(error, message, name)) from None
     finally:
         cluster.close()
 
 
 def config_of(backend: Backend, name: str) -> Mapping[str, str] | None:
-    """A connector's config now; None where there is no such connector."""
-    # What is refused here is not about the connector, and quotes nothing of its config
+    """Reads a connector's config; None where there is no such connector."""
+    # A refusal here is not about the connector, and quotes nothing of its config
     backend.ensure_one_cluster(name)
     try:
         return backend.config(name)
@@ -75,20 +75,20 @@ def config_of(backend: Backend, name: str) -> Mapping[str, str] | None:
         raise Failed(_refusal(error, _UNTOLD, name)) from None
 
 
-def _refusal(error: RequestError, said: str, name: str) -> Diagnostic:
-    """Connect's answer; its hint names a verb where Connect's text names a request to send."""
-    told = error.diagnostics[0]
-    hint = told.hint
+def _refusal(error: RequestError, reason: str, name: str) -> Diagnostic:
+    """Returns Connect's answer; its hint names a verb where Connect's text names a request."""
+    diagnostic = error.diagnostics[0]
+    hint = diagnostic.hint
     if wants_stop(error):
-        said = "its offsets can be changed only while it is stopped"
+        reason = "its offsets can be changed only while it is stopped"
         hint = f"`connect stop {name}` first, then this again, then `connect resume {name}`"
     elif error.status == _NOT_FOUND:
         hint = "`connect status` lists the connectors"
-    return Diagnostic(told.code, said, name, told.why, hint)
+    return Diagnostic(diagnostic.code, reason, name, diagnostic.why, hint)
 
 
 def redacted(text: str, backend: Backend, cluster: Cluster, name: str) -> str:
-    """Why a cluster refused to do something with connector `name`, as it may be shown."""
+    """Returns a cluster's refusal about connector `name` without the secrets of its config."""
     try:
         config = cluster.config(name)
     except ConnectError:
@@ -107,7 +107,7 @@ class Owners:
     """The project that owns each connector, and the target state of each connector in the specs.
 
     `specs` is None if they cannot be read. `unread` is why the ledger could not be read. `owned`
-    is what the ledger and the configs say of each connector. `begun` are connectors
+    is what the ledger and the configs say of each connector. `uncreated` are connectors
     whose creation an apply began, and of which none says that it took place.
     """
 
@@ -116,28 +116,29 @@ class Owners:
     specs: Mapping[str, TargetState] | None
     unread: str
     owned: Mapping[str, Owned]
-    begun: frozenset[str] = frozenset()
+    uncreated: frozenset[str] = frozenset()
 
     def holds(self, name: str) -> bool:
-        """Whether the project owns the connector or has a spec for it; true if that is unknown."""
+        """Returns true if the project owns the connector, has a spec for it, or its specs cannot be
+        read."""
         return self.specs is None or name in self.specs or self.owns(name)
 
     def owns(self, name: str) -> bool:
-        """Whether an apply recorded the connector as this project's."""
+        """Returns true if an apply recorded the connector as this project's."""
         return self.by_name.get(name) == self.project
 
     def why_missing(self, name: str) -> str:
-        """Why a connector of the specs is not on the cluster, as far as the ledger tells."""
+        """Returns why a connector of the specs is not on the cluster, as the ledger has it."""
         if not self.owns(name):
             return "not applied yet"
-        if name in self.begun:
+        if name in self.uncreated:
             return "an apply began to create it, and it was not created"
         # Or these are the workers of another cluster, which `connect plan` would say
         return "no longer on the cluster"
 
 
 def owners_of(backend: Backend, configs: Mapping[str, Mapping[str, str]]) -> Owners:
-    """From the ledger, the configs and the specs, as far as they can be read."""
+    """Finds owners in the ledger, the configs and the specs, as far as they can be read."""
     ledger, unread = LedgerState(), ""
     try:
         # A runtime's statuses came from there
@@ -147,19 +148,19 @@ def owners_of(backend: Backend, configs: Mapping[str, Mapping[str, str]]) -> Own
     except ConnectError as error:
         unread = str(error)
     owned = with_configs(ledger, configs).connectors
-    by_name = {name: each.project for name, each in owned.items()}
+    by_name = {name: owner.project for name, owner in owned.items()}
     project = backend.project
-    begun = frozenset(name for name, each in owned.items() if not each.applied_ms)
-    return Owners(project.name, by_name, _asked_for(project), unread, owned, begun)
+    uncreated = frozenset(name for name, owner in owned.items() if not owner.applied_ms)
+    return Owners(project.name, by_name, _target_states(project), unread, owned, uncreated)
 
 
-def _asked_for(project: Project) -> Mapping[str, TargetState] | None:
+def _target_states(project: Project) -> Mapping[str, TargetState] | None:
 
     try:
         specs = load_specs(project).connectors
     except ConnectError:
         return None
-    return {name: each.state or TargetState.RUNNING for name, each in specs.items()}
+    return {name: spec.state or TargetState.RUNNING for name, spec in specs.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ class Known:
 
 
 def known(backend: Backend, name: str) -> Known:
-    """The connector's config and owner now. Read-only: starts no leader.
+    """Reads the connector's config and owner; starts no leader.
 
     Raises LedgerUnreadable, Unreachable.
     """
@@ -185,33 +186,33 @@ def known(backend: Backend, name: str) -> Known:
     return Known(name, config, owned)
 
 
-def ensure_owner(found: Known, project: Project) -> None:
+def ensure_owner(connector: Known, project: Project) -> None:
     """Raises Invalid for a connector that another project owns."""
-    owned = found.owned
+    owned = connector.owned
     if owned is None or owned.project == project.name:
         return
-    what = f"it belongs to project {owned.project}, and this is project {project.name}"
+    problem = f"it belongs to project {owned.project}, and this is project {project.name}"
     hint = f"change it from project {owned.project}, or use --force"
-    raise Invalid(Diagnostic("connector.owned-by-other", what, found.name, hint=hint))
+    raise Invalid(Diagnostic("connector.owned-by-other", problem, connector.name, hint=hint))
 
 
-def ensure_owner_seen(found: Known, project: Project) -> None:
+def ensure_owner_seen(connector: Known, project: Project) -> None:
     """Raises Invalid over REST alone for a connector that its own config does not call the
     project's: who owns or protects it cannot be seen."""
-    if not project.rest_only or found.config is None or found.owned is not None:
+    if not project.rest_only or connector.config is None or connector.owned is not None:
         return
-    what = "its config does not say that it is this project's"
-    why = f"{OWNERS_UNSEEN}: another project may own or protect it"
+    problem = "its config does not say that it is this project's"
+    reason = f"{OWNERS_UNSEEN}: another project may own or protect it"
     hint = "add cluster.kafka to connect.yaml, or use --force"
-    raise Invalid(Diagnostic("connector.owner-unseen", what, found.name, why, hint))
+    raise Invalid(Diagnostic("connector.owner-unseen", problem, connector.name, reason, hint))
 
 
-def ensure_unprotected(found: Known) -> None:
+def ensure_unprotected(connector: Known) -> None:
     """Raises Failed for a connector that prevent_delete protects."""
-    if found.owned is not None and found.owned.prevent_delete:
-        what = "it is protected against deletion"
+    if connector.owned is not None and connector.owned.prevent_delete:
+        problem = "it is protected against deletion"
         hint = "set prevent_delete: false in its spec and apply, then delete it"
-        raise Failed(Diagnostic("delete.protected", what, found.name, hint=hint))
+        raise Failed(Diagnostic("delete.protected", problem, connector.name, hint=hint))
 
 
 def _owned_by_config(name: str, config: Mapping[str, str]) -> Owned | None:

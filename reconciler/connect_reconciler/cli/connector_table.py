@@ -28,8 +28,8 @@ class Row:
     """One connector. It is FAILED if one of its tasks is.
 
     `running` is None if no runtime is up. `short` counts tasks that wait for a slot, None if
-    unknown. `why` says why it or its tasks do not run. `target` is its target state and `project`
-    its owner, where they are shown.
+    unknown. `reasons` say why it or its tasks do not run. `target` is its target state and
+    `project` its owner, where they are shown.
     """
 
     name: str
@@ -38,18 +38,18 @@ class Row:
     tasks: int
     running: int | None
     short: int | None
-    why: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
     target: str = ""
     project: str = ""
 
 
-def missing(name: str, why: str, *, target: str) -> Row:
-    """The row of a connector that should be on the cluster but is not."""
-    return Row(name, _UNKNOWN, MISSING, 0, None, None, (why,), target)
+def missing(name: str, reason: str, *, target: str) -> Row:
+    """Returns the row of a connector that should be on the cluster but is not."""
+    return Row(name, _UNKNOWN, MISSING, 0, None, None, (reason,), target)
 
 
 def row_of(status: ConnectorStatus, waiting: Sequence[TaskId] = (), *, target: str = "") -> Row:
-    """The row of a connector whose runtime is up."""
+    """Returns the row of a connector whose runtime is up."""
     return Row(
         name=status.name,
         kind=status.type,
@@ -57,35 +57,35 @@ def row_of(status: ConnectorStatus, waiting: Sequence[TaskId] = (), *, target: s
         tasks=len(status.tasks),
         running=sum(task.state is State.RUNNING for task in status.tasks.values()),
         short=sum(task.connector == status.name for task in waiting),
-        why=reasons(status),
+        reasons=reasons(status),
         target=target,
     )
 
 
 def state_of(status: ConnectorStatus) -> State:
-    """A connector's own state; FAILED as soon as one of its tasks is."""
+    """Returns a connector's own state; FAILED as soon as one of its tasks is."""
     failed = any(task.state is State.FAILED for task in status.tasks.values())
     return State.FAILED if failed else status.connector.state
 
 
 def reasons(status: ConnectorStatus) -> tuple[str, ...]:
-    """Why a connector or its tasks do not run, each reason once, with the tasks that have it."""
-    found = [] if status.connector.trace is None else [error_line(status.connector.trace)]
+    """Returns why a connector or its tasks do not run: each reason once, with its tasks."""
+    lines = [] if status.connector.trace is None else [error_line(status.connector.trace)]
     tasks: dict[str, list[int]] = {}
     for number, task in sorted(status.tasks.items()):
         if task.trace is not None:
             tasks.setdefault(error_line(task.trace), []).append(number)
     for reason, numbers in tasks.items():
-        found.append(
-            reason if len(numbers) == len(status.tasks) else f"{_named(numbers)}: {reason}"
+        lines.append(
+            reason if len(numbers) == len(status.tasks) else f"{_task_numbers(numbers)}: {reason}"
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(lines))
 
 
 def draw(
     rows: Sequence[Row], rates: Mapping[str, str] | None = None, *, width: int | None = None
 ) -> str:
-    """The rows as a table, each reason in its row; no wider than `width`, where names allow it."""
+    """Draws the rows as a table, each reason in its row; no wider than `width` if names permit."""
     columns: dict[str, Callable[[Row], str]] = {
         "CONNECTOR": lambda row: one_line(row.name),
         "TYPE": lambda row: row.kind,
@@ -102,47 +102,51 @@ def draw(
         columns["RATE"] = lambda row: rates.get(row.name, _UNKNOWN)
     head = list(columns)
     cells = [[cell(row) for cell in columns.values()] for row in rows]
-    if not any(row.why for row in rows):
+    if not any(row.reasons for row in rows):
         return table(head, cells)
     room = _room([head, *cells], width)
     if room is not None and room < _REASON_LEAST:
         return _with_reasons_below(table(head, cells), rows, width or 0)
     lines: list[list[str]] = []
     for row, line in zip(rows, cells, strict=True):
-        first, *more = [_cut(why, room) for why in row.why] or [""]
+        first, *more = [_cut(reason, room) for reason in row.reasons] or [""]
         lines.append([*line, first])
-        lines += [[*[""] * len(head), part] for part in more]
+        lines += [[*[""] * len(head), continuation] for continuation in more]
     return table([*head, _REASON], lines)
 
 
 def short_of_slots(rows: Sequence[Row]) -> str:
-    """What to do about tasks that wait for a slot; empty if none does."""
+    """Returns advice about tasks that wait for a slot; empty if none does."""
     short = sum(row.short or 0 for row in rows)
     if not short:
         return ""
-    who = "1 task waits" if short == 1 else f"{short} tasks wait"
+    tasks = "1 task waits" if short == 1 else f"{short} tasks wait"
     return (
-        f"{who} for a slot: `connect down`, then `connect up --slots N` with a larger N; a Spark "
+        f"{tasks} for a slot: `connect down`, then `connect up --slots N` with a larger N; a Spark "
         "cluster needs more cores"
     )
 
 
-def changes(before: Mapping[str, Row], after: Mapping[str, Row]) -> list[str]:
-    """One line for each connector that changed."""
+def changes(earlier_rows: Mapping[str, Row], rows: Mapping[str, Row]) -> list[str]:
+    """Returns a line for each connector that changed, and one for each new reason."""
     lines = []
-    for name in sorted(before.keys() | after.keys()):
-        old, new = before.get(name), after.get(name)
-        if new is None:
+    for name in sorted(earlier_rows.keys() | rows.keys()):
+        earlier, row = earlier_rows.get(name), rows.get(name)
+        if row is None:
             lines.append(f"{name}: deleted")
-        elif new != old:
-            short = f", {new.short} short of a slot" if new.short else ""
-            lines.append(f"{name}: {new.state}, tasks {_tasks(new)} running{short}")
-            lines += [f"{name}: {line}" for line in new.why if old is None or line not in old.why]
+        elif row != earlier:
+            short = f", {row.short} short of a slot" if row.short else ""
+            lines.append(f"{name}: {row.state}, tasks {_tasks(row)} running{short}")
+            lines += [
+                f"{name}: {line}"
+                for line in row.reasons
+                if earlier is None or line not in earlier.reasons
+            ]
     return lines
 
 
 def _room(lines: Sequence[Sequence[str]], width: int | None) -> int | None:
-    """The width left for a column after these; None for unlimited."""
+    """Returns the width left for a column after these; None for unlimited."""
     if width is None:
         return None
     columns = zip(*lines, strict=True)
@@ -151,12 +155,12 @@ def _room(lines: Sequence[Sequence[str]], width: int | None) -> int | None:
 
 def _with_reasons_below(drawn: str, rows: Sequence[Row], width: int) -> str:
     head, *lines = drawn.splitlines()
-    found = [head]
+    output = [head]
     for row, line in zip(rows, lines, strict=True):
-        found.append(line)
+        output.append(line)
         room = max(width - len(_INDENT), _REASON_LEAST)
-        found += [f"{_INDENT}{_cut(why, room)}" for why in row.why]
-    return "".join(f"{line}\n" for line in found)
+        output += [f"{_INDENT}{_cut(reason, room)}" for reason in row.reasons]
+    return "".join(f"{line}\n" for line in output)
 
 
 def _cut(text: str, room: int | None) -> str:
@@ -164,8 +168,8 @@ def _cut(text: str, room: int | None) -> str:
     if room is None or width_of(text) <= room:
         return text
     ends = accumulate(map(width_of, text))
-    kept = sum(end <= room - len(_MORE) for end in ends)
-    return f"{text[:kept].rstrip()}{_MORE}"
+    length = sum(end <= room - len(_MORE) for end in ends)
+    return f"{text[:length].rstrip()}{_MORE}"
 
 
 def _tasks(row: Row) -> str:
@@ -176,5 +180,5 @@ def _number(value: int | None) -> str:
     return _UNKNOWN if value is None else str(value)
 
 
-def _named(numbers: Sequence[int]) -> str:
+def _task_numbers(numbers: Sequence[int]) -> str:
     return f"task{'s' if len(numbers) > 1 else ''} {listed(map(str, numbers))}"

@@ -60,8 +60,8 @@ def run(argv: Sequence[str]) -> int:
         if interrupted.number:
             interrupted.report()
             return BY_SIGNAL + interrupted.number
-        told = _folder_is_gone(error) or _unwritable(error) or _bug(error)
-        return _report([told], ExitCode.FAILED, as_json)
+        diagnostic = _folder_is_gone(error) or _unwritable(error) or _bug(error)
+        return _report([diagnostic], ExitCode.FAILED, as_json)
 
 
 def _invoke(argv: list[str]) -> int:
@@ -76,8 +76,8 @@ def _invoke(argv: list[str]) -> int:
         try:
             with command.make_context("connect", argv) as context:
                 code = command.invoke(context)
-        except typer.Exit as ended:
-            code = ended.exit_code
+        except typer.Exit as end:
+            code = end.exit_code
         sys.stdout.flush()
     return code if isinstance(code, int) else ExitCode.OK
 
@@ -95,10 +95,10 @@ def _report(
     try:
         sys.stderr.write(render_diagnostics(diagnostics))
         if as_json:
-            told: dict[str, object] = {"exit_code": int(code)}
-            told |= {"diagnostics": to_json(diagnostics)}
-            told |= {"next": [asdict(each) for each in steps]} if steps else {}
-            result_json({"error": told})
+            document: dict[str, object] = {"exit_code": int(code)}
+            document |= {"diagnostics": to_json(diagnostics)}
+            document |= {"next": [asdict(step) for step in steps]} if steps else {}
+            result_json({"error": document})
         elif steps:
             sys.stderr.write(steps_text(steps))
     except BrokenPipeError:
@@ -124,10 +124,10 @@ def to_json(diagnostics: Sequence[Diagnostic]) -> list[dict[str, object]]:
     ]
 
 
-def _position(where: Location | str | None) -> dict[str, object]:
-    if where is None or isinstance(where, str):
+def _position(place: Location | str | None) -> dict[str, object]:
+    if place is None or isinstance(place, str):
         return {}
-    return {"file": where.file, "line": where.line, "column": where.column}
+    return {"file": place.file, "line": place.line, "column": place.column}
 
 
 def _broken_pipe() -> int:
@@ -136,25 +136,25 @@ def _broken_pipe() -> int:
 
 
 def _discard_output() -> None:
-    """Python would fail again when it closes stdout at the end."""
+    """Redirects stdout to nowhere: Python would fail again when it closes stdout at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _folder_is_gone(error: BaseException) -> Diagnostic | None:
-    """Whoever is in a folder that was removed, such as a shell of a job that was cleaned up."""
+    """Explains a removed current folder, as in the shell of a job that was cleaned up."""
     if not isinstance(error, FileNotFoundError):
         return None
     try:
         Path.cwd()
     except FileNotFoundError:
-        what, hint = "the current folder was removed", "change to a folder that exists"
-        return Diagnostic("usage", what, hint=hint)
+        problem, hint = "the current folder was removed", "change to a folder that exists"
+        return Diagnostic("usage", problem, hint=hint)
     return None
 
 
 def _unwritable(error: BaseException) -> Diagnostic | None:
-    """A full disk, a folder that this user may not write, something in the way in .connect/: no
-    bug."""
+    """Explains a full disk, a folder that this user may not write, or a file in the way in
+    .connect/: no bug."""
     from connect_reconciler.cli.project_files import NO_SPACE
 
     if not isinstance(error, OSError):
@@ -167,11 +167,11 @@ def _unwritable(error: BaseException) -> Diagnostic | None:
         hint = "connect keeps its own files in .connect/; move away what is in their place"
     else:
         return None
-    where = None if error.filename is None else str(error.filename)
-    what = (
-        "a file, or the output, cannot be written" if where is None else "a file cannot be written"
+    file = None if error.filename is None else str(error.filename)
+    problem = (
+        "a file, or the output, cannot be written" if file is None else "a file cannot be written"
     )
-    return Diagnostic("file.unwritable", what, where, error.strerror or "", hint)
+    return Diagnostic("file.unwritable", problem, file, error.strerror or "", hint)
 
 
 def _bug(error: BaseException) -> Diagnostic:
@@ -179,16 +179,18 @@ def _bug(error: BaseException) -> Diagnostic:
 
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}:{last.lineno}"
-    what = f"a bug in connect: {type(error).__name__} at {place}"
+    problem = f"a bug in connect: {type(error).__name__} at {place}"
     try:
         file = _write_report("".join(_without_texts(error)))
     except OSError:
-        return Diagnostic("internal", what, hint="please report it; its report cannot be written")
-    return Diagnostic("internal", what, hint=f"please report it with {file}")
+        return Diagnostic(
+            "internal", problem, hint="please report it; its report cannot be written"
+        )
+    return Diagnostic("internal", problem, hint=f"please report it with {file}")
 
 
 def _without_texts(error: BaseException) -> Iterator[str]:
-    """The traceback and those of its causes, without texts: they may hold values of configs."""
+    """Yields the traceback and those of its causes, without texts: they may hold config values."""
     import traceback
 
     earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -204,13 +206,13 @@ def _write_report(text: str) -> Path:
     """Writes to .connect/ of the project, else to the temporary folder."""
     import tempfile
 
-    beside = next((f for f in _folders_above() if f.is_dir() and os.access(f, os.W_OK)), None)
-    handle, name = tempfile.mkstemp(prefix="connect-crash-", suffix=".txt", dir=beside, text=True)
+    folder = next((f for f in _folders_above() if f.is_dir() and os.access(f, os.W_OK)), None)
+    handle, name = tempfile.mkstemp(prefix="connect-crash-", suffix=".txt", dir=folder, text=True)
     with os.fdopen(handle, "w") as file:
         file.write(text)
     return Path(name)
 
 
 def _folders_above() -> list[Path]:
-    here = Path.cwd()
-    return [folder / _DATA for folder in (here, *here.parents)]
+    current = Path.cwd()
+    return [folder / _DATA for folder in (current, *current.parents)]

@@ -1,7 +1,7 @@
 """Options that every verb takes, before or after its name. One after the name wins.
 
-Each has a callback that changes the invocation, so no verb needs to know of them. What
-`--verbose` and `--log-file` log is redacted where a request is made:
+Each has a callback that changes the invocation, so no verb needs to know of them. The lines of
+`--verbose` and `--log-file` are redacted where a request is made:
 `backend.rest.exchange_log` and `connect_runtime.kafka.kafka_logging`.
 """
 
@@ -36,9 +36,9 @@ def accept_global_options(command: Any) -> None:
 
 def _take(command: Any, options: list[Any]) -> None:
     command.params += options
-    for part in getattr(command, "commands", {}).values():
-        if part is not None:
-            _take(part, options)
+    for subcommand in getattr(command, "commands", {}).values():
+        if subcommand is not None:
+            _take(subcommand, options)
 
 
 def _change(context: typer.Context, **fields: Any) -> None:
@@ -58,14 +58,14 @@ def _choose_env(context: typer.Context, env: str | None) -> None:
         _change(context, env=env)
 
 
-def _set_var(context: typer.Context, given: list[str] | None) -> None:
-    if given:
-        found = context.obj or Invocation(Path.cwd())
-        _change(context, given=(*found.given, *given))
+def _set_var(context: typer.Context, assignments: list[str] | None) -> None:
+    if assignments:
+        call = context.obj or Invocation(Path.cwd())
+        _change(context, assignments=(*call.assignments, *assignments))
 
 
-def _log_to_stderr(context: typer.Context, wanted: bool) -> None:
-    if wanted:
+def _log_to_stderr(context: typer.Context, requested: bool) -> None:
+    if requested:
         _log_requests(context, "stderr", lambda: _Handler(sys.stderr))
 
 
@@ -100,7 +100,7 @@ def _options(
             autocompletion=environments,
         ),
     ] = None,
-    given: Annotated[
+    assignments: Annotated[
         list[str] | None,
         typer.Option(
             "--var",
@@ -150,8 +150,8 @@ class _Handler(logging.StreamHandler[IO[str]]):
     def handleError(self, record: logging.LogRecord) -> None:
         self._broken = True
         if self._owns:
-            why = getattr(sys.exc_info()[1], "strerror", None) or "the file is closed"
-            sys.stderr.write(f"warning: --log-file can no longer be written: {why}\n")
+            reason = getattr(sys.exc_info()[1], "strerror", None) or "the file is closed"
+            sys.stderr.write(f"warning: --log-file can no longer be written: {reason}\n")
 
     def close(self) -> None:
         super().close()
@@ -167,17 +167,19 @@ class _Format(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record).replace(_PREFIX, "", 1)
-        return "".join(each if each.isprintable() else " " for each in text)
+        return "".join(character if character.isprintable() else " " for character in text)
 
 
-def _log_requests(context: typer.Context, where: str, make: Callable[[], logging.Handler]) -> None:
+def _log_requests(
+    context: typer.Context, destination: str, make: Callable[[], logging.Handler]
+) -> None:
     """Logs requests until the command ends; once for each place, even if the option is given before
     and after the verb."""
     logger = logging.getLogger(_PREFIX.rstrip("."))
-    if any(each.name == where for each in logger.handlers):
+    if any(attached.name == destination for attached in logger.handlers):
         return
     handler = make()
-    handler.name = where
+    handler.name = destination
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
@@ -199,9 +201,9 @@ def _opened(path: Path) -> IO[str]:
         if stat.S_ISREG(os.fstat(handle).st_mode):
             os.fchmod(handle, 0o600)
     except OSError as error:
-        what = "the file of --log-file cannot be written"
+        problem = "the file of --log-file cannot be written"
         hint = "name a file in an existing, writable folder"
         raise Invalid(
-            Diagnostic("usage.log-file", what, str(path), error.strerror or "", hint)
+            Diagnostic("usage.log-file", problem, str(path), error.strerror or "", hint)
         ) from error
     return os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace")

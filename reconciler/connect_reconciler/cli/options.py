@@ -27,22 +27,22 @@ DEFAULT: Final = Choices()
 
 def duration(text: str | float) -> float:
     """Returns a duration such as `90`, `30s`, `5m` or `1h` in seconds. Raises BadParameter."""
-    found = seconds_of(str(text).strip())
-    if found is None:
+    seconds = seconds_of(str(text).strip())
+    if seconds is None:
         raise typer.BadParameter(f"{text!r} is not a duration; write {EXAMPLES}")
-    return found
+    return seconds
 
 
 def interval(text: str | float) -> float:
     """Returns how often to check, in seconds. Raises BadParameter below 0.1 s."""
-    found = duration(text)
-    if found < _SHORTEST_S:
+    seconds = duration(text)
+    if seconds < _SHORTEST_S:
         raise typer.BadParameter(f"{text!r} is shorter than {duration_text(_SHORTEST_S)}")
-    return found
+    return seconds
 
 
 class Warned(StrEnum):
-    """Which warnings to show: about what changes, or all."""
+    """The warnings to show: those about changes, or all."""
 
     CHANGES = "changes"
     ALL = "all"
@@ -138,7 +138,7 @@ ApplyPins = Annotated[
 
 
 def ensure_one_form(*, as_json: bool, as_markdown: bool) -> None:
-    """stdout holds one result. Raises BadParameter if both forms are asked for."""
+    """Raises BadParameter if both forms are requested: stdout holds one result."""
     if as_json and as_markdown:
         raise typer.BadParameter("--json and --markdown cannot be used together")
 
@@ -158,7 +158,7 @@ class Forms:
 
 
 def with_delete_limits(project: Project, most: int | None, *, allow_empty: bool) -> Project:
-    """The project with the delete limits of the command line over those of connect.yaml."""
+    """Returns the project with the delete limits of the command line over those of connect.yaml."""
     limits = replace(project.deletes, allow_empty=allow_empty)
     if most is not None:
         limits = replace(limits, most=most, where=None)
@@ -166,7 +166,7 @@ def with_delete_limits(project: Project, most: int | None, *, allow_empty: bool)
 
 
 def delete_options(most: int | None, *, allow_empty: bool) -> tuple[str, ...]:
-    """The delete limits as options on a command line."""
+    """Returns the delete limits as options on a command line."""
     number = () if most is None else ("--max-deletes", str(most))
     return (*(("--allow-empty",) if allow_empty else ()), *number)
 
@@ -174,13 +174,13 @@ def delete_options(most: int | None, *, allow_empty: bool) -> tuple[str, ...]:
 def with_overrides(
     project: Project, take_over: list[str] | None, apply_pin: list[str] | None, *, change_env: bool
 ) -> Project:
-    """The project with the checks that the command line overrides."""
+    """Returns the project with the checks that the command line overrides."""
     overrides = Overrides(tuple(take_over or ()), change_env, tuple(apply_pin or ()))
     return replace(project, overrides=overrides)
 
 
 def override_options(project: Project) -> tuple[str, ...]:
-    """The same as options on a command line."""
+    """Returns the overridden checks as options on a command line."""
     overrides = project.overrides
     names = [word for name in overrides.take_over for word in ("--take-over", name)]
     names += [word for name in overrides.apply_pin for word in ("--apply-pin", name)]
@@ -188,7 +188,7 @@ def override_options(project: Project) -> tuple[str, ...]:
 
 
 def scope_of(targets: list[str] | None, exclude: list[str] | None) -> Scope:
-    """The connectors that --target and --exclude choose."""
+    """Returns the scope that --target and --exclude choose."""
     from connect_reconciler.plan.scope import Scope
 
     return Scope(tuple(targets or ()), tuple(exclude or ()))
@@ -197,9 +197,9 @@ def scope_of(targets: list[str] | None, exclude: list[str] | None) -> Scope:
 def ensure_whole(scope: Scope) -> None:
     """Raises Invalid for --target or --exclude with a saved plan."""
     if not scope.whole:
-        what = "a saved plan is applied unchanged: --target and --exclude cannot be used with it"
+        problem = "a saved plan is applied unchanged: --target and --exclude cannot be used with it"
         hint = "use them with `connect plan --out`"
-        raise Invalid(Diagnostic("apply.scope-of-a-file", what, hint=hint))
+        raise Invalid(Diagnostic("apply.scope-of-a-file", problem, hint=hint))
 
 
 Force = Annotated[

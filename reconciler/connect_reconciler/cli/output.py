@@ -58,9 +58,9 @@ def progress(text: str) -> None:
         sys.stderr.flush()
 
 
-def progress_of_wait(what: str, limit_s: float) -> None:
+def progress_of_wait(obstacle: str, limit_s: float) -> None:
     """Shows which other apply is waited for, and for how long at most."""
-    progress(f"{what}; waiting up to {duration_text(limit_s)} for it to finish")
+    progress(f"{obstacle}; waiting up to {duration_text(limit_s)} for it to finish")
 
 
 def show_progress_as_json() -> None:
@@ -110,12 +110,12 @@ def confirmed(question: str) -> bool:
 
 
 def colour(stream: TextIO) -> bool:
-    """Whether colour is wanted on that stream: a terminal, and NO_COLOR not set."""
+    """Returns true for a stream that takes colours: a terminal, and NO_COLOR not set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def width() -> int | None:
-    """The width of stdout; None if it is not a terminal."""
+    """Returns the width of stdout; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -131,21 +131,21 @@ def with_hanging_indent(text: str, width: int | None) -> str:
 
 
 def _hanging(line: str, width: int) -> str:
-    found = _EXPLANATION.match(line)
-    if found is None or _visible(line.rstrip("\n")) <= width:
+    label = _EXPLANATION.match(line)
+    if label is None or _visible(line.rstrip("\n")) <= width:
         return line
-    first, *words = line[found.end() :].rstrip("\n").split(" ")
-    lines = [found[0] + first]
+    first, *words = line[label.end() :].rstrip("\n").split(" ")
+    lines = [label[0] + first]
     for word in words:
         if _visible(lines[-1]) + 1 + _visible(word) <= width:
             lines[-1] += f" {word}"
         else:
-            lines.append(" " * _visible(found[0]) + word)
+            lines.append(" " * _visible(label[0]) + word)
     return "\n".join(lines) + "\n"
 
 
 def _visible(text: str) -> int:
-    """How many columns the text takes, without colours."""
+    """Returns the width of the text in columns, without colours."""
     return width_of(_COLOUR.sub("", text))
 
 
@@ -168,9 +168,9 @@ def watch(look: Callable[[], T], pause_s: float, show: Callable[[T], None]) -> N
     are shown as progress and retried."""
     while True:
         try:
-            found = look()
+            findings = look()
         except ConnectError as error:
             progress(f"cannot check now: {error}")
         else:
-            show(found)
+            show(findings)
         time.sleep(pause_s)

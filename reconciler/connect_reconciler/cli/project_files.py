@@ -33,12 +33,12 @@ def make_data_folder(project: Project) -> None:
 
 
 def broker_folder(project: Project) -> Path:
-    """Where the embedded broker lives."""
+    """Returns the folder of the embedded broker."""
     return project.data / "broker"
 
 
 def first_folder(project: Project) -> Path:
-    """The first existing folder in `specs` of connect.yaml, else the first that can be created.
+    """Returns the first existing folder in `specs` of connect.yaml, else the first to be created.
 
     Raises Invalid if there is none.
     """
@@ -49,9 +49,9 @@ def first_folder(project: Project) -> Path:
     for folder in folders:
         if _may_be_created(folder):
             return folder
-    what = "connect.yaml's 'specs' names no folder"
+    problem = "connect.yaml's 'specs' names no folder"
     hint = "add one there, such as connectors/, or use --out"
-    raise Invalid(Diagnostic("specs.no-folder", what, str(project.file), hint=hint))
+    raise Invalid(Diagnostic("specs.no-folder", problem, str(project.file), hint=hint))
 
 
 def _may_be_created(folder: Path) -> bool:
@@ -60,20 +60,20 @@ def _may_be_created(folder: Path) -> bool:
 
 
 def before_creating(folder: Path, project: Project) -> Project:
-    """The project without this folder in its `specs` if the folder does not exist yet.
+    """Returns the project without this folder in its `specs` if the folder does not exist yet.
 
     For all other verbs, a missing folder is an error.
     """
     if not _may_be_created(folder):
         return project
-    left = tuple(each for each in project.specs if project.folder / each != folder)
-    return replace(project, specs=left)
+    specs = tuple(entry for entry in project.specs if project.folder / entry != folder)
+    return replace(project, specs=specs)
 
 
 def file_names(connectors: Mapping[str, object], ending: str) -> dict[str, str]:
     """Returns a file name for each connector: its own name, if every system allows it and the file
     would be read as a spec."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     taken: set[str] = set()
     for name in sorted(connectors):
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-")
@@ -82,8 +82,8 @@ def file_names(connectors: Mapping[str, object], ending: str) -> dict[str, str]:
             digest = hashlib.sha256(name.encode()).hexdigest()[:8]
             stem = f"{stem[:200]}-{digest}".lstrip("-")
         taken.add(stem.lower())
-        found[name] = f"{stem}{ending}"
-    return found
+        files[name] = f"{stem}{ending}"
+    return files
 
 
 @contextmanager
@@ -95,18 +95,18 @@ def written(
     `texts` are by paths relative to the folder, which is created even for none. `force` overwrites
     existing files. `mode`, less the umask, is who may read them.
     """
-    there = [name for name in texts if (folder / name).exists()]
-    if there and not force:
-        what, hint = "the file already exists", "--force overwrites it"
+    existing = [name for name in texts if (folder / name).exists()]
+    if existing and not force:
+        problem, hint = "the file already exists", "--force overwrites it"
         raise Invalid(
             *(
-                Diagnostic("file.exists", what, Location(str(folder / name)), hint=hint)
-                for name in there
+                Diagnostic("file.exists", problem, Location(str(folder / name)), hint=hint)
+                for name in existing
             )
         )
-    before: dict[Path, bytes | None] = {}
+    originals: dict[Path, bytes | None] = {}
     folders = {folder, *folder.parents}.union(*((folder / name).parents for name in texts))
-    created = [each for each in sorted(folders, reverse=True) if not each.exists()]
+    created = [path for path in sorted(folders, reverse=True) if not path.exists()]
     may_change()
     file = folder
     try:
@@ -116,28 +116,29 @@ def written(
             file.parent.mkdir(parents=True, exist_ok=True)
             content = file.read_bytes() if file.is_file() else None
             replace_file(file, text, mode=mode)
-            before[file] = content
+            originals[file] = content
         yield
     except OSError as error:
-        _restore(before, created)
+        _restore(originals, created)
         raise not_written("the file cannot be written", file, error) from error
     except BaseException:
-        _restore(before, created)
+        _restore(originals, created)
         raise
 
 
-def not_written(what: str, file: Path, error: OSError, code: str = "file.unwritable") -> Invalid:
-    """The error for a file that the user named; the system may name another, half-written one."""
-    why = error.strerror or type(error).__name__
+def not_written(problem: str, file: Path, error: OSError, code: str = "file.unwritable") -> Invalid:
+    """Returns the error for a file that the user named; the system may name another, half-written
+    one."""
+    reason = error.strerror or type(error).__name__
     hint = "name a file in a folder that exists and that you may write to"
     if error.errno in NO_SPACE:
         hint = "free some space, and run this again"
-    return Invalid(Diagnostic(code, what, Location(str(file)), why, hint))
+    return Invalid(Diagnostic(code, problem, Location(str(file)), reason, hint))
 
 
-def _restore(before: Mapping[Path, bytes | None], created: Sequence[Path]) -> None:
-    """`created` are new folders, inner ones before those around them."""
-    for file, content in before.items():
+def _restore(originals: Mapping[Path, bytes | None], created: Sequence[Path]) -> None:
+    """Restores the files and removes the `created` folders, inner ones before outer ones."""
+    for file, content in originals.items():
         if content is None:
             if file.is_file():
                 file.unlink()

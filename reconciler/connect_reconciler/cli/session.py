@@ -35,19 +35,19 @@ COMPLETE = "_CONNECT_COMPLETE"
 class Invocation:
     """The folder that a verb runs in, and the environment whose values its files use.
 
-    `given` are the values of `--var`, which override those of the environment. Paths that the user
-    writes are relative to the folder.
+    `assignments` are the values of `--var`, which override those of the environment. Paths that the
+    user writes are relative to the folder.
     """
 
     folder: Path
     env: str | None = None
-    given: tuple[str, ...] = field(default=(), repr=False)
+    assignments: tuple[str, ...] = field(default=(), repr=False)
 
     def project(self) -> Project:
         """Returns the project of the nearest connect.yaml above. Raises Invalid."""
         from connect_specs.project import find_project, load_project
 
-        return load_project(find_project(self.folder), self.env, given=self.given)
+        return load_project(find_project(self.folder), self.env, given=self.assignments)
 
     def in_environment(self, variables: Mapping[str, str]) -> Self:
         """Returns the invocation with the environment of CONNECT_ENV if `--env` is not given."""

@@ -47,7 +47,7 @@ class Interruption:
         self._reported = threading.Lock()
 
     def may_change(self) -> None:
-        """From now on, the line does not promise that nothing was changed."""
+        """Removes from the line the promise that nothing was changed."""
         self._changing = True
 
     @property
@@ -72,7 +72,7 @@ def begin_interruption() -> Interruption:
 
 
 def may_change() -> None:
-    """Call it before a verb changes anything that an interruption would leave changed."""
+    """Records that the verb now changes something that an interruption would leave changed."""
     _current.may_change()
 
 
@@ -86,14 +86,14 @@ class Terminated(BaseException):
 
 @contextmanager
 def raised_on_sigterm() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise Terminated while the context lasts."""
+    """Raises Terminated on SIGTERM and SIGHUP while the context lasts."""
     with _handled(_terminate, signal.SIGTERM, signal.SIGHUP):
         yield
 
 
 @contextmanager
 def at_once() -> Iterator[None]:
-    """The first signal raises KeyboardInterrupt or Terminated, even within `stop_requested`.
+    """Raises KeyboardInterrupt or Terminated on the first signal, even within `stop_requested`.
 
     For waits before anything has started that should be completed.
     """
@@ -115,7 +115,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 class StopRequest:
-    """Whether a signal arrived. Not an Event: a handler may interrupt the code that holds the
+    """A flag that a signal sets. Not an Event: a handler may interrupt the code that holds the
     Event's lock, and would then wait for it for ever."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class StopRequest:
         return self._set
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits for a signal; whether one arrived."""
+        """Waits for a signal; returns true if one arrived."""
         deadline = time.monotonic() + timeout_s
         while not self._set and (left_s := deadline - time.monotonic()) > 0:
             time.sleep(min(left_s, _LOOK_S))
@@ -137,27 +137,30 @@ class StopRequest:
 
 @contextmanager
 def stop_requested() -> Iterator[StopRequest]:
-    """A request to stop, set by the first SIGINT, SIGTERM or SIGHUP; the second one raises
+    """Yields a request to stop, set by the first SIGINT, SIGTERM or SIGHUP; the second one raises
     KeyboardInterrupt."""
-    told = StopRequest()
+    request = StopRequest()
 
-    def tell(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             _leave_terminal()
             # a shell and the kernel both send it when a terminal is closed
-            told.set()
+            request.set()
             return
-        if told.is_set():
+        if request.is_set():
             raise KeyboardInterrupt
-        told.set()
+        request.set()
 
-    with _deadline(suspended=True), _handled(tell, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        yield told
+    with (
+        _deadline(suspended=True),
+        _handled(on_signal, signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
+    ):
+        yield request
 
 
 @contextmanager
 def _handled(handler: _Handler, *numbers: signal.Signals) -> Iterator[None]:
-    before = {
+    handlers = {
         number: signal.signal(number, handler)
         for number in numbers
         if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
@@ -165,7 +168,7 @@ def _handled(handler: _Handler, *numbers: signal.Signals) -> Iterator[None]:
     try:
         yield
     finally:
-        for number, earlier in before.items():
+        for number, earlier in handlers.items():
             signal.signal(number, earlier)
 
 
@@ -188,19 +191,21 @@ class _Deadline:
 
 @contextmanager
 def end_by_deadline(interruption: Interruption) -> Iterator[None]:
-    """The first signal leaves 1.5 s to leave the context. A second signal, or the end of that time,
-    ends the process after the interruption is reported. Main thread only."""
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    watch = threading.Thread(target=_watch, args=(told, interruption), name="signals", daemon=True)
+    """Ends the process 1.5 s after the first signal, or on a second one, if it is still in the
+    context; the interruption is reported first. Main thread only."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    earlier_writer = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    watch = threading.Thread(
+        target=_watch, args=(reader, interruption), name="signals", daemon=True
+    )
     watch.start()
     try:
         with _lost_signals_hidden():
             yield
     finally:
-        signal.set_wakeup_fd(before)
-        os.close(tell)
+        signal.set_wakeup_fd(earlier_writer)
+        os.close(writer)
         watch.join()
 
 
@@ -208,58 +213,58 @@ def end_by_deadline(interruption: Interruption) -> Iterator[None]:
 def _deadline(*, suspended: bool) -> Iterator[None]:
     """Suspends the deadline where the code in the context ends on signals by itself, or restores it
     for a part of such code."""
-    before, _Deadline.suspended = _Deadline.suspended, suspended
+    earlier, _Deadline.suspended = _Deadline.suspended, suspended
     try:
         yield
     finally:
-        _Deadline.suspended = before
+        _Deadline.suspended = earlier
 
 
 @contextmanager
 def time_to_stop_kafka() -> Iterator[None]:
     """Extends the deadline to 20 s: the code in the context stops a Kafka when it ends."""
-    before, _Deadline.grace_s = _Deadline.grace_s, _KAFKA_GRACE_S
+    earlier_s, _Deadline.grace_s = _Deadline.grace_s, _KAFKA_GRACE_S
     try:
         yield
     finally:
-        _Deadline.grace_s = before
+        _Deadline.grace_s = earlier_s
 
 
 @contextmanager
 def _lost_signals_hidden() -> Iterator[None]:
     """Hides the traceback of a signal's exception that Python drops in a destructor."""
-    before = sys.unraisablehook
+    earlier_hook = sys.unraisablehook
 
-    def tell(lost: sys.UnraisableHookArgs) -> None:
+    def on_lost(lost: sys.UnraisableHookArgs) -> None:
         if issubclass(lost.exc_type, Exception):
-            before(lost)
+            earlier_hook(lost)
 
-    sys.unraisablehook = tell
+    sys.unraisablehook = on_lost
     try:
         yield
     finally:
-        sys.unraisablehook = before
+        sys.unraisablehook = earlier_hook
 
 
-def _watch(told: int, interruption: Interruption) -> None:
-    with os.fdopen(told, "rb", buffering=0) as signals:
-        while (first := _ending(signals.read(1))) is not None:
+def _watch(reader: int, interruption: Interruption) -> None:
+    with os.fdopen(reader, "rb", buffering=0) as signals:
+        while (first := _signal_number(signals.read(1))) is not None:
             if first and not _Deadline.suspended:
                 interruption.number = first
-                _count_down(told, first, interruption.report)
+                _count_down(reader, first, interruption.report)
                 return
 
 
-def _ending(read: bytes | None) -> int | None:
-    """The signal's number, 0 for one that ends nothing; None if no more will come."""
-    if not read:
+def _signal_number(byte: bytes | None) -> int | None:
+    """Returns the signal's number, 0 for one that ends nothing; None if no more will come."""
+    if not byte:
         return None
-    return read[0] if read[0] in ENDING else 0
+    return byte[0] if byte[0] in ENDING else 0
 
 
-def _count_down(told: int, number: int, report: Callable[[], None]) -> None:
-    ready, _, _ = select.select([told], [], [], _Deadline.grace_s)
-    if ready and not os.read(told, 1):
+def _count_down(reader: int, number: int, report: Callable[[], None]) -> None:
+    ready, _, _ = select.select([reader], [], [], _Deadline.grace_s)
+    if ready and not os.read(reader, 1):
         return
     with contextlib.suppress(OSError):
         report()

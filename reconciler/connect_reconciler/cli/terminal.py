@@ -58,16 +58,16 @@ if TYPE_CHECKING:
     from connect_reconciler.workflow.apply import ApplyResult, RollbackResult
     from connect_reconciler.workflow.user import StopRequest
     from connect_specs.desired import Project
-# How many connectors the last line names; the others are counted
+# At most so many connectors are named in the last line; the others are counted
 _NAMED = 4
 
 
 def ensure_agreement(*, yes: bool) -> None:
     """Raises Invalid if the plan needs a confirmation and there is no terminal."""
     if not yes and not sys.stdin.isatty():
-        what = "stdin is not a terminal, so the plan cannot be confirmed"
+        problem = "stdin is not a terminal, so the plan cannot be confirmed"
         hint = "if the plan is what you want, run this again with --yes"
-        raise Invalid(Diagnostic("apply.nobody-to-ask", what, hint=hint))
+        raise Invalid(Diagnostic("apply.nobody-to-ask", problem, hint=hint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ class Terminal:
 
     def report(self, report: ApplyReport, *, rollback_follows: bool) -> None:
         if not self.as_json:
-            whole = partial(render_report, run=self.run)
-            _tell(report, render_outcome if rollback_follows else whole)
+            with_next_steps = partial(render_report, run=self.run)
+            _show_report(report, render_outcome if rollback_follows else with_next_steps)
 
     def stopping(self) -> AbstractContextManager[StopRequest]:
         return stop_requested()
@@ -122,14 +122,14 @@ class Terminal:
         if self.as_json and not applied.declined:
             result_json(_document(applied, self.run))
         elif not self.as_json and applied.report is not None and applied.rollback is not None:
-            _tell_rollback(applied.rollback, applied.report.apply_id, self.run)
+            _show_rollback(applied.rollback, applied.report.apply_id, self.run)
 
 
 @contextmanager
 def backend_for(
     run: Run, project: Project, *, waits: bool, takeover: bool
 ) -> Iterator[tuple[Backend, Lease | None]]:
-    """The cluster to apply to, and the lease if it is to be taken over. Errors get next steps.
+    """Opens the cluster to apply to, and takes the lease over if asked. Errors get next steps.
 
     Raises Invalid where a lease is to be waited for or taken over and there is none.
     """
@@ -143,15 +143,15 @@ def backend_for(
         yield backend, lease
 
 
-def _tell(report: ApplyReport, render: Callable[[ApplyReport], str]) -> None:
+def _show_report(report: ApplyReport, render: Callable[[ApplyReport], str]) -> None:
     if report.ended_by:
         sys.stderr.write(render_diagnostics(report.ended_by))
     result(render(report))
 
 
-def _tell_rollback(rollback: RollbackResult, apply_id: str, run: Run) -> None:
+def _show_rollback(rollback: RollbackResult, apply_id: str, run: Run) -> None:
     if rollback.report is not None:
-        _tell(rollback.report, render_outcome)
+        _show_report(rollback.report, render_outcome)
     elif rollback.errors:
         sys.stderr.write(render_diagnostics(rollback.errors))
     if rollback.left_out:
@@ -161,7 +161,7 @@ def _tell_rollback(rollback: RollbackResult, apply_id: str, run: Run) -> None:
         and rollback.report.exit_code == ExitCode.OK
         and rollback.left_out
     ):
-        names = listed(dict.fromkeys(str(each.where) for each in rollback.left_out))
+        names = listed(dict.fromkeys(str(diagnostic.where) for diagnostic in rollback.left_out))
         result(f"Rolled back in part: apply {apply_id} is reverted, but for {names}")
         result(steps_text([NextStep(run.command("rollback", apply_id), "plans the rest")]))
     elif rollback.report is not None and rollback.report.exit_code == ExitCode.OK:
@@ -198,28 +198,28 @@ def shown_progress() -> Iterator[Progress]:
     from rich.markup import escape
 
     console = Console(stderr=True, no_color=not colour(sys.stderr), highlight=False)
-    below = console.status("applying")
+    status_line = console.status("applying")
     with suppress(OSError):
-        below.start()
+        status_line.start()
     try:
         yield ProgressLines(
             lambda text: console.print(text, markup=False, soft_wrap=True),
-            lambda text: below.update(escape(text)),
+            lambda text: status_line.update(escape(text)),
         )
     finally:
         with suppress(OSError):
-            below.stop()
+            status_line.stop()
 
 
 class ProgressLines:
-    """Shows events from the threads of an apply. `line` adds a line, `below` replaces the last one;
-    without `below`, waits get lines of their own. A terminal that is gone ends no apply."""
+    """Shows events from the threads of an apply. `line` adds a line, `last_line` replaces the
+    last one; without it, waits get lines of their own. A terminal that is gone ends no apply."""
 
     def __init__(
-        self, line: Callable[[str], None], below: Callable[[str], None] | None = None
+        self, line: Callable[[str], None], last_line: Callable[[str], None] | None = None
     ) -> None:
         self._line = line
-        self._below = below
+        self._last_line = last_line
         self._lock = threading.Lock()
         self._in_progress: dict[str, str] = {}
         self._actions = self._ended = 0
@@ -227,8 +227,8 @@ class ProgressLines:
     def __call__(self, event: Event) -> None:
         with self._lock, suppress(OSError):
             self._show(event)
-            if self._below is not None:
-                self._below(self._now())
+            if self._last_line is not None:
+                self._last_line(self._now())
 
     def _show(self, event: Event) -> None:
         match event:
@@ -236,18 +236,18 @@ class ProgressLines:
                 self._actions = actions
             case Started(action=action):
                 self._in_progress[action.group] = action.group
-            case Finished(result=each):
+            case Finished(result=finished):
                 self._ended += 1
-                self._in_progress.pop(each.action.group, None)
-                if each.outcome is Outcome.SKIPPED:
+                self._in_progress.pop(finished.action.group, None)
+                if finished.outcome is Outcome.SKIPPED:
                     return  # may be very many; the report counts them
-                detail = f": {each.detail}" if each.detail else ""
-                what = f"{each.action.imperative} {each.outcome.value}{detail}"
-                self._line(f"  {each.action.group}: {what}")
-            case Waiting(connector=connector, what=what):
-                self._in_progress[connector] = f"{connector} (until {what})"
-                if self._below is None:
-                    self._line(f"  {connector}: waiting until {what}")
+                detail = f": {finished.detail}" if finished.detail else ""
+                text = f"{finished.action.imperative} {finished.outcome.value}{detail}"
+                self._line(f"  {finished.action.group}: {text}")
+            case Waiting(connector=connector, what=text):
+                self._in_progress[connector] = f"{connector} (until {text})"
+                if self._last_line is None:
+                    self._line(f"  {connector}: waiting until {text}")
             case Performed() | ConnectorDone():
                 pass
             case _:

@@ -74,17 +74,17 @@ _TERRAFORM = re.compile(r"-[a-z][a-z-]+(=.*)?", re.DOTALL)
 
 
 def wrong_usage(error: typer.TyperException, words: Sequence[str]) -> Diagnostic:
-    """The diagnostic for a usage error of the command line `connect words`."""
+    """Returns the diagnostic for a usage error of the command line `connect words`."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else _command(words)
-    what, why, hint = _explain(error, context, command, words)
-    return Diagnostic("usage", what, why=why, hint=hint or f"see `{command} --help`")
+    problem, reason, hint = _explain(error, context, command, words)
+    return Diagnostic("usage", problem, why=reason, hint=hint or f"see `{command} --help`")
 
 
 def _explain(
     error: typer.TyperException, context: Any, command: str, words: Sequence[str]
 ) -> tuple[str, str, str]:
-    """What, why and hint; the last two may be empty."""
+    """Returns problem, reason and hint; the last two may be empty."""
     text = error.format_message().rstrip(".")
     match type(error).__name__:
         case "NoSuchOption":
@@ -104,25 +104,25 @@ def _explain(
 
 
 def _by_text(text: str, context: Any, command: str) -> tuple[str, str, str]:
-    """For errors that are told apart only by their text."""
-    if found := _NO_VERB.search(text):
-        return f"{command} has no verb {found[2]!r}", "", _for_verb(found[2], context)
-    if found := _EXTRA.search(text):
-        return f"{command} does not take {found[1]!r}", "", _more_names(command, context)
+    """Explains errors that differ only in their text."""
+    if matched := _NO_VERB.search(text):
+        return f"{command} has no verb {matched[2]!r}", "", _for_verb(matched[2], context)
+    if matched := _EXTRA.search(text):
+        return f"{command} does not take {matched[1]!r}", "", _more_names(command, context)
     if text == "Missing command":
-        needs = "a verb" if context.parent is None else f"one of {_parts(context)}"
+        needs = "a verb" if context.parent is None else f"one of {_subcommands(context)}"
         return f"{command} needs {needs}", "", ""
     return text, "", ""
 
 
 def _command(words: Sequence[str]) -> str:
-    """The command with the verb; the parser does not say whose option it was."""
+    """Returns the command with its verb, which the parser leaves out of errors about options."""
     verb = next((word for word in words if word in VERBS), "")
     return f"connect {verb}".rstrip()
 
 
 def _as_written(option: str, words: Sequence[str]) -> str:
-    """The option as typed: of `-auto-approve` the parser names only the first letter."""
+    """Returns the option as typed: of `-auto-approve` the parser names only the first letter."""
     if option.startswith("--"):
         return option
     long = (word for word in words if word.startswith(option) and _TERRAFORM.fullmatch(word))
@@ -131,80 +131,82 @@ def _as_written(option: str, words: Sequence[str]) -> str:
 
 def _for_option(option: str, context: Any) -> str:
     name = option if option.startswith("--") or len(option) == 2 else f"-{option}"
-    known = [] if context is None else _options_of(context)
-    if name in known:
+    options = [] if context is None else _options_of(context)
+    if name in options:
         return f"write it with two dashes: {name}"
     if name == "--json" and context is not None and context.parent is None:
         return "write it after the verb: `connect plan --json`"
     if name in _OPTIONS:
         return _OPTIONS[name]
-    near = get_close_matches(name, [each for each in known if each.startswith("--")], 1)
+    near = get_close_matches(
+        name, [candidate for candidate in options if candidate.startswith("--")], 1
+    )
     return f"did you mean {near[0]}?" if near else ""
 
 
 def _for_verb(word: str, context: Any) -> str:
-    known = _VERBS if context.parent is None else _OFFSETS if context.info_name == "offsets" else {}
-    if word.lower() in known:
-        return known[word.lower()]
+    hints = _VERBS if context.parent is None else _OFFSETS if context.info_name == "offsets" else {}
+    if word.lower() in hints:
+        return hints[word.lower()]
     near = get_close_matches(word, context.command.commands, 1)
     return f"did you mean `{context.command_path} {near[0]}`?" if near else ""
 
 
 def _for_value(error: typer.TyperException) -> tuple[str, str, str]:
-    """An invalid value: what the option takes, instead of pydantic's texts."""
+    """Explains an invalid value by the values that the option takes, not in pydantic's texts."""
     param = getattr(error, "param", None)
-    found = _first_of(error.__cause__)
-    if param is None or found is None:
-        named = getattr(error, "param_hint", None) or ("" if param is None else _name(param))
+    mistake = _first_of(error.__cause__)
+    if param is None or mistake is None:
+        name = getattr(error, "param_hint", None) or ("" if param is None else _name(param))
         message = str(getattr(error, "message", error)).rstrip(".")
-        return (f"{named}: {message}" if named else message), "", ""
-    return f"{found[0]!r} is not a valid value for {_name(param)}", found[1], ""
+        return (f"{name}: {message}" if name else message), "", ""
+    return f"{mistake[0]!r} is not a valid value for {_name(param)}", mistake[1], ""
 
 
 def _first_of(cause: BaseException | None) -> tuple[object, str] | None:
-    """The value, and what it should be."""
+    """Returns the first invalid value and the expected ones; None for another cause."""
     if cause is None or not hasattr(cause, "errors"):
         return None
     first = cause.errors()[0]
     limits = first.get("ctx", {})
     match first["type"]:
         case "int_parsing" | "int_type" | "int_from_float":
-            wanted = "it takes a whole number"
+            expectation = "it takes a whole number"
         case "float_parsing" | "float_type" | "finite_number":
-            wanted = "it takes a number"
+            expectation = "it takes a number"
         case "greater_than_equal":
-            wanted = f"it takes {limits.get('ge')} or more"
+            expectation = f"it takes {limits.get('ge')} or more"
         case "less_than_equal":
-            wanted = f"it takes {limits.get('le')} or less"
+            expectation = f"it takes {limits.get('le')} or less"
         case _:
             _, _, choices = str(first["msg"]).partition("is not one of ")
-            wanted = (
+            expectation = (
                 f"it takes one of {choices.replace(chr(39), '').rstrip('.')}" if choices else ""
             )
-    return first["input"], wanted
+    return first["input"], expectation
 
 
 def _name(param: Any) -> str:
-    """`--parallelism`, or the argument as help shows it."""
+    """Returns the option, such as `--parallelism`, or the argument as help shows it."""
     if param is None:
         return "a value"
     if param.param_type_name == "argument":
         return str(param.metavar or param.name.upper())
-    return str(next((each for each in param.opts if each.startswith("--")), param.opts[0]))
+    return str(next((option for option in param.opts if option.startswith("--")), param.opts[0]))
 
 
 def _options_of(context: Any) -> list[str]:
-    found = (each for each in context.command.params if each.param_type_name == "option")
-    return [name for each in found for name in each.opts]
+    options = (option for option in context.command.params if option.param_type_name == "option")
+    return [name for option in options for name in option.opts]
 
 
-def _parts(context: Any) -> str:
+def _subcommands(context: Any) -> str:
     return ", ".join(context.command.commands)
 
 
 def _more_names(command: str, context: Any) -> str:
     params = context.command.params if context else []
-    names = [_name(each) for each in params if each.param_type_name == "argument"]
+    names = [_name(param) for param in params if param.param_type_name == "argument"]
     if not names and context and "--target" in _options_of(context):
         return f"`{command} --target GLOB` limits it to connectors with matching names"
     return f"write `{' '.join([command, *names])}`" if names else ""

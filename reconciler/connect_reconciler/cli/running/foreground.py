@@ -85,23 +85,23 @@ def run_until_stopped(
 def looking(
     verbs: Verbs, secrets: SpecSecrets, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[], Mapping[str, Row]]:
-    """Returns a function of the rows of all connectors. They are made anew only when something has
+    """Returns a function of the rows of all connectors. They are made again only when something has
     changed, or after a while."""
     rows: Mapping[str, Row] = {}
     made_of, made_at = -1, 0.0
 
     def rows_now() -> Mapping[str, Row]:
         nonlocal rows, made_of, made_at
-        now, changes = clock(), verbs.changes()
-        if changes != made_of or now - made_at >= _LOOK_ANYWAY_S:
-            rows, made_of, made_at = _rows(verbs, secrets), changes, now
+        time_s, changes = clock(), verbs.changes()
+        if changes != made_of or time_s - made_at >= _LOOK_ANYWAY_S:
+            rows, made_of, made_at = _rows(verbs, secrets), changes, time_s
         return rows
 
     return rows_now
 
 
 def _rows(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
-    """The rows of all connectors; connectors deleted meanwhile are left out."""
+    """Returns the rows of all connectors, without those that were deleted in between."""
     runtime = verbs.runtime()
     # While Spark starts there are no slots yet, so none are missing.
     waiting = runtime.waiting if runtime.slots else ()
@@ -109,8 +109,8 @@ def _rows(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
     for name in verbs.connectors():
         try:
             status, config = verbs.status(name), verbs.config(name)
-            shown = without_secrets(status, (config,), InstalledDefinitions(), secrets)
-            rows[name] = row_of(shown, waiting)
+            redacted = without_secrets(status, (config,), InstalledDefinitions(), secrets)
+            rows[name] = row_of(redacted, waiting)
         except RequestError:
             continue
     return rows
@@ -133,15 +133,15 @@ def _print_changes(
             # as in a log, which it is for `up --detach`
             show(text_about(name, line, PROGRESS))
 
-    before: Mapping[str, Row] = {}
+    earlier: Mapping[str, Row] = {}
     while not stop.wait(_CHECK_EVERY_S):
-        after = look()
-        if after is before:
+        rows = look()
+        if rows is earlier:
             continue
-        for name in sorted(before.keys() | after.keys()):
-            for line in changes(_only(name, before), _only(name, after)):
+        for name in sorted(earlier.keys() | rows.keys()):
+            for line in changes(_only(name, earlier), _only(name, rows)):
                 say(name, line)
-        before = after
+        earlier = rows
 
 
 def _show(line: str) -> None:

@@ -1,7 +1,7 @@
 """The table that `up` shows on a terminal: connectors, tasks, slots and rates, once a second.
 
 A sink's rate is that of its committed offsets. A source's is that of the ends of the topics it
-writes to: other producers to them count too, hence the tilde. What cannot be known is "unknown".
+writes to: other producers to them count too, hence the tilde. A rate without offsets is "unknown".
 """
 
 from __future__ import annotations
@@ -62,34 +62,34 @@ class LogEnds:
         self._admin = admin(client)
 
     def of(self, topics: Sequence[str]) -> int | None:
-        """None if Kafka does not answer."""
+        """Sums the end offsets of the topics' partitions; None if Kafka does not answer."""
         try:
-            known = self._admin.list_topics(timeout=_ASK_S).topics
+            existing = self._admin.list_topics(timeout=_ASK_S).topics
             latest = {
                 TopicPartition(topic, number): OffsetSpec.latest()
                 for topic in topics
-                if topic in known
-                for number in known[topic].partitions
+                if topic in existing
+                for number in existing[topic].partitions
             }
             if not latest:
                 return None
         except KafkaException:
             return None
         (ends,) = list_offsets(self._admin, [latest], timeout_s=_ASK_S)
-        found = [end for end in ends.values() if not isinstance(end, KafkaError)]
-        return sum(int(end.offset) for end in found) if len(found) == len(ends) else None
+        offsets = [end for end in ends.values() if not isinstance(end, KafkaError)]
+        return sum(int(end.offset) for end in offsets) if len(offsets) == len(ends) else None
 
 
 def _positions(rows: Mapping[str, Row], verbs: Verbs, ends: LogEnds) -> dict[str, int]:
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for row in list(rows.values())[:_RATES_MOST]:
         try:
             position = _position(row, verbs, ends)
         except RequestError:
             continue
         if position is not None:
-            found[row.name] = position
-    return found
+            positions[row.name] = position
+    return positions
 
 
 def _position(row: Row, verbs: Verbs, ends: LogEnds) -> int | None:
@@ -109,11 +109,11 @@ def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: Verbs, width: int) -> T
         return Text("starting: reading the topics")
     if not rows:
         return Text("no connectors yet: `connect apply` creates those of the specs")
-    shown = {
+    rate_texts = {
         name: ("~" if row.kind == "source" and rates.known(name) else "") + rates.text(name)
         for name, row in rows.items()
     }
-    text = Text(f"{draw(list(rows.values()), shown, width=width)}\n{_slots(verbs.runtime())}")
+    text = Text(f"{draw(list(rows.values()), rate_texts, width=width)}\n{_slots(verbs.runtime())}")
     text.highlight_words(["FAILED"], "bold red")
     text.highlight_words(["RUNNING"], "green")
     return text
@@ -134,26 +134,26 @@ class Rates:
     """The positions of each connector over the last seconds: its offsets, summed up."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, deque[tuple[float, int]]] = {}
+        self._samples: dict[str, deque[tuple[float, int]]] = {}
 
-    def see(self, now: float, positions: Mapping[str, int]) -> None:
+    def see(self, time_s: float, positions: Mapping[str, int]) -> None:
         """Adds the positions of all connectors; connectors without one are forgotten."""
-        for gone in self._seen.keys() - positions.keys():
-            del self._seen[gone]
+        for gone in self._samples.keys() - positions.keys():
+            del self._samples[gone]
         for name, position in positions.items():
-            seen = self._seen.setdefault(name, deque())
-            if seen and position < seen[-1][1]:
-                seen.clear()
-            seen.append((now, position))
-            while len(seen) > 2 and now - seen[1][0] >= _WINDOW_S:
-                seen.popleft()
+            samples = self._samples.setdefault(name, deque())
+            if samples and position < samples[-1][1]:
+                samples.clear()
+            samples.append((time_s, position))
+            while len(samples) > 2 and time_s - samples[1][0] >= _WINDOW_S:
+                samples.popleft()
 
     def per_second(self, name: str) -> float | None:
         """Records per second over the last seconds; None if unknown."""
-        seen = self._seen.get(name)
-        if not seen or seen[-1][0] <= seen[0][0]:
+        samples = self._samples.get(name)
+        if not samples or samples[-1][0] <= samples[0][0]:
             return None
-        return (seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0])
+        return (samples[-1][1] - samples[0][1]) / (samples[-1][0] - samples[0][0])
 
     def known(self, name: str) -> bool:
         return self.per_second(name) is not None

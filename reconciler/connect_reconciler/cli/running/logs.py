@@ -54,11 +54,11 @@ def events(lines: Iterable[str], last: LogEvent | None = None) -> Iterator[LogEv
     event, text = last, list[str]()
     in_trace = last is not None and _TRACE in last.text
     for line in lines:
-        found = _json_event(line) or _text_event(line)
-        if found or event is None or not (in_trace or line.startswith((" ", "\t"))):
+        start = _json_event(line) or _text_event(line)
+        if start or event is None or not (in_trace or line.startswith((" ", "\t"))):
             if event is not None and text:
                 yield replace(event, text="\n".join(text))
-            event, text = found or LogEvent(event.at if event else 0.0, line), []
+            event, text = start or LogEvent(event.at if event else 0.0, line), []
             in_trace = False
         text.append(line)
         in_trace = in_trace or _TRACE in line
@@ -70,28 +70,28 @@ def _json_event(line: str) -> LogEvent | None:
     if not line.startswith("{"):
         return None
     try:
-        found = json.loads(line)
-        at = datetime.fromisoformat(found["time"]).timestamp()
+        fields = json.loads(line)
+        at = datetime.fromisoformat(fields["time"]).timestamp()
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
-    return LogEvent(at, line, found.get("connector"))
+    return LogEvent(at, line, fields.get("connector"))
 
 
 def _text_event(line: str) -> LogEvent | None:
-    found = _HEAD.match(line)
-    if found is None:
+    head = _HEAD.match(line)
+    if head is None:
         return None
     try:
         # a log without a zone is in that of this machine
-        at = datetime.fromisoformat(f"{found[1]}.{found[2]}").astimezone().timestamp()
+        at = datetime.fromisoformat(f"{head[1]}.{head[2]}").astimezone().timestamp()
     except (ValueError, OverflowError):
         return None
-    return LogEvent(at, line, message=found[4])
+    return LogEvent(at, line, message=head[4])
 
 
 def is_about(event: LogEvent, name: str | None) -> bool:
-    """Whether the event is about the connector; without a name, all are wanted. A line of text may
-    be about several, if a name has brackets."""
+    """Returns true if the event is about the connector, or if there is no name. A line of text may
+    be about several connectors, if a name has brackets."""
     if name is None or event.connector is not None:
         return name in (None, event.connector)
     return _about(name).match(event.message) is not None
@@ -111,49 +111,49 @@ class LogFiles:
     def read(self) -> list[LogEvent]:
         """Returns the events since the last call, in the order of their times. A last line without
         its end waits for the next call. Raises Failed: logs.unreadable."""
-        found = [event for file in self._files for event in file.read()]
-        return sorted(found, key=lambda event: event.at)
+        log_events = [event for file in self._files for event in file.read()]
+        return sorted(log_events, key=lambda event: event.at)
 
 
 @dataclass(slots=True)
 class _LogFile:
     path: Path
     at: int = 0
-    rest: bytes = b""
+    unfinished: bytes = b""
     last: LogEvent | None = None
     # as it was before the last read
     older_file: tuple[int, int] | None = None
 
     def read(self) -> list[LogEvent]:
-        found = list(events(self._new_lines(), self.last))
-        self.last = found[-1] if found else self.last
-        return found
+        log_events = list(events(self._new_lines(), self.last))
+        self.last = log_events[-1] if log_events else self.last
+        return log_events
 
     def _new_lines(self) -> list[str]:
-        before, self.older_file = self.older_file, _identity(older(self.path))
-        moved = b""
+        earlier_file, self.older_file = self.older_file, _identity(older(self.path))
+        rotated = b""
         try:
             with self.path.open("rb") as log:
                 if log.seek(0, 2) < self.at:  # emptied since
                     # the rotation may have come after the look above
                     self.older_file = _identity(older(self.path))
-                    if self.older_file == before:
-                        self.rest = b""
+                    if self.older_file == earlier_file:
+                        self.unfinished = b""
                     else:
-                        moved = self._moved()
+                        rotated = self._rotated()
                     self.at = 0
                 log.seek(self.at)
-                new = log.read()
+                content = log.read()
         except FileNotFoundError:
             return []
         except OSError as error:
-            what, why = "the log cannot be read", error.strerror or type(error).__name__
-            raise Failed(Diagnostic("logs.unreadable", what, str(self.path), why)) from error
-        self.at += len(new)
-        *lines, self.rest = (self.rest + moved + new).split(b"\n")
+            problem, reason = "the log cannot be read", error.strerror or type(error).__name__
+            raise Failed(Diagnostic("logs.unreadable", problem, str(self.path), reason)) from error
+        self.at += len(content)
+        *lines, self.unfinished = (self.unfinished + rotated + content).split(b"\n")
         return [line.decode(errors="replace") for line in lines]
 
-    def _moved(self) -> bytes:
+    def _rotated(self) -> bytes:
         """Returns what was written between the last call and the rotation."""
         try:
             with older(self.path).open("rb") as log:
@@ -164,12 +164,13 @@ class _LogFile:
 
 
 def _identity(file: Path) -> tuple[int, int] | None:
-    """Tells a file from the one that replaced it."""
+    """Returns inode and time of a file, which differ for the one that replaces it; None if it is
+    gone."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 def log_files(data_folder: Path) -> tuple[Path, ...]:
@@ -195,7 +196,7 @@ def log_to(file: Path | None) -> None:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _PassedLine:
     at: float
     left_out: int = 0
 
@@ -208,7 +209,7 @@ class Repeats:
     """
 
     clock: Callable[[], float] = time.monotonic
-    _seen: dict[tuple[object, ...], _Seen] = field(default_factory=dict)
+    _passed: dict[tuple[object, ...], _PassedLine] = field(default_factory=dict)
 
     def filter(self, record: logging.LogRecord) -> bool:
         try:
@@ -218,24 +219,24 @@ class Repeats:
             return True
         kind = record.exc_info[0] if record.exc_info else None
         # a plugin may use these names for objects of its own
-        named = (getattr(record, name, None) for name in ("connector", "task"))
-        about = tuple(each for each in named if isinstance(each, str | int))
+        values = (getattr(record, name, None) for name in ("connector", "task"))
+        about = tuple(value for value in values if isinstance(value, str | int))
         key = (record.name, record.levelno, kind, about, _NUMBER.sub("#", text))
-        now = self.clock()
-        seen = self._seen.get(key)
-        if seen is not None and now - seen.at < _REPEAT_S:
-            seen.left_out += 1
+        time_s = self.clock()
+        passed = self._passed.get(key)
+        if passed is not None and time_s - passed.at < _REPEAT_S:
+            passed.left_out += 1
             return False
-        if seen is not None and seen.left_out:
-            record.msg, record.args = f"{text} (and {seen.left_out} times more since)", ()
-        self._remember(key, now)
+        if passed is not None and passed.left_out:
+            record.msg, record.args = f"{text} (and {passed.left_out} times more since)", ()
+        self._remember(key, time_s)
         return True
 
-    def _remember(self, key: tuple[object, ...], now: float) -> None:
-        self._seen.pop(key, None)
-        self._seen[key] = _Seen(now)
-        if len(self._seen) > _REMEMBERED:
-            del self._seen[next(iter(self._seen))]
+    def _remember(self, key: tuple[object, ...], time_s: float) -> None:
+        self._passed.pop(key, None)
+        self._passed[key] = _PassedLine(time_s)
+        if len(self._passed) > _REMEMBERED:
+            del self._passed[next(iter(self._passed))]
 
 
 @contextlib.contextmanager

@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 _LOCK = "runtime.lock"
 _RECORD = "runtime.json"
-# What the extra `runtime` of this package installs
+# Packages that the extra `runtime` of this package installs
 _PACKAGES = ("pyspark", "cryptography")
 _PROBE_S = 2.0
 _PATIENCE_S = 90.0
 _ENDING_S = 30.0
 _TRIES_S = 0.1
 _TAIL_LINES = 15
-# What a start that fails writes to its log at least
+# A start that fails writes at least so much to its log
 _ROOM_BYTES = 65_536
 
 
@@ -64,7 +64,7 @@ class RuntimeRecord:
 
 
 def find_runtime(project: Project) -> RuntimeRecord | None:
-    """The project's running runtime, or None. Asks only the operating system."""
+    """Finds the project's running runtime, or None. Asks only the operating system."""
     record = _read(project.data / _RECORD)
     return record if record and is_alive(record.pid, record.started) else None
 
@@ -111,15 +111,15 @@ def _read(file: Path) -> RuntimeRecord | None:
 
 
 def _already_up(running: RuntimeRecord | None) -> Failed:
-    who = f"pid {running.pid}" if running else "another process"
+    holder = f"pid {running.pid}" if running else "another process"
     at = f", {running.url}" if running and running.url else ""
-    what = f"this project's runtime is already up ({who}{at})"
-    return Failed(Diagnostic("up.already", what, hint="`connect down` stops it"))
+    problem = f"this project's runtime is already up ({holder}{at})"
+    return Failed(Diagnostic("up.already", problem, hint="`connect down` stops it"))
 
 
 def probe(project: Project, url: str, login: str | None = None) -> Mapping[str, Any] | None:
-    """The JSON object that a GET of the project's runtime returns; None for any other response, or
-    none.
+    """Returns the JSON object that the project's runtime answers to a GET; None for any other
+    response, and without one.
 
     `login` is `user:password`. Does without an HTTP library, which would take long to import.
     """
@@ -139,20 +139,20 @@ def probe(project: Project, url: str, login: str | None = None) -> Mapping[str, 
         request.add_unredirected_header("Authorization", f"Basic {encoded}")
     try:
         with opener.open(request, timeout=_PROBE_S) as answer:
-            found = json.load(answer)
+            document = json.load(answer)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def ensure_runtime_installed() -> None:
     """Raises Invalid where the packages of the extra `runtime` are missing."""
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
-        what = f"connectors cannot be run here: {' and '.join(missing)} not installed"
-        why = "planning and applying do not need them, so they are an extra of this package"
+        problem = f"connectors cannot be run here: {' and '.join(missing)} not installed"
+        reason = "planning and applying do not need them, so they are an extra of this package"
         hint = "pip install '.[runtime]' in the folder of connect's sources"
-        raise Invalid(Diagnostic("runtime.not-installed", what, why=why, hint=hint))
+        raise Invalid(Diagnostic("runtime.not-installed", problem, why=reason, hint=hint))
 
 
 def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
@@ -183,8 +183,8 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
             return running
         if time.monotonic() > deadline:
             end_process(pid, started, patience_s=_ENDING_S)
-            what = f"the runtime was not healthy within {_PATIENCE_S:.0f} s, and was stopped"
-            raise Failed(Diagnostic("up.timeout", what, str(log), why=_tail(log, begin)))
+            problem = f"the runtime was not healthy within {_PATIENCE_S:.0f} s, and was stopped"
+            raise Failed(Diagnostic("up.timeout", problem, str(log), why=_tail(log, begin)))
         time.sleep(_TRIES_S)
     raise _ended(pid, log, begin)
 
@@ -205,19 +205,23 @@ def _ended(pid: int, log: Path, begin: int) -> ConnectError:
         ExitCode.INVALID: Invalid,
         ExitCode.UNREACHABLE: Unreachable,
     }
-    what, why, hint = f"the runtime exited during startup with code {code}", _tail(log, begin), ""
+    problem, reason, hint = (
+        f"the runtime exited during startup with code {code}",
+        _tail(log, begin),
+        "",
+    )
     no_room = _no_room(log.parent)
     if no_room:
-        # What it said last is not in its log
-        why = "\n".join(
-            filter(None, (why, f"nothing more can be written beside the log: {no_room}"))
+        # Its last words are not in its log
+        reason = "\n".join(
+            filter(None, (reason, f"nothing more can be written beside the log: {no_room}"))
         )
         hint = "free some space, and run this again"
-    return kinds.get(code, Failed)(Diagnostic("up.ended", what, str(log), why=why, hint=hint))
+    return kinds.get(code, Failed)(Diagnostic("up.ended", problem, str(log), why=reason, hint=hint))
 
 
 def _no_room(folder: Path) -> str:
-    """Why nothing can be written to this folder; empty if something can."""
+    """Returns the system's reason why this folder takes no file; empty if it takes one."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"\0" * _ROOM_BYTES)
@@ -229,9 +233,9 @@ def _no_room(folder: Path) -> str:
 
 
 def _tail(log: Path, begin: int) -> str:
-    """The last lines that this start logged, not an earlier one."""
+    """Returns the last lines that this start logged, not an earlier one."""
     with log.open("rb") as lines:
-        # a log that was rotated meanwhile has only this start
+        # a log that was rotated since has only this start
         lines.seek(begin if begin <= log.stat().st_size else 0)
         text = lines.read().decode(errors="replace")
     return "\n".join(text.splitlines()[-_TAIL_LINES:])

@@ -24,19 +24,18 @@ class WorkerFile:
 
     @contextmanager
     def placed(self) -> Iterator[None]:
-        """Errors that are raised meanwhile about a key say where it is; of one that is missing, the
-        file."""
+        """Adds to errors about a key its place in the file, or the file for a missing one."""
         try:
             yield
         except Invalid as invalid:
             raise Invalid(*map(self._placed, invalid.diagnostics)) from invalid
 
-    def _placed(self, found: Diagnostic) -> Diagnostic:
-        key = found.where
-        if not found.code.startswith("worker.") or not isinstance(key, str):
-            return found
-        what = found.what if key in found.what else f"{key}: {found.what}"
-        return replace(found, what=what, where=self.places.get(key, Location(self.file)))
+    def _placed(self, diagnostic: Diagnostic) -> Diagnostic:
+        key = diagnostic.where
+        if not diagnostic.code.startswith("worker.") or not isinstance(key, str):
+            return diagnostic
+        problem = diagnostic.what if key in diagnostic.what else f"{key}: {diagnostic.what}"
+        return replace(diagnostic, what=problem, where=self.places.get(key, Location(self.file)))
 
 
 def read_worker_file(path: Path, file: str) -> WorkerFile:

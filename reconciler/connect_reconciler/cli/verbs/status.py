@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _Selection:
     """`connectors` are those on the cluster, with their statuses, and `kinds` their kinds; `absent`
-    the rows of those in specs alone. `left` counts those that are not shown; `leader` None: nobody
-    runs them."""
+    the rows of those in specs alone. `hidden` counts those that are not shown; `leader` None: no
+    runtime runs them."""
 
     project: Project
     owners: Owners
@@ -45,19 +45,19 @@ class _Shown:
     connectors: Mapping[str, tuple[ConnectorState, ConnectorStatus | None]]
     kinds: Mapping[str, Kind]
     absent: Mapping[str, Row]
-    left: int
+    hidden: int
 
     @property
     def well(self) -> bool:
-        """Whether every connector is as it was asked to be."""
-        found = self.connectors.values()
-        return not self.absent and all(_is_well(*each, self.leader) for each in found)
+        """Returns true if every connector is in its target state."""
+        statuses = self.connectors.values()
+        return not self.absent and all(_is_well(*pair, self.leader) for pair in statuses)
 
 
 def status(
     context: typer.Context,
     target: Targets = None,
-    whole: Annotated[
+    all_connectors: Annotated[
         bool, typer.Option("--all", help="Include connectors of other projects and unmanaged ones.")
     ] = False,
     exit_code: Annotated[
@@ -79,22 +79,22 @@ def status(
 
     project = invocation(context).project()
     with backend_of(project) as backend:
-        found = backend.statuses()
-        configs = {name: each.config for name, each in found.connectors.items()}
+        live = backend.statuses()
+        configs = {name: connector.config for name, connector in live.connectors.items()}
         owners = owners_of(backend, configs)
-        ours = [name for name in configs if whole or owners.holds(name)]
+        ours = [name for name in configs if all_connectors or owners.holds(name)]
         absent = _absent(owners, configs)
         names = chosen(sorted([*ours, *absent]), Scope(tuple(target or ())))
         absent = {name: row for name, row in absent.items() if name in names}
         present = [name for name in names if name not in absent]
         with backend.plugins() as plugins:
-            kinds = {name: _kind(name, found, plugins) for name in present}
+            kinds = {name: _kind(name, live, plugins) for name in present}
             secrets = secrets_of_specs(project).with_ledger(owners.owned)
-            connectors = _redacted(found, present, plugins, secrets)
-    left = len(configs) - len(ours)
-    shown = _Shown(project, owners, found.leader, connectors, kinds, absent, left)
-    if found.unread is not None:
-        progress(f"some statuses cannot be read: {found.unread}")
+            connectors = _redacted(live, present, plugins, secrets)
+    hidden = len(configs) - len(ours)
+    selection = _Selection(project, owners, live.leader, connectors, kinds, absent, hidden)
+    if live.unread is not None:
+        progress(f"some statuses cannot be read: {live.unread}")
     if owners.unread:
         progress(
             f"the ledger cannot be read, so owners come from specs and configs: {owners.unread}"
@@ -102,104 +102,106 @@ def status(
     if owners.specs is None:
         progress("the specs cannot be read (see `connect validate`), so all connectors are shown")
     if as_json:
-        _show_json(shown)
+        _show_json(selection)
     else:
-        _show(shown, with_owners=whole)
-    return ExitCode.FAILED if exit_code and not shown.well else ExitCode.OK
+        _show(selection, with_owners=all_connectors)
+    return ExitCode.FAILED if exit_code and not selection.well else ExitCode.OK
 
 
 def _absent(owners: Owners, configs: Collection[str]) -> dict[str, Row]:
-    """By name the connectors of the specs that are not on the cluster."""
+    """Returns by name the connectors of the specs that are not on the cluster."""
     from connect_reconciler.cli.connector_table import missing
 
     return {
-        name: missing(name, owners.why_missing(name), target=asked.value)
-        for name, asked in (owners.specs or {}).items()
+        name: missing(name, owners.why_missing(name), target=target.value)
+        for name, target in (owners.specs or {}).items()
         if name not in configs
     }
 
 
-def _is_well(asked: ConnectorState, found: ConnectorStatus | None, leader: str | None) -> bool:
-    """Whether a connector that should run does, and no other has failed."""
+def _is_well(connector: ConnectorState, status: ConnectorStatus | None, leader: str | None) -> bool:
+    """Returns true for a connector that runs as it should, or that need not and has not failed."""
     from connect_reconciler.cli.connector_table import state_of
     from connect_runtime.storage.snapshots import State
     from connect_specs.states import TargetState
 
-    if asked.target is not TargetState.RUNNING:
-        return found is None or state_of(found) is not State.FAILED
-    if found is None or leader is None:
+    if connector.target is not TargetState.RUNNING:
+        return status is None or state_of(status) is not State.FAILED
+    if status is None or leader is None:
         return False
-    return all(each.state is State.RUNNING for each in (found.connector, *found.tasks.values()))
+    return all(
+        instance.state is State.RUNNING for instance in (status.connector, *status.tasks.values())
+    )
 
 
-def _show(shown: _Shown, *, with_owners: bool) -> None:
+def _show(selection: _Selection, *, with_owners: bool) -> None:
     from connect_reconciler.cli.connector_table import draw, short_of_slots
 
-    project, leader, owner_of = shown.project, shown.leader, shown.owners.by_name
+    project, leader, owner_of = selection.project, selection.leader, selection.owners.by_name
     if leader is None:
         progress("no runtime is up: nothing runs now")
     waiting = _waiting(project, leader) if leader and project.uses_runtime else None
-    found = {
-        name: _row(*each, shown.kinds[name], leader, waiting)
-        for name, each in shown.connectors.items()
+    rows_by_name = {
+        name: _row(*pair, selection.kinds[name], leader, waiting)
+        for name, pair in selection.connectors.items()
     }
-    rows = [row for _, row in sorted({**found, **shown.absent}.items())]
+    rows = [row for _, row in sorted({**rows_by_name, **selection.absent}.items())]
     if with_owners and owner_of:
         rows = [replace(row, project=owner_of.get(row.name, "-")) for row in rows]
-    nobody = f"{project.name} has no connectors" if shown.left else "there are no connectors"
-    result(draw(rows, width=width()) if rows else nobody)
-    if shown.left:
-        progress(f"not shown: {shown.left} of other projects or unmanaged (--all lists them)")
-    if said := short_of_slots(rows):
-        progress(said)
+    empty = f"{project.name} has no connectors" if selection.hidden else "there are no connectors"
+    result(draw(rows, width=width()) if rows else empty)
+    if selection.hidden:
+        progress(f"not shown: {selection.hidden} of other projects or unmanaged (--all lists them)")
+    if advice := short_of_slots(rows):
+        progress(advice)
 
 
-def _show_json(shown: _Shown) -> None:
-    leader, owner_of = shown.leader, shown.owners.by_name
-    found = {
-        name: _connector(*each, shown.kinds[name], owner_of.get(name), leader)
-        for name, each in shown.connectors.items()
+def _show_json(selection: _Selection) -> None:
+    leader, owner_of = selection.leader, selection.owners.by_name
+    documents = {
+        name: _connector(*pair, selection.kinds[name], owner_of.get(name), leader)
+        for name, pair in selection.connectors.items()
     }
-    found |= {name: _missing(row, owner_of.get(name)) for name, row in shown.absent.items()}
+    documents |= {name: _missing(row, owner_of.get(name)) for name, row in selection.absent.items()}
     result_json(
         {
-            "project": shown.project.name,
+            "project": selection.project.name,
             "leader": leader,
-            "connectors": [each for _, each in sorted(found.items())],
-            "not_shown": shown.left,
+            "connectors": [document for _, document in sorted(documents.items())],
+            "not_shown": selection.hidden,
         }
     )
 
 
 def _redacted(
-    found: LiveStatuses, names: Sequence[str], plugins: Definitions, secrets: SpecSecrets
+    live: LiveStatuses, names: Sequence[str], plugins: Definitions, secrets: SpecSecrets
 ) -> dict[str, tuple[ConnectorState, ConnectorStatus | None]]:
-    """The connectors of these names, without the secrets that a trace may hold."""
+    """Returns the connectors of these names, without the secrets that a trace may hold."""
     from connect_reconciler.backend.observe.plugin_facts import without_secrets
     from connect_specs.plugin_definitions import untyped_keys
 
     unanswered: set[str] = set()
-    shown: dict[str, tuple[ConnectorState, ConnectorStatus | None]] = {}
+    redacted: dict[str, tuple[ConnectorState, ConnectorStatus | None]] = {}
     for name in names:
-        asked, told = found.connectors[name], found.statuses.get(name)
-        if told is not None:
-            configs = (asked.config, *asked.task_configs)
-            if any(part.trace for part in (told.connector, *told.tasks.values())):
-                unanswered |= {*untyped_keys(asked.config, plugins).values()}
-            told = without_secrets(told, configs, plugins, secrets)
-        shown[name] = asked, told
+        connector, status = live.connectors[name], live.statuses.get(name)
+        if status is not None:
+            configs = (connector.config, *connector.task_configs)
+            if any(instance.trace for instance in (status.connector, *status.tasks.values())):
+                unanswered |= {*untyped_keys(connector.config, plugins).values()}
+            status = without_secrets(status, configs, plugins, secrets)
+        redacted[name] = connector, status
     if unanswered:
-        why = "; ".join(sorted(unanswered))
-        progress(f"values in reasons are hidden, their types could not be asked for: {why}")
-    return shown
+        reasons = "; ".join(sorted(unanswered))
+        progress(f"values in reasons are hidden, their types could not be asked for: {reasons}")
+    return redacted
 
 
-def _kind(name: str, found: LiveStatuses, plugins: Definitions) -> Kind:
+def _kind(name: str, live: LiveStatuses, plugins: Definitions) -> Kind:
     """Returns the kind as REST says it, as the class's name shows it, or as its plugin is."""
     from connect_reconciler.model.live import kind_of
     from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK
 
-    config, status = found.connectors[name].config, found.statuses.get(name)
+    config, status = live.connectors[name].config, live.statuses.get(name)
     if status is not None and status.type in ("source", "sink"):
         return "sink" if status.type == "sink" else "source"
     kind = kind_of(config, None, {})
@@ -210,23 +212,23 @@ def _kind(name: str, found: LiveStatuses, plugins: Definitions) -> Kind:
 
 
 def _row(
-    asked: ConnectorState,
-    found: ConnectorStatus | None,
+    connector: ConnectorState,
+    status: ConnectorStatus | None,
     kind: Kind,
     leader: str | None,
     waiting: Sequence[TaskId] | None,
 ) -> Row:
     from connect_reconciler.cli.connector_table import Row, row_of
 
-    if found is None or leader is None:
-        tasks = len(asked.task_configs)
-        return Row(asked.name, kind, "-", tasks, None, None, target=asked.target)
-    row = replace(row_of(found, waiting or (), target=asked.target), kind=kind)
+    if status is None or leader is None:
+        tasks = len(connector.task_configs)
+        return Row(connector.name, kind, "-", tasks, None, None, target=connector.target)
+    row = replace(row_of(status, waiting or (), target=connector.target), kind=kind)
     return row if waiting is not None else replace(row, short=None)
 
 
 def _waiting(project: Project, leader: str) -> list[TaskId] | None:
-    """The tasks that have no slot; None if the leader does not tell."""
+    """Returns the tasks that have no slot; None if the leader does not answer."""
     from connect_reconciler.cli.running.process import probe
     from connect_runtime.rest.password import login
     from connect_runtime.rest.wire import runtime_from_json
@@ -239,26 +241,26 @@ def _waiting(project: Project, leader: str) -> list[TaskId] | None:
 
 
 def _connector(
-    asked: ConnectorState,
-    found: ConnectorStatus | None,
+    connector: ConnectorState,
+    status: ConnectorStatus | None,
     kind: Kind,
     owner: str | None,
     leader: str | None,
 ) -> dict[str, Any]:
     from connect_reconciler.cli.connector_table import reasons, state_of
 
-    tasks = sorted(found.tasks.items()) if found else []
+    tasks = sorted(status.tasks.items()) if status else []
     return {
-        "name": asked.name,
+        "name": connector.name,
         "type": kind,
-        "target": asked.target.value,
+        "target": connector.target.value,
         "project": owner,
         "running": leader is not None,
-        "state": None if found is None or leader is None else state_of(found).value,
-        "why": [] if found is None else list(reasons(found)),
-        "connector": None if found is None else _instance(found.connector),
+        "state": None if status is None or leader is None else state_of(status).value,
+        "why": [] if status is None else list(reasons(status)),
+        "connector": None if status is None else _instance(status.connector),
         "tasks": [{"id": number, **_instance(task)} for number, task in tasks],
-        "generation": asked.generation,
+        "generation": connector.generation,
     }
 
 
@@ -270,15 +272,15 @@ def _missing(row: Row, owner: str | None) -> dict[str, Any]:
         "project": owner,
         "running": False,
         "state": row.state,
-        "why": list(row.why),
+        "why": list(row.reasons),
         "connector": None,
         "tasks": [],
         "generation": None,
     }
 
 
-def _instance(part: InstanceStatus) -> dict[str, Any]:
-    return {"state": part.state.value, "worker_id": part.worker_id, "trace": part.trace}
+def _instance(instance: InstanceStatus) -> dict[str, Any]:
+    return {"state": instance.state.value, "worker_id": instance.worker_id, "trace": instance.trace}
 
 
 _UNREACHABLE = ("cluster.unreachable", "kafka.unreachable")
@@ -303,7 +305,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> int:
         result(_text(report))
     if report.healthy:
         return ExitCode.OK
-    unreachable = any(each.code in _UNREACHABLE for each in report.findings)
+    unreachable = any(finding.code in _UNREACHABLE for finding in report.findings)
     return ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED
 
 
@@ -313,12 +315,14 @@ def _text(report: Report) -> str:
     errors = sum(finding.severity == "error" for finding in report.findings)
     warnings = len(report.findings) - errors
     counts = [
-        counted(count, what) for count, what in ((errors, "error"), (warnings, "warning")) if count
+        counted(count, noun) for count, noun in ((errors, "error"), (warnings, "warning")) if count
     ]
     lines = [f"Doctor: {', '.join(counts) or 'nothing is wrong'}"]
-    lines += [f"  looked at {each}" for each in report.looked_at]
-    found = "".join(render_diagnostics([each], each.severity) for each in report.findings)
-    return "\n".join(lines) + "\n" + found
+    lines += [f"  looked at {subject}" for subject in report.looked_at]
+    findings = "".join(
+        render_diagnostics([finding], finding.severity) for finding in report.findings
+    )
+    return "\n".join(lines) + "\n" + findings
 
 
 def _json(report: Report) -> dict[str, object]:
@@ -328,8 +332,8 @@ def _json(report: Report) -> dict[str, object]:
         "healthy": report.healthy,
         "looked_at": list(report.looked_at),
         "findings": [
-            {"level": found.severity, **each}
-            for found in report.findings
-            for each in to_json([found])
+            {"level": finding.severity, **document}
+            for finding in report.findings
+            for document in to_json([finding])
         ],
     }
