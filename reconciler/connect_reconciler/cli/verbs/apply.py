@@ -59,12 +59,12 @@ def plan(
     desired, policies = specs_and_policies(project)
     with backend_of(project) as backend:
         live = observed(backend, desired, scope)
-        made = planned(project, desired, live, policies, scope)
+        plan = planned(project, desired, live, policies, scope)
     limits = opt.delete_options(max_deletes, allow_empty=allow_empty)
-    show_and_save(made, call, forms, live, (*limits, *opt.override_options(project)))
-    if made.errors:
+    show_and_save(plan, call, forms, live, (*limits, *opt.override_options(project)))
+    if plan.errors:
         return ExitCode.INVALID
-    return ExitCode.CHANGES if detailed_exitcode and not made.empty else ExitCode.OK
+    return ExitCode.CHANGES if detailed_exitcode and not plan.empty else ExitCode.OK
 
 
 def show(
@@ -87,7 +87,7 @@ def show(
     opt.ensure_one_form(as_json=as_json, as_markdown=as_markdown)
     call = invocation(context)
     plan = read_plan(call.path(file))
-    written = None if html is None else write_page(plan, call.path(html))
+    note = None if html is None else write_page(plan, call.path(html))
     show_plan(
         plan,
         as_json=as_json,
@@ -95,8 +95,8 @@ def show(
         full_plan=f"connect show {file}",
         warned=warnings,
     )
-    if written is not None:
-        progress(written)
+    if note is not None:
+        progress(note)
     return ExitCode.OK
 
 

@@ -85,13 +85,13 @@ def delete(
         raise Invalid(_cannot_ask(name))
     project = invocation(context).project()
     with backend_of(project) as backend:
-        found = known(backend, name)
+        connector = known(backend, name)
         if not force:
-            ensure_owner(found, project)
-            ensure_owner_seen(found, project)
-        ensure_unprotected(found)
+            ensure_owner(connector, project)
+            ensure_owner_seen(connector, project)
+        ensure_unprotected(connector)
         # One that is not there is for the cluster to say
-        if found.config is not None and not yes and not _confirmed(found, backend):
+        if connector.config is not None and not yes and not _confirmed(connector, backend):
             progress("not deleted")
             return ExitCode.FAILED
         with cluster_at(backend, name) as cluster:
@@ -102,25 +102,25 @@ def delete(
 
 
 def _cannot_ask(name: str) -> Diagnostic:
-    what = "stdin is not a terminal, so the deletion cannot be confirmed"
+    problem = "stdin is not a terminal, so the deletion cannot be confirmed"
     hint = "to delete it without confirmation, run this again with --yes"
-    return Diagnostic("delete.nobody-to-ask", what, name, hint=hint)
+    return Diagnostic("delete.nobody-to-ask", problem, name, hint=hint)
 
 
-def _confirmed(found: Known, backend: Backend) -> bool:
-    where = f"group {backend.address}" if backend.project.uses_runtime else backend.address
+def _confirmed(connector: Known, backend: Backend) -> bool:
+    place = f"group {backend.address}" if backend.project.uses_runtime else backend.address
     from connect_reconciler.cli.connector_access import OWNERS_UNSEEN
 
     owner = "it belongs to no project"
-    if found.owned is not None:
-        owner = f"it belongs to project {found.owned.project}"
+    if connector.owned is not None:
+        owner = f"it belongs to project {connector.owned.project}"
     elif backend.project.rest_only:
         owner = OWNERS_UNSEEN
-    progress(f"- {found.name}: delete, from {where}; {owner}")
+    progress(f"- {connector.name}: delete, from {place}; {owner}")
     progress("    → its tasks end")
     progress("    → its offsets stay: a new connector with this name continues from them")
     progress("    → no file is changed: if a spec names it, the next apply creates it again")
-    return confirmed(f"Delete {found.name}?")
+    return confirmed(f"Delete {connector.name}?")
 
 
 def _go_to(
@@ -143,7 +143,7 @@ def act_on(
     force: bool,
     as_json: bool,
 ) -> None:
-    """`done` is what the connector then is, in one word. `force`: whoever owns it."""
+    """Acts on a connector and reports it as `done`, in one word; `force` ignores its owner."""
     from connect_reconciler.cli.connector_access import cluster_of
 
     with cluster_of(invocation(context).project(), name, force=force) as cluster:
@@ -166,11 +166,11 @@ def _wait_until_stopped(cluster: Cluster, name: str) -> None:
     from connect_reconciler.apply.health import still_running
 
     deadline = time.monotonic() + _STOP_S
-    while left := still_running(cluster.status(name)):
+    while running := still_running(cluster.status(name)):
         if time.monotonic() > deadline:
-            what = f"it did not stop within {_STOP_S:.0f} s"
+            problem = f"it did not stop within {_STOP_S:.0f} s"
             hint = "it was asked to stop and may still do so; `connect status` shows it"
-            raise Failed(Diagnostic("stop.timeout", what, name, why=left, hint=hint))
+            raise Failed(Diagnostic("stop.timeout", problem, name, why=running, hint=hint))
         time.sleep(_LOOK_EVERY_S)
 
 
@@ -187,13 +187,13 @@ def list_offsets(context: typer.Context, name: Name, as_json: AsJson = False) ->
     from connect_reconciler.cli.connector_access import cluster_of
 
     with cluster_of(invocation(context).project(), name, reads=True) as cluster:
-        found = cluster.offsets(name)
+        entries = cluster.offsets(name)
     if as_json:
         from connect_runtime.rest.wire import offsets_json
 
-        result_json(offsets_json(found))
-    elif found:
-        rows = [[json.dumps(dict(e.partition)), _offset_text(e)] for e in found]
+        result_json(offsets_json(entries))
+    elif entries:
+        rows = [[json.dumps(dict(e.partition)), _offset_text(e)] for e in entries]
         result(table(["PARTITION", "OFFSET"], rows))
     else:
         result(f"{name} has committed no offsets")
@@ -248,11 +248,13 @@ def _offset_text(entry: OffsetEntry) -> str:
 
 
 def read_offsets(file: Path) -> tuple[OffsetEntry, ...]:
-    """The entries of `{"offsets": [...]}`; `-` reads stdin. Raises Invalid with every mistake."""
+    """Reads entries of `{"offsets": [...]}`; `-` is stdin. Raises Invalid with every mistake."""
     from connect_specs.pins import read_offsets_json
     from connect_specs.text_files import BYTES_MAX, decoded, read_text
 
     name = "stdin" if str(file) == _STDIN else file.name
-    given = str(file) == _STDIN
-    text = decoded(sys.stdin.buffer.read(BYTES_MAX + 1), name) if given else read_text(file, name)
+    from_stdin = str(file) == _STDIN
+    text = (
+        decoded(sys.stdin.buffer.read(BYTES_MAX + 1), name) if from_stdin else read_text(file, name)
+    )
     return read_offsets_json(text, name)

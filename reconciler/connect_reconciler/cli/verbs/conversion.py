@@ -64,59 +64,61 @@ def import_(
     call = invocation(context)
     project = call.project()
     folder = first_folder(project) if out is None else call.path(out)
-    before = load_specs(before_creating(folder, project))
+    earlier = load_specs(before_creating(folder, project))
     with backend_of(project) as backend:
-        live = observed(backend, before)
-        wanted = importing.importable(live, before) if everything else names or ()
-        chosen = importing.choose(wanted, live, before, overwrite=force)
-        ensure_typed(live, (each.name for each in chosen), "nothing is imported")
-        found = {
-            each.name: importing.spec_of(each, live, before.connectors.get(each.name))
-            for each in chosen
+        live = observed(backend, earlier)
+        candidates = importing.importable(live, earlier) if everything else names or ()
+        chosen = importing.choose(candidates, live, earlier, overwrite=force)
+        ensure_typed(live, (connector.name for connector in chosen), "nothing is imported")
+        imported = {
+            connector.name: importing.spec_of(
+                connector, live, earlier.connectors.get(connector.name)
+            )
+            for connector in chosen
         }
-        refused = importing.refused(project, live, found)
+        refused = importing.refused(project, live, imported)
         if refused and not everything:
             raise Invalid(*chain.from_iterable(refused.values()))
-        found = {name: each for name, each in found.items() if name not in refused}
-        files, texts = _spec_files(project, found)
+        imported = {name: entry for name, entry in imported.items() if name not in refused}
+        files, texts = _spec_files(project, imported)
         with written(folder, texts, force=force):
-            desired = importing.read_back(project, before, found)
+            desired = importing.read_back(project, earlier, imported)
             plan = importing.adoption(backend, desired)
         if not plan.empty:
-            number = counted(len(found), "spec")
+            number = counted(len(imported), "spec")
             progress(f"{number} written to {relative_name(folder, project.folder)}; adopting")
         user = Terminal(yes=True, as_json=as_json)
         # From here on the files stay: what is adopted and has no spec would be deleted
         report = None if plan.empty else importing.adopt(plan, backend, desired, user)
-    left = [name for name in importing.importable(live, before) if name not in found]
+    unimported = [name for name in importing.importable(live, earlier) if name not in imported]
     places = {name: relative_name(folder / file, project.folder) for name, file in files.items()}
-    _tell(places, found, report, left, refused, as_json=as_json)
+    _show_import(places, imported, report, unimported, refused, as_json=as_json)
     return ExitCode.OK
 
 
 def _spec_files(
-    project: Project, found: Mapping[str, Imported]
+    project: Project, imported: Mapping[str, Imported]
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """The file of each connector, and the text of each file."""
+    """Returns the file of each connector, and the text of each file."""
     from connect_reconciler.cli.project_files import file_names
     from connect_specs.documents import escape_templates
     from connect_specs.values import load_values
     from connect_specs.writing import spec_text
 
-    files = file_names(found, ".yaml")
+    files = file_names(imported, ".yaml")
     values = load_values(project.folder, project.env, project.given)
     texts = {
-        files[name]: escape_templates(spec_text(each.spec, each.notes), values)
-        for name, each in found.items()
+        files[name]: escape_templates(spec_text(entry.spec, entry.notes), values)
+        for name, entry in imported.items()
     }
     return files, texts
 
 
-def _tell(
+def _show_import(
     places: Mapping[str, str],
-    found: Mapping[str, Imported],
+    imported: Mapping[str, Imported],
     report: ApplyReport | None,
-    left: Sequence[str],
+    unimported: Sequence[str],
     refused: Mapping[str, Sequence[Diagnostic]],
     *,
     as_json: bool,
@@ -131,39 +133,39 @@ def _tell(
                     {
                         "connector": name,
                         "file": places[name],
-                        "left_out": list(each.left_out),
+                        "left_out": list(entry.left_out),
                     }
-                    for name, each in found.items()
+                    for name, entry in imported.items()
                 ],
                 "apply_id": None if report is None else report.apply_id,
-                "not_imported": list(left),
+                "not_imported": list(unimported),
                 "refused": [
-                    {"connector": name, "code": each.code, "what": each.what}
+                    {"connector": name, "code": diagnostic.code, "what": diagnostic.what}
                     for name, problems in refused.items()
-                    for each in problems
+                    for diagnostic in problems
                 ],
             }
         )
         return
-    for name, each in found.items():
+    for name, entry in imported.items():
         out = (
-            f"; left as on the cluster, not in the spec: {', '.join(each.left_out)}"
-            if each.left_out
+            f"; left as on the cluster, not in the spec: {', '.join(entry.left_out)}"
+            if entry.left_out
             else ""
         )
         result(f"{name}: wrote {places[name]}{out}")
-    if found:
-        result(f"{counted(len(found), 'connector')} imported, unchanged on the cluster")
+    if imported:
+        result(f"{counted(len(imported), 'connector')} imported, unchanged on the cluster")
     else:
         result("nothing to import: every connector has a spec or an owner")
     if refused:
         progress(f"not imported: {', '.join(refused)}: these stay without a spec and an owner")
-    elif left:
-        progress(f"not imported: {', '.join(left)} (`connect import --all` imports them)")
+    elif unimported:
+        progress(f"not imported: {', '.join(unimported)} (`connect import --all` imports them)")
 
 
 class Format(StrEnum):
-    """Whose format it is: Connect's REST API, Connect's standalone mode, Strimzi."""
+    """A format of Connect's REST API, of Connect's standalone mode, or of Strimzi."""
 
     JSON = "json"
     PROPERTIES = "properties"
@@ -219,21 +221,21 @@ def export(
     from connect_specs.exporting import ENDINGS, export_text, lost_in
 
     call = invocation(context)
-    connectors, named = _connectors(call, live=live, of=names or (), show_secrets=show_secrets)
-    found = _chosen(connectors, named, names or (), show_secrets=show_secrets)
+    connectors, sensitive = _connectors(call, live=live, of=names or (), show_secrets=show_secrets)
+    exported = _chosen(connectors, sensitive, names or (), show_secrets=show_secrets)
     texts = {
-        each.name: export_text(
-            each,
+        connector.name: export_text(
+            connector,
             written_as.value,
             strimzi_cluster=strimzi_cluster,
             strimzi_version=strimzi_version.value,
         )
-        for each in found
+        for connector in exported
     }
-    for each in found:
-        lost = lost_in(each, written_as.value)
+    for connector in exported:
+        lost = lost_in(connector, written_as.value)
         if lost:
-            progress(f"{each.name}: {written_as.value} cannot hold {', '.join(lost)}")
+            progress(f"{connector.name}: {written_as.value} cannot hold {', '.join(lost)}")
     if out is None:
         _to_stdout(texts, written_as, as_json=as_json)
         return
@@ -251,7 +253,7 @@ def export(
 def _connectors(
     call: Invocation, *, live: bool, of: Sequence[str], show_secrets: bool
 ) -> tuple[Sequence[DesiredConnector], Mapping[str, Collection[str]]]:
-    """The connectors, and which of their keys are known to be sensitive."""
+    """Returns the connectors, and their keys that are known to be sensitive."""
     from connect_specs.loader import load_specs
 
     project = call.project()
@@ -262,11 +264,11 @@ def _connectors(
 
     desired = load_specs(project)
     plugins = local_definitions(project)
-    named = {
+    sensitive = {
         name: frozenset(spec.sensitive) | passwords_in(spec.config, plugins)
         for name, spec in desired.connectors.items()
     }
-    return tuple(desired.connectors.values()), named
+    return tuple(desired.connectors.values()), sensitive
 
 
 def _live(
@@ -284,42 +286,44 @@ def _live(
         live = observed(backend, Desired(project.name, {}))
     if not show_secrets:
         ensure_typed(live, names or live.connectors, "nothing is exported")
-    found = (spec_of(each, live, with_secrets=True) for each in live.connectors.values())
-    named = {
+    imported = (
+        spec_of(connector, live, with_secrets=True) for connector in live.connectors.values()
+    )
+    sensitive = {
         name: live.password_keys.get(name, frozenset()).union(secrets.keys(name))
         for name in live.connectors
     }
-    return tuple(each.spec for each in found), named
+    return tuple(entry.spec for entry in imported), sensitive
 
 
 def _chosen(
     connectors: Sequence[DesiredConnector],
-    named: Mapping[str, Collection[str]],
+    sensitive: Mapping[str, Collection[str]],
     names: Sequence[str],
     *,
     show_secrets: bool,
 ) -> Sequence[DesiredConnector]:
-    """The connectors of these names, or all. Raises Invalid."""
+    """Returns the connectors of these names, or all. Raises Invalid."""
     from connect_specs.secrets import is_sensitive
 
-    known = {each.name for each in connectors}
+    existing = {connector.name for connector in connectors}
     hint = "`connect status` lists this project's connectors, `connect status --all` all of them"
     problems = [
         Diagnostic("export.missing", "there is no such connector", name, hint=hint)
         for name in names
-        if name not in known
+        if name not in existing
     ]
-    found = [each for each in connectors if not names or each.name in names]
-    for each in found:
-        keys = named.get(each.name, ())
-        secret = [key for key, text in each.config.items() if is_sensitive(key, text, keys)]
+    selected = [connector for connector in connectors if not names or connector.name in names]
+    for connector in selected:
+        keys = sensitive.get(connector.name, ())
+        secret = [key for key, text in connector.config.items() if is_sensitive(key, text, keys)]
         if secret and not show_secrets:
-            what = f"secrets in plain text are not exported: {', '.join(sorted(secret))}"
+            problem = f"secrets in plain text are not exported: {', '.join(sorted(secret))}"
             hint = "use references, ${provider:path:key}, or pass --show-secrets"
-            problems.append(Diagnostic("export.secret", what, each.name, hint=hint))
+            problems.append(Diagnostic("export.secret", problem, connector.name, hint=hint))
     if problems:
         raise Invalid(*problems)
-    return found
+    return selected
 
 
 def _to_stdout(texts: Mapping[str, str], written_as: Format, *, as_json: bool) -> None:
@@ -328,8 +332,8 @@ def _to_stdout(texts: Mapping[str, str], written_as: Format, *, as_json: bool) -
     elif len(texts) != 1 and written_as is Format.JSON:
         result_json([json.loads(text) for text in texts.values()])
     elif len(texts) > 1 and written_as is Format.PROPERTIES:
-        what = f"{written_as.value} holds one connector per file"
+        problem = f"{written_as.value} holds one connector per file"
         hint = "name a folder with --out, or one connector"
-        raise Invalid(Diagnostic("export.several", what, hint=hint))
+        raise Invalid(Diagnostic("export.several", problem, hint=hint))
     else:
         result("---\n".join(texts.values()))

@@ -38,7 +38,7 @@ def drift(
         Path | None,
         typer.Option("--output", metavar="FILE", help="Write to FILE instead of stdout."),
     ] = None,
-    whole: Annotated[
+    all_offsets: Annotated[
         bool, typer.Option("--all", help="List every deleted connector that left offsets behind.")
     ] = False,
 ) -> int:
@@ -52,11 +52,13 @@ def drift(
     from connect_specs.loader import load_specs
 
     if markdown and (as_json or watch):
-        what = "--markdown cannot be combined with --json or --watch"
-        raise Invalid(Diagnostic("usage", what, hint="leave the other option out"))
+        problem = "--markdown cannot be combined with --json or --watch"
+        raise Invalid(Diagnostic("usage", problem, hint="leave the other option out"))
     if output is not None and watch:
-        what = "--output cannot be combined with --watch"
-        raise Invalid(Diagnostic("usage", what, hint="leave --watch out, or redirect its output"))
+        problem = "--output cannot be combined with --watch"
+        raise Invalid(
+            Diagnostic("usage", problem, hint="leave --watch out, or redirect its output")
+        )
     call = invocation(context)
     project = call.project()
 
@@ -66,18 +68,22 @@ def drift(
             desired = load_specs(project)
             return compare(desired, backend.observe_with_history(desired))
 
-        found = look()
-        shown = partial(_report, found, as_json=as_json, markdown=markdown, whole=whole)
+        comparison = look()
+        render = partial(
+            _report, comparison, as_json=as_json, markdown=markdown, all_offsets=all_offsets
+        )
         if output is None:
-            result(shown(style(colour=colour(sys.stdout))))
+            result(render(style(colour=colour(sys.stdout))))
         else:
-            _write(call.path(output), shown(PLAIN), found)
+            _write(call.path(output), render(PLAIN), comparison)
         if watch:
-            _go_on(found, look, every, as_json=as_json)
-    return ExitCode.CHANGES if found.drifted else ExitCode.OK
+            _keep_watching(comparison, look, every, as_json=as_json)
+    return ExitCode.CHANGES if comparison.drifted else ExitCode.OK
 
 
-def _report(found: Drift, paint: Style, *, as_json: bool, markdown: bool, whole: bool) -> str:
+def _report(
+    comparison: Drift, paint: Style, *, as_json: bool, markdown: bool, all_offsets: bool
+) -> str:
     from connect_reconciler.render.drift_report import (
         drift_markdown,
         drift_text,
@@ -86,33 +92,35 @@ def _report(found: Drift, paint: Style, *, as_json: bool, markdown: bool, whole:
     )
 
     if as_json:
-        return "\n".join([*map(finding_json, found.findings), summary_json(found)]) + "\n"
+        return "\n".join([*map(finding_json, comparison.findings), summary_json(comparison)]) + "\n"
     if markdown:
-        return drift_markdown(found, left_offsets=whole)
-    return drift_text(found, paint, left_offsets=whole)
+        return drift_markdown(comparison, left_offsets=all_offsets)
+    return drift_text(comparison, paint, left_offsets=all_offsets)
 
 
-def _write(file: Path, text: str, found: Drift) -> None:
-    """The whole file or none, for its owner only: it holds parts of configs."""
+def _write(file: Path, text: str, comparison: Drift) -> None:
+    """Writes the whole file or none, readable only by its owner: it holds parts of configs."""
     from connect_reconciler.cli.project_files import written
     from connect_reconciler.render.drift_report import headline
 
     with written(file.parent, {file.name: text}, force=True, mode=0o600):
-        progress(f"{headline(found)}; written to {file}")
+        progress(f"{headline(comparison)}; written to {file}")
 
 
-def _go_on(found: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: bool) -> None:
-    """Until interrupted, each look compared with the one before."""
+def _keep_watching(
+    earlier: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: bool
+) -> None:
+    """Compares each look with the one before, until interrupted."""
 
-    def show(now: Drift) -> None:
-        nonlocal found
-        _show_difference(found, now, as_json=as_json)
-        found = now
+    def show(comparison: Drift) -> None:
+        nonlocal earlier
+        _show_difference(earlier, comparison, as_json=as_json)
+        earlier = comparison
 
     watch(look, pause_s, show)
 
 
-def _show_difference(before: Drift, now: Drift, *, as_json: bool) -> None:
+def _show_difference(earlier: Drift, comparison: Drift, *, as_json: bool) -> None:
     from connect_reconciler.drift.model import changes
     from connect_reconciler.render.drift_report import (
         finding_json,
@@ -122,17 +130,17 @@ def _show_difference(before: Drift, now: Drift, *, as_json: bool) -> None:
         summary_json,
     )
 
-    new, gone = changes(before, now)
-    if not new and not gone:
+    appeared, gone = changes(earlier, comparison)
+    if not appeared and not gone:
         return
     if as_json:
-        lines = [finding_json(each, "gone") for each in gone]
-        result("\n".join([*lines, *map(finding_json, new), summary_json(now)]))
+        lines = [finding_json(finding, "gone") for finding in gone]
+        result("\n".join([*lines, *map(finding_json, appeared), summary_json(comparison)]))
         return
     paint = style(colour=colour(sys.stdout))
-    lines = [f"{moment(now.now_ms)} {headline(now)}"]
-    for title, findings in (("New", new), ("Gone", gone)):
+    lines = [f"{moment(comparison.now_ms)} {headline(comparison)}"]
+    for title, findings in (("New", appeared), ("Gone", gone)):
         if findings:
             lines.append(title)
-            lines += [line for each in findings for line in finding_lines(each, paint)]
+            lines += [line for finding in findings for line in finding_lines(finding, paint)]
     result("\n".join(lines))

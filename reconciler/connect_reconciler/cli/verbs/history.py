@@ -54,26 +54,26 @@ def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:
         when,
     )
 
-    found = [
+    applies = [
         (journal, ledger.steps(journal.id)) for journal in reversed(ledger.of_project(project.name))
     ]
     if as_json:
-        result_json({"applies": [journal_json(*each) for each in found]})
+        result_json({"applies": [journal_json(*apply) for apply in applies]})
         return
-    if not found:
+    if not applies:
         result(f"project {project.name} has no recorded applies")
         return
-    told = notes([each for each, _ in found])
+    remarks = notes([journal for journal, _ in applies])
     rows = [
         (
-            each.id,
-            when(each.since_ms),
-            ending(each),
-            counts_text(counts_of(each, steps)),
-            each.by.partition(" since ")[0],
-            told.get(each.id, ""),
+            journal.id,
+            when(journal.since_ms),
+            ending(journal),
+            counts_text(counts_of(journal, steps)),
+            journal.by.partition(" since ")[0],
+            remarks.get(journal.id, ""),
         )
-        for each, steps in found
+        for journal, steps in applies
     ]
     result(table(("APPLY", "BEGAN", "ENDED", "ACTIONS", "BY", ""), rows))
 
@@ -86,16 +86,16 @@ def _show(journal: Journal, ledger: LedgerSnapshot, *, as_json: bool) -> None:
         step_row,
     )
 
-    steps, before = ledger.steps(journal.id), ledger.snapshots(journal.id)
+    steps, snapshots = ledger.steps(journal.id), ledger.snapshots(journal.id)
     if as_json:
-        result_json(detail_json(journal, steps, before))
+        result_json(detail_json(journal, steps, snapshots))
         return
     text = detail_head(journal, steps)
     if steps:
         rows = [step_row(step) for step in steps]
         text += "\n" + table(("#", "CONNECTOR", "ACTION", "TOOK", "END"), rows)
-    if moved := offsets_text(before):
-        text += f"\n{moved}" if text.endswith("\n") else f"\n\n{moved}"
+    if offsets := offsets_text(snapshots):
+        text += f"\n{offsets}" if text.endswith("\n") else f"\n\n{offsets}"
     result(text)
 
 
@@ -158,12 +158,12 @@ def rollback(
     choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
     call = invocation(context)
     project, scope = call.project(), opt.scope_of(target, exclude)
-    policies, saved, asked = policies_of(project), None, scope
+    policies, saved, command_scope = policies_of(project), None, scope
     if file is not None:
         opt.ensure_whole(scope)
         saved = _saved(call.path(file), apply_id)
-        scope = Scope.exactly(each.group for each in saved.actions)
-    run = run_of(call, project, asked, file, ("rollback", apply_id))
+        scope = Scope.exactly(action.group for action in saved.actions)
+    run = run_of(call, project, command_scope, file, ("rollback", apply_id))
     waits = bool(lock_timeout) and not only_plan
     with backend_for(run, project, waits=waits, takeover=takes_over) as (backend, lease):
         files = specs_if_readable(project, progress)
@@ -191,12 +191,12 @@ def rollback(
 
 
 def _saved(file: Path, apply_id: str) -> Plan:
-    """The plan in the file. Raises Invalid for one that is no rollback of this apply."""
+    """Reads the plan in the file. Raises Invalid for one that is no rollback of this apply."""
     from connect_reconciler.cli.plan_output import read_plan
 
     saved = read_plan(file)
     if not (saved.rolls_back or "").startswith(apply_id):
-        what = f"this plan is not a rollback of apply {apply_id}"
+        problem = f"this plan is not a rollback of apply {apply_id}"
         hint = "`connect show FILE` shows what it does"
-        raise Invalid(Diagnostic("rollback.other-plan", what, file.name, hint=hint))
+        raise Invalid(Diagnostic("rollback.other-plan", problem, file.name, hint=hint))
     return saved

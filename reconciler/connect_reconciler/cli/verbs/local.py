@@ -86,8 +86,8 @@ def init(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _refuse_existing(folder: Path, files: dict[str, str]) -> None:
-    there = [file for file in files if (folder / file).exists()]
-    if there:
+    existing = [file for file in files if (folder / file).exists()]
+    if existing:
         raise Invalid(
             *(
                 Diagnostic(
@@ -96,13 +96,13 @@ def _refuse_existing(folder: Path, files: dict[str, str]) -> None:
                     Location(file),
                     hint="remove it, or run `connect init` in an empty folder",
                 )
-                for file in there
+                for file in existing
             )
         )
 
 
 def _quoted(path: Path) -> str:
-    """A path as a YAML scalar: double quotes only where a plain one could be misread."""
+    """Returns a path as a YAML scalar: double quotes only where a plain one could be misread."""
     text = str(path)
     if re.fullmatch(r"[\w./-]+", text):
         return text
@@ -138,14 +138,14 @@ def validate(
     if errors:
         raise Invalid(*errors)
     if as_json:
-        shown: dict[str, object] = {
+        document: dict[str, object] = {
             "project": desired.project,
             "connectors": list(desired.connectors),
             "warnings": to_json(warnings),
         }
         if variables is not None:
-            shown["variables"] = origins_json(variables)
-        result_json(shown)
+            document["variables"] = origins_json(variables)
+        result_json(document)
         return
     number = counted(len(desired.connectors), "connector")
     lines = [f"{desired.project}: {number}, no mistakes"]
@@ -189,9 +189,9 @@ def package(
 
     file = invocation(context).path(output).resolve()
     # not the one of a virtual environment, which nodes do not have
-    here: str = getattr(sys, "_base_executable", sys.executable)
+    interpreter: str = getattr(sys, "_base_executable", sys.executable)
     try:
-        packed = pack(file, python or here, names or ())
+        packed = pack(file, python or interpreter, names or ())
     except OSError as error:
         raise not_written("the archive cannot be written", file, error) from error
     if as_json:
@@ -207,8 +207,8 @@ def package(
     size = packed.file.stat().st_size / 1_000_000
     progress(f"{packed.file}: {size:.0f} MB, {len(packed.packages)} packages")
     progress("Each node needs:")
-    for each in packed.needs:
-        progress(f"  {each}")
+    for requirement in packed.needs:
+        progress(f"  {requirement}")
     progress("Worker properties that use it (in connect.yaml under cluster.worker):")
     result("\n".join(f"{key}: {value}" for key, value in packed.properties.items()))
 
@@ -239,8 +239,8 @@ def version(as_json: AsJson = False) -> None:
     import platform
     from importlib.metadata import version as version_of
 
-    found = version_of("connect-reconciler")
+    release = version_of("connect-reconciler")
     if as_json:
-        result_json({"connect": found, "python": platform.python_version()})
+        result_json({"connect": release, "python": platform.python_version()})
     else:
-        result(f"connect {found} (Python {platform.python_version()})")
+        result(f"connect {release} (Python {platform.python_version()})")

@@ -46,43 +46,44 @@ def logs(context: typer.Context, name: Name = None, follow: Follow = False) -> N
 
     files = log_files(_data_folder(invocation(context)))
     if not follow and not any(file.exists() for file in files):
-        what = "no runtime has logged here"
+        problem = "no runtime has logged here"
         hint = "`connect up --detach` starts one; --follow waits for its lines"
-        raise Failed(Diagnostic("logs.none", what, str(files[-1].parents[1]), hint=hint))
+        raise Failed(Diagnostic("logs.none", problem, str(files[-1].parents[1]), hint=hint))
     reader = LogFiles(files)
     everything = [*LogFiles([older(file) for file in files]).read(), *reader.read()]
-    found = [event for event in everything if is_about(event, name)]
-    _print(found)
-    if not found:
-        _tell_nothing(name, invocation(context), follow=follow)
+    events = [event for event in everything if is_about(event, name)]
+    _print(events)
+    if not events:
+        _report_nothing(name, invocation(context), follow=follow)
     while follow:
         time.sleep(_EVERY_S)
         _print([event for event in reader.read() if is_about(event, name)])
 
 
-def _tell_nothing(name: str | None, call: Invocation, *, follow: bool) -> None:
-    """Raises Failed for a name that nobody knows; with `follow` it may still get a connector."""
-    said = "nothing was logged" + (f" about {name}" if name else "")
-    known = None if name is None else _known_names(call)
-    if name is None or known is None or name in known:
+def _report_nothing(name: str | None, call: Invocation, *, follow: bool) -> None:
+    """Raises Failed for an unknown name; with `follow` a connector of that name may still come."""
+    message = "nothing was logged" + (f" about {name}" if name else "")
+    names = None if name is None else _known_names(call)
+    if name is None or names is None or name in names:
         if not follow:
-            progress(said)
+            progress(message)
         return
-    problem = _no_such_connector(name, known)
+    problem = _no_such_connector(name, names)
     if not follow:
         raise Failed(problem)
     progress(f"{problem.what}; waiting for lines about it")
 
 
-def _no_such_connector(name: str, known: Sequence[str]) -> Diagnostic:
-    near = get_close_matches(name, known, 1)
+def _no_such_connector(name: str, names: Sequence[str]) -> Diagnostic:
+    near = get_close_matches(name, names, 1)
     hint = f"did you mean {near[0]}?" if near else "`connect status --all` lists the connectors"
-    what = f"there is no connector {name}, and nothing was logged about it"
-    return Diagnostic("logs.no-such-connector", what, name, hint=hint)
+    problem = f"there is no connector {name}, and nothing was logged about it"
+    return Diagnostic("logs.no-such-connector", problem, name, hint=hint)
 
 
 def _known_names(call: Invocation) -> Sequence[str] | None:
-    """The connectors of the specs and of the runtime here; None where the specs cannot be read."""
+    """Returns the connectors of the specs and of the runtime here; None where the specs cannot be
+    read."""
     from connect_reconciler.cli.running.process import find_runtime, probe
     from connect_runtime.rest.password import login
     from connect_specs.loader import load_specs
@@ -100,7 +101,7 @@ def _known_names(call: Invocation) -> Sequence[str] | None:
 
 
 def _data_folder(call: Invocation) -> Path:
-    """Of the project, or of a `connect distributed` in this folder."""
+    """Returns the data folder of the project, or of a `connect distributed` in this folder."""
     from connect_specs.project import PROJECT_FILE
 
     own = call.path(Path(".connect"))
@@ -110,8 +111,8 @@ def _data_folder(call: Invocation) -> Path:
     if project.target is not None:
         from connect_reconciler.backend.rest.connection import shown_url
 
-        what = "the logs of an existing Connect cluster are with its workers"
-        raise Invalid(Diagnostic("logs.rest-target", what, shown_url(project.target)))
+        problem = "the logs of an existing Connect cluster are with its workers"
+        raise Invalid(Diagnostic("logs.rest-target", problem, shown_url(project.target)))
     return project.data
 
 

@@ -40,15 +40,15 @@ def list_plugins(
     from connect_specs.plugin_definitions import CONNECTORS
 
     with _source(invocation(context).project()) as source:
-        found = [
-            {key: each[key] for key in ("class", "type", "version") if key in each}
-            for each in source.listed()
-            if not connectors or each["type"] in CONNECTORS
+        entries = [
+            {key: plugin[key] for key in ("class", "type", "version") if key in plugin}
+            for plugin in source.listed()
+            if not connectors or plugin["type"] in CONNECTORS
         ]
     if as_json:
-        result_json({"plugins": found})
+        result_json({"plugins": entries})
         return
-    rows = [[each["class"], each["type"], each.get("version", "-")] for each in found]
+    rows = [[plugin["class"], plugin["type"], plugin.get("version", "-")] for plugin in entries]
     result(table(["CLASS", "TYPE", "VERSION"], rows))
 
 
@@ -74,17 +74,17 @@ def lock_plugins(
 
     project = invocation(context).project()
     desired = load_specs(project)
-    old = load_lock(project.folder)
+    earlier = load_lock(project.folder)
     with _source(project) as source:
-        new = locked(source, desired, old or PluginSet(), progress)
-    changes = plugin_changes(old or PluginSet(), new)
-    stale = old is None or bool(changes)
+        lock = locked(source, desired, earlier or PluginSet(), progress)
+    changes = plugin_changes(earlier or PluginSet(), lock)
+    stale = earlier is None or bool(changes)
     if stale and not check:
-        _write(project.folder / PLUGINS_LOCK, lock_text(new))
+        _write(project.folder / PLUGINS_LOCK, lock_text(lock))
     if as_json:
         result_json({"up_to_date": not stale, "changes": list(map(_json, changes))})
     else:
-        result(_text(changes, stale=stale, check=check, count=len(new.plugins)))
+        result(_text(changes, stale=stale, check=check, count=len(lock.plugins)))
     return ExitCode.CHANGES if check and stale else ExitCode.OK
 
 
@@ -102,13 +102,13 @@ def _source(project: Project) -> Iterator[PluginSource]:
         yield InstalledPlugins()
         return
     with backend_of(project) as backend:
-        rest = backend.rest()
-        if rest is None:
+        connection = backend.rest()
+        if connection is None:
             progress("no runtime is up: showing the plugins of this installation")
             yield InstalledPlugins()
             return
-        with rest:
-            yield RestPlugins(rest)
+        with connection:
+            yield RestPlugins(connection)
 
 
 def _write(file: Path, text: str) -> None:
@@ -118,8 +118,8 @@ def _write(file: Path, text: str) -> None:
     try:
         replace_file(file, text)
     except OSError as error:
-        what, code = "the lock file cannot be written", "plugins-lock.unwritable"
-        raise not_written(what, file, error, code) from error
+        problem, code = "the lock file cannot be written", "plugins-lock.unwritable"
+        raise not_written(problem, file, error, code) from error
 
 
 def _text(changes: tuple[PluginChange, ...], *, stale: bool, check: bool, count: int) -> str:

@@ -84,8 +84,8 @@ def restart(
     if name is None or failed:
         raise Invalid(Diagnostic("usage", "give a connector's name or --failed", hint=_HINT))
     if watch or not scope.whole:
-        what = "--watch, --target and --exclude can only be used with --failed"
-        raise Invalid(Diagnostic("usage", what, hint=_HINT))
+        problem = "--watch, --target and --exclude can only be used with --failed"
+        raise Invalid(Diagnostic("usage", problem, hint=_HINT))
     act_on(context, name, RESTARTED, partial(_restart, name), force=True, as_json=as_json)
     return ExitCode.OK
 
@@ -95,16 +95,16 @@ def _restart(name: str, cluster: Cluster) -> None:
 
     status = cluster.status(name)
     if status is not None and status.connector.state is State.STOPPED:
-        what = f"{name} is stopped: nothing of it runs that could be restarted"
+        problem = f"{name} is stopped: nothing of it runs that could be restarted"
         hint = f"`connect resume {name}` starts it"
-        raise Failed(Diagnostic("restart.stopped", what, hint=hint))
+        raise Failed(Diagnostic("restart.stopped", problem, hint=hint))
     cluster.restart(name, only_failed=False)
 
 
 def _restart_failed(
     project: Project, scope: Scope, pause_s: float | None, *, as_json: bool
 ) -> ExitCode:
-    """Once, or every `pause_s` until interrupted; what stands in the way is said then."""
+    """Restarts once, or every `pause_s` until interrupted, and reports refusals."""
     from connect_reconciler.cli.connecting import backend_of
 
     tried: dict[str, Tried] = {}
@@ -114,10 +114,10 @@ def _restart_failed(
             return _look(backend, scope, tried)
 
         if pause_s is not None:
-            watch(look, pause_s, lambda seen: _show(seen, once=False, as_json=as_json))
-        found = look()
-        _show(found, once=True, as_json=as_json)
-        return ExitCode.FAILED if found.refused else ExitCode.OK
+            watch(look, pause_s, lambda outcome: _show(outcome, once=False, as_json=as_json))
+        outcome = look()
+        _show(outcome, once=True, as_json=as_json)
+        return ExitCode.FAILED if outcome.refused else ExitCode.OK
 
 
 def _look(backend: Backend, scope: Scope, tried: dict[str, Tried]) -> _Look:
@@ -127,12 +127,12 @@ def _look(backend: Backend, scope: Scope, tried: dict[str, Tried]) -> _Look:
     from connect_specs.loader import load_specs
 
     names = chosen(load_specs(backend.project).connectors, scope)
-    found = _Look()
-    asked = backend.rest()
-    if asked is None:
+    outcome = _Look()
+    connection = backend.rest()
+    if connection is None:
         progress("no runtime is up: nothing runs now")
-        return found
-    cluster = HttpCluster(asked)
+        return outcome
+    cluster = HttpCluster(connection)
 
     def covered(text: str, name: str) -> str:
         return redacted(text, backend, cluster, name)
@@ -140,65 +140,66 @@ def _look(backend: Backend, scope: Scope, tried: dict[str, Tried]) -> _Look:
     try:
         for name in names:
             try:
-                _restart_if_failed(cluster, name, tried, found, covered)
+                _restart_if_failed(cluster, name, tried, outcome, covered)
             except ConnectError as error:
-                if not found.restarted:
+                if not outcome.restarted:
                     raise
-                # What was restarted must be told all the same
-                found.refused[name] = str(error)
+                # The restarts so far must be reported all the same
+                outcome.refused[name] = str(error)
                 break
     finally:
         cluster.close()
-    return found
+    return outcome
 
 
 def _restart_if_failed(
     cluster: Cluster,
     name: str,
     tried: dict[str, Tried],
-    found: _Look,
+    outcome: _Look,
     covered: Callable[[str, str], str],
 ) -> None:
     status = cluster.status(name)
     if status is None and cluster.config(name) is None:
-        found.missing.append(name)
-    parts = failed_parts(status)
-    after, now = next_try(tried.get(name), failed=bool(parts), now=time.monotonic())
-    if after is None:
+        outcome.missing.append(name)
+    failures = failed_parts(status)
+    attempt, due = next_try(tried.get(name), failed=bool(failures), now=time.monotonic())
+    if attempt is None:
         tried.pop(name, None)
     else:
-        tried[name] = after
-    if not now:
+        tried[name] = attempt
+    if not due:
         return
     may_change()
     try:
         cluster.restart(name, only_failed=True)
     except Failed as error:
-        found.refused[name] = covered(str(error), name)
+        outcome.refused[name] = covered(str(error), name)
     else:
-        found.restarted[name] = parts
+        outcome.restarted[name] = failures
 
 
-def _show(found: _Look, *, once: bool, as_json: bool) -> None:
-    """Of looks that go on, only those that found something."""
-    if once and found.missing:
+def _show(outcome: _Look, *, once: bool, as_json: bool) -> None:
+    """Shows the outcome of one look; of repeated looks, only those with a result."""
+    if once and outcome.missing:
         progress(
-            f"not on the cluster: {listed(found.missing)} (`connect apply` creates what is missing)"
+            f"not on the cluster: {listed(outcome.missing)} "
+            "(`connect apply` creates what is missing)"
         )
-    if not once and not found.restarted and not found.refused:
+    if not once and not outcome.restarted and not outcome.refused:
         return
     if as_json:
-        document = {"restarted": found.restarted, "refused": found.refused}
+        document = {"restarted": outcome.restarted, "refused": outcome.refused}
         if once:
             result_json(document)
         else:
             result(json.dumps(document, ensure_ascii=False))
         return
-    for name, parts in found.restarted.items():
-        result(f"{name}: restarted ({', '.join(parts)} had failed)")
-    for name, why in found.refused.items():
-        result(f"{name}: not restarted: {why}")
-    if once and not found.restarted and not found.refused:
+    for name, failures in outcome.restarted.items():
+        result(f"{name}: restarted ({', '.join(failures)} had failed)")
+    for name, reason in outcome.refused.items():
+        result(f"{name}: not restarted: {reason}")
+    if once and not outcome.restarted and not outcome.refused:
         result("nothing failed")
 
 
@@ -211,24 +212,24 @@ class Tried:
 
     @property
     def pause_s(self) -> float:
-        """How long to wait after the last restart before another one."""
+        """Returns the time between the last restart and the next one."""
         doubled: float = _FIRST_PAUSE_S * 2 ** min(self.times - 1, 10)
         return min(doubled, _LONGEST_PAUSE_S)
 
 
 def failed_parts(status: ConnectorStatus | None) -> tuple[str, ...]:
-    """`connector` and `task N` for each that failed although it is to run."""
+    """Returns `connector` and `task N` for each that failed although it is to run."""
     from connect_runtime.storage.snapshots import State
 
     if status is None or status.connector.state in (State.PAUSED, State.STOPPED):
         return ()
-    parts = [("connector", status.connector)]
-    parts += [(f"task {number}", part) for number, part in sorted(status.tasks.items())]
-    return tuple(who for who, part in parts if part.state is State.FAILED)
+    instances = [("connector", status.connector)]
+    instances += [(f"task {number}", instance) for number, instance in sorted(status.tasks.items())]
+    return tuple(label for label, instance in instances if instance.state is State.FAILED)
 
 
 def next_try(tried: Tried | None, *, failed: bool, now: float) -> tuple[Tried | None, bool]:
-    """What to remember after one more look at the status, and whether to restart now."""
+    """Returns the restarts to remember after one more look, and true if one is due now."""
     over = tried is None or now - tried.at >= tried.pause_s
     if not over:
         return tried, False

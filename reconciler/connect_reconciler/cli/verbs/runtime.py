@@ -1,7 +1,7 @@
 """`connect up`, `down`, `distributed`, `standalone` and `password`: the runtime.
 
 `down` ends what `up` started in this project, and nothing else. The runtime ends first, in order:
-tasks, Spark, broker. What it leaves behind is ended after it.
+tasks, Spark, broker. Its leftovers are ended after it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def up(
 
 
 def _use_log_format(chosen: LogFormat | None) -> None:
-    """For this process and all that it starts."""
+    """Sets the format of log lines for this process and all that it starts."""
     if chosen is not None:
         os.environ[log_output.VARIABLE] = chosen.value
     if log_output.chosen() is LogFormat.JSON:
@@ -96,15 +96,15 @@ def _use_log_format(chosen: LogFormat | None) -> None:
 
 
 def _check_one_master(slots: int | None, master: str | None) -> None:
-    """On a cluster, its workers say how many tasks can run. Raises Invalid."""
+    """Raises Invalid for slots on a cluster, whose workers decide how many tasks can run."""
     if slots is not None and master is not None:
-        what = "--slots and --master cannot be combined"
+        problem = "--slots and --master cannot be combined"
         hint = "--slots counts tasks on this machine; on a Spark cluster its workers decide"
-        raise Invalid(Diagnostic("usage", what, hint=hint))
+        raise Invalid(Diagnostic("usage", problem, hint=hint))
 
 
 def _with_master(config: WorkerConfig, slots: int | None, master: str | None) -> WorkerConfig:
-    """The settings, with what the command line says about Spark."""
+    """Returns the settings with those of the command line about Spark."""
     if slots is not None:
         return config.with_slots(slots)
     return config if master is None else replace(config, master=master)
@@ -114,26 +114,26 @@ def _refuse_rest_target(project: Project) -> None:
     if project.target is not None:
         from connect_reconciler.backend.rest.connection import shown_url
 
-        what = "this project targets an existing Connect cluster; there is nothing to start"
+        problem = "this project targets an existing Connect cluster; there is nothing to start"
         hint = f"`connect plan` and `connect apply` reach it at {shown_url(project.target)}"
-        raise Invalid(Diagnostic("up.rest-target", what, str(project.file), hint=hint))
+        raise Invalid(Diagnostic("up.rest-target", problem, str(project.file), hint=hint))
 
 
 def _check_reach(project: Project) -> tuple[WorkerConfig, list[str]]:
-    """The settings but Kafka's address, and warnings about the worker's properties. Raises Invalid
-    where REST would answer whoever reaches this machine."""
+    """Returns the settings but Kafka's address, and warnings about the worker's properties. Raises
+    Invalid where REST would answer all who reach this machine."""
     from connect_runtime.settings.worker_config import from_project
 
-    # what Kafka's address is makes no difference here
+    # Kafka's address makes no difference here
     config, warnings = from_project(project, "localhost:9092")
     if config.open_hosts:
         hosts = ", ".join(config.open_hosts)
-        what = f"REST would answer whoever reaches this machine: it listens on {hosts}"
+        problem = f"REST would answer whoever reaches this machine: it listens on {hosts}"
         hint = (
             "add rest.authentication: basic under 'worker', listen on 127.0.0.1, or on https with "
             "ssl.client.auth: required and a trust store"
         )
-        raise Invalid(Diagnostic("up.open-listener", what, str(project.file), hint=hint))
+        raise Invalid(Diagnostic("up.open-listener", problem, str(project.file), hint=hint))
     return config, warnings
 
 
@@ -160,8 +160,8 @@ def _detach(
     running = start_detached(project, words)
     kafka = kafka_address(project)
     if as_json:
-        found = {"url": running.url, "kafka": kafka, "pid": running.pid, "slots": config.slots}
-        result_json(found)
+        document = {"url": running.url, "kafka": kafka, "pid": running.pid, "slots": config.slots}
+        result_json(document)
     else:
         result(f"up: REST at {running.url}, Kafka at {kafka}, pid {running.pid}")
         _say_slots(config)
@@ -195,7 +195,8 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
 
 
 def _with_free_port(project: Project, config: WorkerConfig) -> WorkerConfig:
-    """Nobody asked for the default port, so another will do."""
+    """Returns the settings with a free port if the default one, which connect.yaml does not name,
+    is in use."""
     from connect_runtime.kafka.local_processes import is_free
 
     if "listeners" in project.worker or is_free(config.listener.port):
@@ -219,9 +220,9 @@ def distributed(
     _use_log_format(log_lines)
     _check_one_master(slots, master)
     call = invocation(context)
-    given = _worker_file(call, file)
-    with given.placed():
-        config, warnings = _settings(call, given, slots, master)
+    worker_file = _worker_file(call, file)
+    with worker_file.placed():
+        config, warnings = _settings(call, worker_file, slots, master)
         from connect_reconciler.cli.running.foreground import run_until_stopped
 
         run_until_stopped(config, warnings, on_url=lambda _: _say_slots(config), as_json=as_json)
@@ -248,9 +249,9 @@ def standalone(
     """
     _use_log_format(log_lines)
     call = invocation(context)
-    given = _worker_file(call, file)
-    with given.placed():
-        config, warnings = _settings(call, given, slots, standalone=True)
+    worker_file = _worker_file(call, file)
+    with worker_file.placed():
+        config, warnings = _settings(call, worker_file, slots, standalone=True)
         from connect_reconciler.cli.running.foreground import run_until_stopped
         from connect_runtime.connectors.console import console_for, uses_console
         from connect_runtime.plugins.modules import allow_modules
@@ -259,16 +260,16 @@ def standalone(
 
         assert config.offset_file is not None, "a standalone worker has one"
         config = replace(config, offset_file=call.path(config.offset_file))
-        wanted = read_connector_files(map(call.path, connectors or ()), call.folder)
+        first_connectors = read_connector_files(map(call.path, connectors or ()), call.folder)
         allow_modules(config.properties)
-        check_connectors(wanted, config)
-        configs = [each.config for each in wanted]
+        check_connectors(first_connectors, config)
+        configs = [connector.config for connector in first_connectors]
         with console_for(configs):
             run_until_stopped(
                 config,
                 warnings,
                 on_url=lambda _: _say_slots(config),
-                connectors=wanted,
+                connectors=first_connectors,
                 as_json=as_json,
                 # the console is the connectors'
                 to_stderr=uses_console(configs),
@@ -286,17 +287,19 @@ def _worker_file(call: Invocation, file: Path) -> WorkerFile:
 
 def _settings(
     call: Invocation,
-    given: WorkerFile,
+    worker_file: WorkerFile,
     slots: int | None,
     master: str | None = None,
     *,
     standalone: bool = False,
 ) -> tuple[WorkerConfig, list[str]]:
-    """The settings of a worker.properties file with those of the command line, and warnings."""
+    """Returns the settings of a worker.properties file and the command line, and warnings."""
     from connect_runtime.settings.worker_config import from_properties
 
     data = call.path(Path(".connect"))
-    config, warnings = from_properties(given.properties, standalone=standalone, data_folder=data)
+    config, warnings = from_properties(
+        worker_file.properties, standalone=standalone, data_folder=data
+    )
     config = _with_master(config, slots, master)
     return config, [*warnings, *_reach_warnings(config)]
 
@@ -320,15 +323,15 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
     """
     project = invocation(context).project()
     broker = _broker(project)
-    ended = _stop_runtime(project)
+    stopped = _stop_runtime(project)
     if broker is not None:
         may_change()
         _stop("Kafka", broker.pid, broker.started, _BROKER_S)
-        ended.append("kafka")
+        stopped.append("kafka")
     if as_json:
-        result_json({"stopped": ended})
-    elif ended:
-        result(f"stopped: {', '.join(ended)}")
+        result_json({"stopped": stopped})
+    elif stopped:
+        result(f"stopped: {', '.join(stopped)}")
     else:
         result("nothing is running here")
 
@@ -346,7 +349,7 @@ def _stop_runtime(project: Project) -> list[str]:
 
 
 def _broker(project: Project) -> BrokerRecord | None:
-    """The broker that is there for a runtime; one that another verb has in use is not."""
+    """Finds the broker that runs for a runtime, not one that another verb has in use."""
     from connect_reconciler.cli.connecting import has_own_broker, is_for_verbs
     from connect_reconciler.cli.project_files import broker_folder
     from connect_runtime.kafka.embedded import find_broker
@@ -357,11 +360,11 @@ def _broker(project: Project) -> BrokerRecord | None:
     return None if broker is None or is_for_verbs(project, broker.pid) else broker
 
 
-def _stop(what: str, pid: int, started: float, patience_s: float) -> None:
+def _stop(process: str, pid: int, started: float, patience_s: float) -> None:
     from connect_runtime.kafka.local_processes import end_process
 
     if not end_process(pid, started, patience_s=patience_s):
-        progress(f"{what} did not stop within {patience_s:.0f} s and was killed (SIGKILL)")
+        progress(f"{process} did not stop within {patience_s:.0f} s and was killed (SIGKILL)")
 
 
 def password(context: typer.Context, rotate: Rotate = False, as_json: AsJson = False) -> None:
@@ -377,12 +380,12 @@ def password(context: typer.Context, rotate: Rotate = False, as_json: AsJson = F
         make_data_folder(project)
         make_password(project.data, replace=True)
     file = password_file(project.data)
-    there = read_password(project.data) is not None
+    exists = read_password(project.data) is not None
     if as_json:
-        result_json({"user": USER, "file": str(file), "exists": there, "rotated": rotate})
+        result_json({"user": USER, "file": str(file), "exists": exists, "rotated": rotate})
     elif rotate:
         result(f"the password of user {USER} in {file} was replaced")
-    elif there:
+    elif exists:
         result(f"the password of user {USER} is in {file}")
     else:
         result(

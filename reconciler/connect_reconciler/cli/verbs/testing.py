@@ -104,24 +104,29 @@ def test(
     call = invocation(context)
     project = call.project()
     desired = load_specs(project)
-    named = [(name, relative_name(call.path(Path(name)), project.folder)) for name in specs or ()]
-    found = chosen(desired, named)
+    selectors = [
+        (name, relative_name(call.path(Path(name)), project.folder)) for name in specs or ()
+    ]
+    selected = chosen(desired, selectors)
     subjects = Subjects.of(project)
     if against is None and records is None and last is None:
-        return _check(call, subjects, desired, found if specs else None, junit, as_json=as_json)
-    new = [subjects.subject(each) for each in found]
+        return _check(call, subjects, desired, selected if specs else None, junit, as_json=as_json)
+    current = [subjects.subject(spec) for spec in selected]
     file = None if records is None else runs.records_in(call.path(records), str(records))
-    if file is not None and len(new) != 1:
-        what, hint = "--records is for one connector", "name it: connect test NAME --records FILE"
-        raise Invalid(Diagnostic("usage", what, hint=hint))
-    reads = file is None and any(each.kind == "sink" for each in new)
+    if file is not None and len(current) != 1:
+        problem, hint = (
+            "--records is for one connector",
+            "name it: connect test NAME --records FILE",
+        )
+        raise Invalid(Diagnostic("usage", problem, hint=hint))
+    reads = file is None and any(subject.kind == "sink" for subject in current)
     with _backend(project, needed=reads or against == runs.LIVE) as backend:
         if against is None:
             taken = runs.Records(backend, file, last)
-            return print_runs([runs.show(each, taken) for each in new], output)
+            return print_runs([runs.show(subject, taken) for subject in current], output)
         taken = runs.Records(backend, file, last, load_tests(project, desired.connectors))
-        old = runs.old_subjects(against, subjects, found, backend)
-        done = runs.compare_all(zip(old, new, strict=True), taken, strict=bool(specs))
+        earlier = runs.old_subjects(against, subjects, selected, backend)
+        done = runs.compare_all(zip(earlier, current, strict=True), taken, strict=bool(specs))
     return print_comparisons(done, against, project, output, detailed=detailed_exitcode)
 
 
@@ -152,9 +157,9 @@ def _ensure_usage(
         (as_markdown and against is None, "--markdown needs --against"),
         (detailed and against is None, "--detailed-exitcode needs --against"),
     ]
-    for is_wrong, what in wrong:
+    for is_wrong, problem in wrong:
         if is_wrong:
-            raise Invalid(Diagnostic("usage", what, hint="leave one of the options out"))
+            raise Invalid(Diagnostic("usage", problem, hint="leave one of the options out"))
 
 
 def _check(
@@ -175,12 +180,12 @@ def _check(
     tests = load_tests(subjects.project, desired.connectors)
     if only is not None:
         names = {spec.name for spec in only}
-        tests = tuple(each for each in tests if each.connector in names)
+        tests = tuple(case for case in tests if case.connector in names)
         if not tests:
             spec = only[0]
-            what = f"there is no test of {spec.name}"
+            problem = f"there is no test of {spec.name}"
             hint = f"write {stem_of(spec.where.file)}.test.yaml, or use --records or --last"
-            raise Invalid(Diagnostic("test.no-tests", what, spec.where, hint=hint))
+            raise Invalid(Diagnostic("test.no-tests", problem, spec.where, hint=hint))
     results = check_tests(subjects, desired, tests)
     if junit is not None:
         file = call.path(junit)
@@ -192,4 +197,4 @@ def _check(
         result(results_text(results, style(colour=colour(sys.stdout))))
     else:
         result("no tests: those of connectors/orders.yaml are in connectors/orders.test.yaml")
-    return ExitCode.FAILED if any(each.mismatches for each in results) else ExitCode.OK
+    return ExitCode.FAILED if any(outcome.mismatches for outcome in results) else ExitCode.OK
