@@ -46,8 +46,16 @@ class _Backend:
     def rest(self) -> None:
         return None
 
+    def ensure_kafka(self) -> None:
+        """It is there."""
+
     def plugins(self) -> AbstractContextManager[Definitions]:
         return nullcontext(INSTALLED)
+
+
+def backend_of(observe: Callable[[Desired], Live], ledger: Callable[[], LedgerSnapshot]) -> Backend:
+    """A backend of a cluster that is as `observe` says, with this ledger."""
+    return cast(Backend, _Backend(observe, ledger))
 
 
 def source_of(
@@ -59,5 +67,5 @@ def source_of(
     policies: tuple[Policy, ...] = (),
 ) -> FromSpecs:
     """The source of plans for these specs, on a cluster that is as `observe` says."""
-    backend = cast(Backend, _Backend(observe, ledger))
+    backend = backend_of(observe, ledger)
     return FromSpecs(backend=backend, policies=policies, saved=saved, desired=desired)

@@ -19,7 +19,7 @@ from connect_reconciler.plan.rollback import (
 )
 from connect_reconciler.plan.scope import ALL, Scope
 from connect_reconciler.validation.configs import checked
-from connect_reconciler.workflow.plan_sources import PlanInputs, PlanSource
+from connect_reconciler.workflow.plan_sources import PlanInputs, Planned, PlanSource
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, warning
 from connect_specs.loader import load_specs
@@ -38,6 +38,14 @@ class FromSnapshots(PlanSource):
     files: Desired
     scope: Scope = ALL
     former: Configs = field(default_factory=dict)
+
+    def plan(self, observed: PlanInputs | None = None) -> Planned:
+        """Returns the plan, as its base does. Of a saved plan that is not possible by now, the plan
+        with the errors: they say why, which its stale preconditions do not."""
+        observed = observed or self.observe()
+        if self.saved is not None and self.made(observed, self.saved).errors:
+            return self._planned(observed, self.saved)
+        return PlanSource.plan(self, observed)
 
     def observe(self) -> PlanInputs:
         """Reads the apply's snapshots, and observes its connectors. Raises Invalid for an unknown

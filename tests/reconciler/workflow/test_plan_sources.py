@@ -32,7 +32,8 @@ from connect_specs.desired import Desired, DesiredConnector, Pin
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location, Stale
 from support.applying import PROJECT, Applying, desired_of
 from support.fake_cluster import FakeCluster
-from support.plan_sources import source_of
+from support.plan_sources import backend_of, source_of
+from support.rollbacks import ledger
 
 Changes = Callable[[Applying, Desired], None]
 
@@ -145,6 +146,19 @@ def test_a_policy_that_denies_by_now_is_obeyed(world: Applying) -> None:
         with pytest.raises(PlanChanged) as changed:
             source.plan_under_lease(shown)
         assert [each.code for each in changed.value.planned.plan.errors] == ["policy.deny"]
+
+
+def test_a_saved_rollback_that_is_not_possible_by_now_says_why(world: Applying) -> None:
+    backend = backend_of(world.observe, lambda: ledger(world))
+    second = world.apply(WANTED).apply_id
+    source = FromSnapshots(backend=backend, policies=(), apply_id=second, files=WANTED)
+    saved = source.plan().plan
+    assert saved.errors == ()
+    world.time.at += 10
+    renamed = desired_of(replace(spec("c", "new"), renamed_from="a"), spec("b"))
+    assert world.apply(renamed).exit_code == 0
+    plan = replace(source, saved=saved).plan().plan
+    assert [each.code for each in plan.errors] == ["rollback.renamed-since"]
 
 
 def test_policies_see_the_offsets_that_were_found_once_a_sink_was_stopped(world: Applying) -> None:
