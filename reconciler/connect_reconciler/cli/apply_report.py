@@ -100,7 +100,7 @@ def after_apply(report: ApplyReport, run: Run) -> tuple[NextStep, ...]:
             NextStep(run.command("plan"), "shows what is left, once it has finished"),
         )
     if report.ok and not report.ended_by:
-        awaited = not any(connector.health is Health.NOT_AWAITED for connector in report.connectors)
+        awaited = not any(entry.health is Health.NOT_AWAITED for entry in report.connectors)
         return (
             () if awaited else (NextStep(run.command("status"), "shows whether everything runs"),)
         )
@@ -145,11 +145,7 @@ def steps_text(steps: Sequence[NextStep]) -> str:
 
 
 def _inspecting(report: ApplyReport, run: Run) -> Iterator[NextStep]:
-    unwell = {
-        connector.name: connector.health
-        for connector in report.connectors
-        if connector.health in UNHEALTHY
-    }
+    unwell = {entry.name: entry.health for entry in report.connectors if entry.health in UNHEALTHY}
     if report.counts[Outcome.UNKNOWN]:
         yield NextStep(run.command("plan"), "shows whether the unknown actions took effect")
     status = run.command("status", *_targets(unwell))
@@ -161,10 +157,8 @@ def _inspecting(report: ApplyReport, run: Run) -> Iterator[NextStep]:
 
 def _continuing(report: ApplyReport, run: Run) -> Iterator[NextStep]:
     counts = report.counts
-    unwell = {connector.health for connector in report.connectors}.intersection(UNHEALTHY)
-    failed = [
-        connector.name for connector in report.connectors if connector.health is Health.FAILED
-    ]
+    unwell = {entry.health for entry in report.connectors}.intersection(UNHEALTHY)
+    failed = [entry.name for entry in report.connectors if entry.health is Health.FAILED]
     if counts[Outcome.FAILED]:
         yield NextStep(run.again(), _effect_text(run, "continues, once the cause is fixed"))
     elif counts[Outcome.SKIPPED] or counts[Outcome.UNKNOWN]:
@@ -267,15 +261,15 @@ def render_report(report: ApplyReport, run: Run = _APPLY) -> str:
 def render_outcome(report: ApplyReport) -> str:
     """Returns the report as text: the end of the apply, the actions by outcome, each connector."""
     counts = [f"{count} {outcome.value}" for outcome, count in report.counts.items() if count]
-    unwell = sum(connector.health in UNHEALTHY for connector in report.connectors)
+    unwell = sum(entry.health in UNHEALTHY for entry in report.connectors)
     counts += [f"{unwell} unhealthy"] if unwell else []
     took = f", in {report.seconds:.1f} s" if counts else ""
     lines = [f"{_head(report)}: {', '.join(counts) or 'nothing to do'}{took}"]
-    for connector in report.connectors:
-        if not connector.not_begun:
-            lines += _connector(connector)
-    lines += _not_started(connector for connector in report.connectors if connector.not_begun)
-    if any(connector.health is Health.LATER for connector in report.connectors):
+    for entry in report.connectors:
+        if not entry.not_begun:
+            lines += _connector(entry)
+    lines += _not_started(entry for entry in report.connectors if entry.not_begun)
+    if any(entry.health is Health.LATER for entry in report.connectors):
         lines.append(f"{LATER} (`connect up` starts one)")
     return lines_of("\n".join(lines)) + "\n"
 
@@ -297,23 +291,21 @@ def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:
         "counts": {outcome.value: count for outcome, count in report.counts.items()},
         "connectors": [
             {
-                "name": connector.name,
-                "ok": connector.ok,
-                "left": connector.left,
-                "health": connector.health.value,
-                "health_detail": LATER
-                if connector.health is Health.LATER
-                else connector.health_detail,
+                "name": entry.name,
+                "ok": entry.ok,
+                "left": entry.left,
+                "health": entry.health.value,
+                "health_detail": LATER if entry.health is Health.LATER else entry.health_detail,
                 "actions": [
                     {
                         "action": done.action.imperative,
                         "outcome": done.outcome.value,
                         "detail": done.detail,
                     }
-                    for done in connector.results
+                    for done in entry.results
                 ],
             }
-            for connector in report.connectors
+            for entry in report.connectors
         ],
     }
 

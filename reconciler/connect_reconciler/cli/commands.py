@@ -87,11 +87,9 @@ class Verbs(TyperGroup):
 def load(name: str) -> Any:
     verb = VERBS[name]
     function = f"{name}_" if iskeyword(name) else name
-    implementation = getattr(import_module(f"connect_reconciler.cli.verbs.{verb.module}"), function)
+    member = getattr(import_module(f"connect_reconciler.cli.verbs.{verb.module}"), function)
     command = (
-        typer.main.get_command(implementation)
-        if isinstance(implementation, typer.Typer)
-        else _alone(implementation, name)
+        typer.main.get_command(member) if isinstance(member, typer.Typer) else _alone(member, name)
     )
     accept_global_options(command)
     return command

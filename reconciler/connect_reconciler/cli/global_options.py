@@ -170,16 +170,14 @@ class _Format(logging.Formatter):
         return "".join(character if character.isprintable() else " " for character in text)
 
 
-def _log_requests(
-    context: typer.Context, destination: str, make: Callable[[], logging.Handler]
-) -> None:
+def _log_requests(context: typer.Context, place: str, make: Callable[[], logging.Handler]) -> None:
     """Logs requests until the command ends; once for each place, even if the option is given before
     and after the verb."""
     logger = logging.getLogger(_PREFIX.rstrip("."))
-    if any(attached.name == destination for attached in logger.handlers):
+    if any(attached.name == place for attached in logger.handlers):
         return
     handler = make()
-    handler.name = destination
+    handler.name = place
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     logger.propagate = False

@@ -141,7 +141,7 @@ def stop_requested() -> Iterator[StopRequest]:
     KeyboardInterrupt."""
     request = StopRequest()
 
-    def on_signal(number: int, frame: FrameType | None) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             _leave_terminal()
             # a shell and the kernel both send it when a terminal is closed
@@ -151,10 +151,7 @@ def stop_requested() -> Iterator[StopRequest]:
             raise KeyboardInterrupt
         request.set()
 
-    with (
-        _deadline(suspended=True),
-        _handled(on_signal, signal.SIGINT, signal.SIGTERM, signal.SIGHUP),
-    ):
+    with _deadline(suspended=True), _handled(stop, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield request
 
 

@@ -138,9 +138,7 @@ def _for_option(option: str, context: Any) -> str:
         return "write it after the verb: `connect plan --json`"
     if name in _OPTIONS:
         return _OPTIONS[name]
-    near = get_close_matches(
-        name, [candidate for candidate in options if candidate.startswith("--")], 1
-    )
+    near = get_close_matches(name, [word for word in options if word.startswith("--")], 1)
     return f"did you mean {near[0]}?" if near else ""
 
 

@@ -205,11 +205,8 @@ def _ended(pid: int, log: Path, begin: int) -> ConnectError:
         ExitCode.INVALID: Invalid,
         ExitCode.UNREACHABLE: Unreachable,
     }
-    problem, reason, hint = (
-        f"the runtime exited during startup with code {code}",
-        _tail(log, begin),
-        "",
-    )
+    problem = f"the runtime exited during startup with code {code}"
+    reason, hint = _tail(log, begin), ""
     no_room = _no_room(log.parent)
     if no_room:
         # Its last words are not in its log

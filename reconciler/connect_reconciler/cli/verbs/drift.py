@@ -56,9 +56,8 @@ def drift(
         raise Invalid(Diagnostic("usage", problem, hint="leave the other option out"))
     if output is not None and watch:
         problem = "--output cannot be combined with --watch"
-        raise Invalid(
-            Diagnostic("usage", problem, hint="leave --watch out, or redirect its output")
-        )
+        hint = "leave --watch out, or redirect its output"
+        raise Invalid(Diagnostic("usage", problem, hint=hint))
     call = invocation(context)
     project = call.project()
 
@@ -77,13 +76,11 @@ def drift(
         else:
             _write(call.path(output), render(PLAIN), comparison)
         if watch:
-            _keep_watching(comparison, look, every, as_json=as_json)
+            _watch(comparison, look, every, as_json=as_json)
     return ExitCode.CHANGES if comparison.drifted else ExitCode.OK
 
 
-def _report(
-    comparison: Drift, paint: Style, *, as_json: bool, markdown: bool, all_offsets: bool
-) -> str:
+def _report(drift: Drift, paint: Style, *, as_json: bool, markdown: bool, all_offsets: bool) -> str:
     from connect_reconciler.render.drift_report import (
         drift_markdown,
         drift_text,
@@ -92,35 +89,33 @@ def _report(
     )
 
     if as_json:
-        return "\n".join([*map(finding_json, comparison.findings), summary_json(comparison)]) + "\n"
+        return "\n".join([*map(finding_json, drift.findings), summary_json(drift)]) + "\n"
     if markdown:
-        return drift_markdown(comparison, left_offsets=all_offsets)
-    return drift_text(comparison, paint, left_offsets=all_offsets)
+        return drift_markdown(drift, left_offsets=all_offsets)
+    return drift_text(drift, paint, left_offsets=all_offsets)
 
 
-def _write(file: Path, text: str, comparison: Drift) -> None:
+def _write(file: Path, text: str, drift: Drift) -> None:
     """Writes the whole file or none, readable only by its owner: it holds parts of configs."""
     from connect_reconciler.cli.project_files import written
     from connect_reconciler.render.drift_report import headline
 
     with written(file.parent, {file.name: text}, force=True, mode=0o600):
-        progress(f"{headline(comparison)}; written to {file}")
+        progress(f"{headline(drift)}; written to {file}")
 
 
-def _keep_watching(
-    earlier: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: bool
-) -> None:
+def _watch(earlier: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: bool) -> None:
     """Compares each look with the one before, until interrupted."""
 
-    def show(comparison: Drift) -> None:
+    def show(drift: Drift) -> None:
         nonlocal earlier
-        _show_difference(earlier, comparison, as_json=as_json)
-        earlier = comparison
+        _show_difference(earlier, drift, as_json=as_json)
+        earlier = drift
 
     watch(look, pause_s, show)
 
 
-def _show_difference(earlier: Drift, comparison: Drift, *, as_json: bool) -> None:
+def _show_difference(earlier: Drift, drift: Drift, *, as_json: bool) -> None:
     from connect_reconciler.drift.model import changes
     from connect_reconciler.render.drift_report import (
         finding_json,
@@ -130,15 +125,15 @@ def _show_difference(earlier: Drift, comparison: Drift, *, as_json: bool) -> Non
         summary_json,
     )
 
-    appeared, gone = changes(earlier, comparison)
+    appeared, gone = changes(earlier, drift)
     if not appeared and not gone:
         return
     if as_json:
         lines = [finding_json(finding, "gone") for finding in gone]
-        result("\n".join([*lines, *map(finding_json, appeared), summary_json(comparison)]))
+        result("\n".join([*lines, *map(finding_json, appeared), summary_json(drift)]))
         return
     paint = style(colour=colour(sys.stdout))
-    lines = [f"{moment(comparison.now_ms)} {headline(comparison)}"]
+    lines = [f"{moment(drift.now_ms)} {headline(drift)}"]
     for title, findings in (("New", appeared), ("Gone", gone)):
         if findings:
             lines.append(title)

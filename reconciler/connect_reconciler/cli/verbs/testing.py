@@ -104,20 +104,16 @@ def test(
     call = invocation(context)
     project = call.project()
     desired = load_specs(project)
-    selectors = [
-        (name, relative_name(call.path(Path(name)), project.folder)) for name in specs or ()
-    ]
-    selected = chosen(desired, selectors)
+    choices = [(name, relative_name(call.path(Path(name)), project.folder)) for name in specs or ()]
+    selected = chosen(desired, choices)
     subjects = Subjects.of(project)
     if against is None and records is None and last is None:
         return _check(call, subjects, desired, selected if specs else None, junit, as_json=as_json)
     current = [subjects.subject(spec) for spec in selected]
     file = None if records is None else runs.records_in(call.path(records), str(records))
     if file is not None and len(current) != 1:
-        problem, hint = (
-            "--records is for one connector",
-            "name it: connect test NAME --records FILE",
-        )
+        problem = "--records is for one connector"
+        hint = "name it: connect test NAME --records FILE"
         raise Invalid(Diagnostic("usage", problem, hint=hint))
     reads = file is None and any(subject.kind == "sink" for subject in current)
     with _backend(project, needed=reads or against == runs.LIVE) as backend:
