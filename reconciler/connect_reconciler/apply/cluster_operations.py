@@ -85,9 +85,9 @@ class ClusterOperations:
         if not self._offsets(name).hold(entries):
             self.alter_offsets(name, entries)
         if not self._offsets(name).hold(entries):
-            what = f"the offsets of {name} are not those that {source} has"
+            message = f"the offsets of {name} are not those that {source} has"
             hint = "run apply again: it carries them anew"
-            raise Failed(Diagnostic("apply.not-carried", what, name, hint=hint))
+            raise Failed(Diagnostic("apply.not-carried", message, name, hint=hint))
         return entries
 
     def delete(self, name: str, *, reset_offsets: bool) -> None:
@@ -175,8 +175,8 @@ class ClusterOperations:
                 return
             if not timed_out(error):
                 raise
-            what = "the cluster took too long to answer, and may still do what it was asked"
-            unknown = OutcomeUnknown(Diagnostic("apply.no-answer", what, why=error.message))
+            message = "the cluster took too long to answer, and may still do what it was asked"
+            unknown = OutcomeUnknown(Diagnostic("apply.no-answer", message, why=error.message))
         if not self.patience.until(_if_answered(took_place), self.patience.limits.unknown_s):
             raise unknown
 
@@ -186,9 +186,9 @@ class ClusterOperations:
             if took_place():
                 return
         except (Unreachable, OutcomeUnknown, RequestError) as error:
-            what = "the cluster broke off, and what it did cannot be read"
-            why = f"{refusal.message}; {error}"
-            raise OutcomeUnknown(Diagnostic("apply.no-answer", what, why=why)) from error
+            message = "the cluster broke off, and what it did cannot be read"
+            reason = f"{refusal.message}; {error}"
+            raise OutcomeUnknown(Diagnostic("apply.no-answer", message, why=reason)) from error
         raise refusal
 
     def _has(
@@ -238,17 +238,17 @@ class ClusterOperations:
             return not running
 
         if not self.patience.until(ended, self.patience.limits.stop_s):
-            what = f"it was {was} and has not ended: {running}"
+            message = f"it was {was} and has not ended: {running}"
             hint = "run apply again when it has"
-            raise Failed(Diagnostic("apply.not-stopped", what, name, hint=hint))
+            raise Failed(Diagnostic("apply.not-stopped", message, name, hint=hint))
 
 
 def _still_active(name: str, refusal: RequestError) -> Diagnostic:
-    what = "its consumer group still has members, and Kafka moves no offsets while it has"
+    message = "its consumer group still has members, and Kafka moves no offsets while it has"
     hint = (
         "end what reads with the group, which may be no connector of this cluster, then apply again"
     )
-    return Diagnostic("apply.group-in-use", what, name, refusal.message, hint)
+    return Diagnostic("apply.group-in-use", message, name, refusal.message, hint)
 
 
 def _if_answered(took_place: Callable[[], bool]) -> Callable[[], bool]:

@@ -348,8 +348,8 @@ class Executor:
         spec = self._desired.connectors.get(name)
         return HealthGoal(target, zero_tasks=spec is not None and spec.allow_zero_tasks)
 
-    def _waiting(self, name: str, what: str) -> None:
-        self._context.progress(Waiting(name, what))
+    def _waiting(self, name: str, condition: str) -> None:
+        self._context.progress(Waiting(name, condition))
 
     def _earlier_status(self, name: str) -> ConnectorStatus | None:
         """Returns the status from before the first change; None if an observer has better

@@ -133,8 +133,8 @@ def _judge_tasks(
     """Judges the tasks of a running connector, all of whose reported statuses are as planned."""
     if not observation.tasks_current:
         # it may have thrown, and be asked for them again and again
-        why = "its tasks are not made from its new config yet; if they cannot be, the log says why"
-        return HealthVerdict(Verdict.UNSETTLED, why)
+        text = "its tasks are not made from its new config yet; if they cannot be, the log says why"
+        return HealthVerdict(Verdict.UNSETTLED, text)
     silent = [number for number in range(observation.tasks) if number not in status.tasks]
     if silent:
         return HealthVerdict(Verdict.UNSETTLED, f"task {silent[0]} has no status yet")

@@ -72,7 +72,7 @@ def await_health(
     def is_awaited(condition: Callable[[HealthWatch], bool]) -> bool:
         return any(condition(state) for name, state in pending.items() if name not in healthy)
 
-    waiter, why, health = context.waiter, "", Health.TIMED_OUT
+    waiter, reason, health = context.waiter, "", Health.TIMED_OUT
     try:
         if not waiter.until(all_are_healthy, context.limits.health_s):
             # The time that a connector must stay healthy comes on top of the time until it is
@@ -86,7 +86,7 @@ def await_health(
             health = Health.NOT_AWAITED
     except ConnectError as error:
         # All is done and recorded; only the health could not be read
-        health, why = Health.UNKNOWN, str(error)
+        health, reason = Health.UNKNOWN, str(error)
         healthy.clear()
     for name, state in pending.items():
         report = judged[name]
@@ -97,7 +97,7 @@ def await_health(
         ):
             judged[name] = replace(report, health=Health.DELETED, health_detail=_DELETED)
         else:
-            judged[name] = _unfinished(report, state, executor, health, why)
+            judged[name] = _unfinished(report, state, executor, health, reason)
     return judged
 
 
@@ -220,7 +220,7 @@ def _judged(report: ConnectorReport, state: HealthWatch, executor: Executor) -> 
 
 
 def _unfinished(
-    report: ConnectorReport, state: HealthWatch, executor: Executor, health: Health, why: str
+    report: ConnectorReport, state: HealthWatch, executor: Executor, health: Health, reason: str
 ) -> ConnectorReport:
     """Returns the report of a connector whose verdict was not final when the time was over."""
     detail = state.judged.detail
@@ -230,4 +230,6 @@ def _unfinished(
         health, detail = Health.FALLS_BEHIND, state.lag_growth
     elif health is Health.TIMED_OUT and state.judged.verdict in _FAILURES:
         health = Health.FAILED
-    return replace(report, health=health, health_detail=why or executor.redact(report.name, detail))
+    return replace(
+        report, health=health, health_detail=reason or executor.redact(report.name, detail)
+    )

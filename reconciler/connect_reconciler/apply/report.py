@@ -123,13 +123,13 @@ class ApplyReport:
 
 
 def exit_code(
-    connectors: Sequence[ConnectorReport], *, interrupted: bool, ended: ExitCode | None
+    connectors: Sequence[ConnectorReport], *, interrupted: bool, cause: ExitCode | None
 ) -> ExitCode:
     """Returns the exit code: the error that ended the apply counts more than failed connectors."""
     if interrupted:
         return ExitCode.INTERRUPTED
-    if ended is not None:
-        return ended
+    if cause is not None:
+        return cause
     return ExitCode.OK if all(report.ok for report in connectors) else ExitCode.FAILED
 
 

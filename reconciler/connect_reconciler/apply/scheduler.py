@@ -221,7 +221,7 @@ def _finish(
     """Closes the journal; `checked_only`: there is none, and health alone was checked."""
     interrupted = context.stop() and not all(_complete(report) for report in reports)
     code = exit_code(
-        reports, interrupted=interrupted, ended=None if ended_by is None else ended_by.exit_code
+        reports, interrupted=interrupted, cause=None if ended_by is None else ended_by.exit_code
     )
     later = any(report.health is Health.LATER for report in reports)
     if code is ExitCode.OK and later and context.require_running:
@@ -242,7 +242,7 @@ def _finish(
         except FATAL as error:
             # All is done and recorded; only the journal is still open, which the next apply closes
             ended_by = error
-            code = exit_code(reports, interrupted=interrupted, ended=error.exit_code)
+            code = exit_code(reports, interrupted=interrupted, cause=error.exit_code)
     if checked_only:
         # An id that no journal has would lead nowhere
         journal = replace(journal, id="")

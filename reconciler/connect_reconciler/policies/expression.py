@@ -46,7 +46,7 @@ class _Token:
 
     @property
     def word(self) -> str:
-        """The value of a text, or a name."""
+        """Returns the value of a text, or a name."""
         return self.text.lstrip("rR").strip("'\"") if self.kind == "text" else self.text
 
 
@@ -79,7 +79,7 @@ def compiled(expression: str, location: Location, problems: list[Diagnostic]) ->
 
 
 def bound_names(expression: str) -> frozenset[str]:
-    """The names that macros such as `exists(k, …)` give to elements."""
+    """Returns the names that macros such as `exists(k, …)` give to elements."""
     tokens = _tokens(expression)
     return frozenset(
         tokens[at + 2].text
@@ -89,7 +89,7 @@ def bound_names(expression: str) -> frozenset[str]:
 
 
 def slips(expression: str) -> Iterator[Slip]:
-    """Misnamed fields and words, in the order of the expression."""
+    """Returns misnamed fields and words, in the order of the expression."""
     yield from _Reader(_tokens(expression)).slips()
 
 

@@ -1,4 +1,4 @@
-"""What policies can look at: the plan, one connector's change, and the time. Pure.
+"""The facts that policies judge: the plan, one connector's change, and the time. Pure.
 
 Facts are maps, lists, texts and numbers. Secrets are not among them: a sensitive value reads
 `(sensitive)`. A number that is not known is left out, so that a rule which uses it without asking
@@ -62,7 +62,7 @@ def change_facts(actions: tuple[act.Action, ...], unknown_keys: Sequence[str]) -
     """Returns `change`: one connector's, as `docs/policies.md` lists them."""
     pins = [action for action in actions if isinstance(action, act.PinAction)]
     moves = [move for action in pins for move in action.moves]
-    to = next((each.to for each in pins if isinstance(each, act.AlterOffsets)), None)
+    to = next((pin.to for pin in pins if isinstance(pin, act.AlterOffsets)), None)
     configs = [action.config for action in actions if isinstance(action, act.ConfigAction)]
     fields = [
         change
@@ -82,16 +82,17 @@ def change_facts(actions: tuple[act.Action, ...], unknown_keys: Sequence[str]) -
 
 
 def _amounts(moves: Iterable[act.OffsetMove], fields: Iterable[act.FieldChange]) -> Facts:
-    """What the change repeats and passes over, in offsets, where all of it is known in them."""
+    """Returns the records that the change repeats and passes over, in offsets, if all of them are
+    known in offsets."""
     counts = [move.counts for move in moves]
-    known = [each for each in counts if each is not None and _in_offsets(each)]
-    if len(known) < len(counts) or any(each.consequence in _UNCOUNTED for each in fields):
+    measured = [count for count in counts if count is not None and _in_offsets(count)]
+    if len(measured) < len(counts) or any(field.consequence in _UNCOUNTED for field in fields):
         return {"amount_known": False, "exact": False}
     return {
         "amount_known": True,
-        "exact": all(each.exact for each in known),
-        "again": sum(count.redelivered for count in known),
-        "skipped": sum(each.skipped for each in known),
+        "exact": all(count.exact for count in measured),
+        "again": sum(count.redelivered for count in measured),
+        "skipped": sum(count.skipped for count in measured),
     }
 
 
@@ -100,7 +101,7 @@ def _in_offsets(counts: act.Counts) -> bool:
 
 
 def now_facts(now_ms: int, timezone: str) -> Facts:
-    """`now`: weekday in English and small letters, hour, minute and date in the policy's zone."""
+    """Returns `now` in the policy's zone: weekday in English small letters, hour, minute, date."""
     time = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone(ZoneInfo(timezone))
     return {
         "weekday": WEEKDAYS[time.weekday()],
@@ -132,7 +133,7 @@ def _move(move: act.OffsetMove) -> Facts:
 
 
 def _rule(to: Position | None) -> Facts:
-    """Where a pin leads, while the offsets of a move are an estimate."""
+    """Returns the place that a pin leads to, while the offsets of a move are an estimate."""
     return {} if to is None else {"to": position_text(to)}
 
 
@@ -207,14 +208,14 @@ _OPEN: Final = ("config", "partition", "before", "after")
 
 
 def _shape(field: str, sample: object) -> Shape:
-    """The shape of all facts in this field, of which a sample has one."""
+    """Returns the shape of all facts in this field, of which a sample has one."""
     match sample:
         case dict() if field not in _OPEN:
-            return {name: _shape(name, each) for name, each in sample.items()}
+            return {name: _shape(name, value) for name, value in sample.items()}
         case list():
             return [_shape(field, sample[0])]
         case _:
             return _WORDS.get(field)
 
 
-SHAPES: Final = {name: _shape(name, each) for name, each in SAMPLE.items()}
+SHAPES: Final = {name: _shape(name, value) for name, value in SAMPLE.items()}

@@ -85,9 +85,10 @@ def plan_document(plan: Plan) -> Document:
         places=dict(plan.places),
         actions=cast("tuple[AnyAction, ...]", plan.actions),
         warnings=tuple(
-            PlanWarning(**_fields(each), unchanged=each in unchanged) for each in plan.warnings
+            PlanWarning(**_fields(diagnostic), unchanged=diagnostic in unchanged)
+            for diagnostic in plan.warnings
         ),
-        errors=tuple(PlanError(**_fields(each)) for each in plan.errors),
+        errors=tuple(PlanError(**_fields(diagnostic)) for diagnostic in plan.errors),
     ).model_dump(mode="json", by_alias=True)
     return {**body, "hash": _content_hash(body)}
 
@@ -107,20 +108,20 @@ def load_plan(text: str, file: str = "plan") -> Plan:
     try:
         return _plan_of(_checked_file(_document(text, file), file))
     except RecursionError:
-        what = "this is no plan: it is nested too deeply"
-        hint = _MAKE_AGAIN
-        raise Invalid(Diagnostic("plan-file.too-deep", what, Location(file), hint=hint)) from None
+        message = "this is no plan: it is nested too deeply"
+        problem = Diagnostic("plan-file.too-deep", message, Location(file), hint=_MAKE_AGAIN)
+        raise Invalid(problem) from None
 
 
 def _checked_file(document: Document, file: str) -> PlanFile:
     version = document.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
-        what = f"the plan has format version {version}; this connect reads version {FORMAT_VERSION}"
+        text = f"the plan has format version {version}; this connect reads version {FORMAT_VERSION}"
         hint = f"use the connect that wrote it, or {_MAKE_AGAIN}"
-        raise Invalid(Diagnostic("plan-file.version", what, Location(file), hint=hint))
+        raise Invalid(Diagnostic("plan-file.version", text, Location(file), hint=hint))
     if document.get("hash") != _content_hash(document):
-        what = "the plan is not as it was written: its content does not fit its hash"
-        raise Invalid(Diagnostic("plan-file.changed", what, Location(file), hint=_MAKE_AGAIN))
+        message = "the plan is not as it was written: its content does not fit its hash"
+        raise Invalid(Diagnostic("plan-file.changed", message, Location(file), hint=_MAKE_AGAIN))
     try:
         return PlanFile.model_validate_json(json.dumps(document))
     except ValidationError as error:
@@ -134,14 +135,16 @@ def _plan_of(saved: PlanFile) -> Plan:
         cluster_id=saved.cluster_id,
         observed_ms=saved.observed_ms,
         actions=saved.actions,
-        warnings=tuple(_diagnostic(each, "warning") for each in saved.warnings),
-        errors=tuple(_diagnostic(each, "error") for each in saved.errors),
+        warnings=tuple(_diagnostic(problem, "warning") for problem in saved.warnings),
+        errors=tuple(_diagnostic(problem, "error") for problem in saved.errors),
         key_id=saved.key_id,
         env=saved.env,
         rolls_back=saved.rolls_back,
         target=saved.target,
         places=saved.places,
-        unchanged=tuple(_diagnostic(each, "warning") for each in saved.warnings if each.unchanged),
+        unchanged=tuple(
+            _diagnostic(problem, "warning") for problem in saved.warnings if problem.unchanged
+        ),
     )
 
 
@@ -192,10 +195,10 @@ def without_key_yet(plan: Plan) -> Plan:
     secrets = unmarked(plan)
     if not secrets:
         return plan
-    what = "a file of this plan does not tell whether secrets change before it is applied"
+    message = "a file of this plan does not tell whether secrets change before it is applied"
     key_to_come = warning(
         "plan-file.key-to-come",
-        f"{what}: {listed(secrets)}",
+        f"{message}: {listed(secrets)}",
         why="the first apply makes the key of fingerprints, and takes what the specs hold then",
         hint="set CONNECT_FINGERPRINT_KEY for plan and apply to have it told from the first on",
     )
@@ -217,13 +220,13 @@ def _document(text: str, file: str) -> Document:
         document = json.loads(text)
     except ValueError as error:
         line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
-        what, why = "this is no plan: it is not JSON", getattr(error, "msg", str(error))
-        where, hint = Location(file, line, column), "`connect plan --out <file>` writes one"
-        raise Invalid(Diagnostic("plan-file.not-json", what, where, why, hint)) from None
+        message, reason = "this is no plan: it is not JSON", getattr(error, "msg", str(error))
+        location, hint = Location(file, line, column), "`connect plan --out <file>` writes one"
+        raise Invalid(Diagnostic("plan-file.not-json", message, location, reason, hint)) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        what = f'this is no plan: it has no "format": "{FORMAT}"'
+        message = f'this is no plan: it has no "format": "{FORMAT}"'
         hint = "`connect plan --out <file>` writes one"
-        raise Invalid(Diagnostic("plan-file.not-a-plan", what, Location(file), hint=hint))
+        raise Invalid(Diagnostic("plan-file.not-a-plan", message, Location(file), hint=hint))
     return document
 
 

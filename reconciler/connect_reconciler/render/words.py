@@ -28,7 +28,7 @@ CONSEQUENCES: Mapping[Consequence, str] = {
 
 # The connector then reads from another position, or delivers records twice
 GRAVE: tuple[Consequence, ...] = ("new-group", "new-offsets-topic", "redelivery", "reread")
-# What a reviewer is to see first, in the first line too
+# Changes that a reviewer is to see first, in the first line too
 _FIRST: tuple[act.ChangeKind, ...] = ("delete", "rewind", "skip", "reset", "rename")
 
 _COUNTED: Mapping[act.ChangeKind, tuple[str, str]] = {
@@ -44,57 +44,57 @@ _KIND_WORDS: Mapping[act.ChangeKind, str] = {
 
 
 def summary_line(plan: Plan) -> str:
-    """The first line: `orders [prod] → https://connect.prod:8083, group orders: 12 to create`."""
-    where = target_text(plan.target, plan.group_id)
+    """Returns the first line: `orders [prod] → https://connect:8083, group orders: 1 to create`."""
+    target = target_text(plan.target, plan.group_id)
     between = ", " if plan.target is None else " → "
-    return f"{project_text(plan)}{between}{where}: {outcome(plan)}"
+    return f"{project_text(plan)}{between}{target}: {outcome(plan)}"
 
 
 def target_text(target: Target | None, group_id: str) -> str:
-    """`https://connect.prod:8083, group orders`; of an unknown target only the group."""
-    parts = []
+    """Returns `https://connect.prod:8083, group orders`; of an unknown target only the group."""
+    places = []
     if target is not None and target.rest:
-        parts.append(target.rest)
+        places.append(target.rest)
     if target is not None and target.kafka == EMBEDDED:
-        parts.append("embedded Kafka")
+        places.append("embedded Kafka")
     elif target is not None and target.kafka:
         servers = target.kafka.split(",")
         more = f" and {len(servers) - _NAMED} more" if len(servers) > _NAMED else ""
-        parts.append(f"Kafka {','.join(servers[:_NAMED])}{more}")
-    return ", ".join([*parts, f"group {group_id}"])
+        places.append(f"Kafka {','.join(servers[:_NAMED])}{more}")
+    return ", ".join([*places, f"group {group_id}"])
 
 
 def project_text(plan: Plan) -> str:
-    """`orders [prod]`, or `orders` where there is no environment."""
+    """Returns `orders [prod]`, or `orders` where there is no environment."""
     return plan.project if plan.env is None else f"{plan.project} [{plan.env}]"
 
 
 def outcome(plan: Plan) -> str:
-    """`1 rewind, 2 to create, 1 to change`, or that there is nothing to do; and of which part of
-    the project that is said."""
+    """Returns `1 rewind, 2 to create, 1 to change`, or that there is nothing to do; and the part of
+    the project that this concerns."""
     back = "" if plan.rolls_back is None else f"rollback of apply {plan.rolls_back}: "
-    parts = [each.what for each in plan.warnings if each.code == TARGETED]
-    if parts and plan.empty:
-        return f"{back}no changes; {parts[0]}"
-    return back + "; ".join([_whole(plan), *parts])
+    scopes = [problem.what for problem in plan.warnings if problem.code == TARGETED]
+    if scopes and plan.empty:
+        return f"{back}no changes; {scopes[0]}"
+    return back + "; ".join([_changes_text(plan), *scopes])
 
 
 def counts_text(plan: Plan) -> str:
-    """`1 rewind, 2 to create`: what a reviewer is to see first comes first."""
-    found = summarize(plan)
-    order = dict.fromkeys((*_FIRST, *found))
-    return ", ".join(_count(kind, found[kind]) for kind in order if kind in found)
+    """Returns `1 rewind, 2 to create`: the changes that a reviewer is to see first come first."""
+    counts = summarize(plan)
+    order = dict.fromkeys((*_FIRST, *counts))
+    return ", ".join(_count(kind, counts[kind]) for kind in order if kind in counts)
 
 
 def question(plan: Plan) -> str:
-    """What whoever applies the plan is asked."""
-    what = "Apply to"
+    """Returns the question to the user who applies the plan."""
+    verb = "Apply to"
     if plan.rolls_back is not None:
-        what = f"Roll back apply {plan.rolls_back} of"
-    return f"{what} {project_text(plan)}: {counts_text(plan)}?"
+        verb = f"Roll back apply {plan.rolls_back} of"
+    return f"{verb} {project_text(plan)}: {counts_text(plan)}?"
 
 
-def _whole(plan: Plan) -> str:
+def _changes_text(plan: Plan) -> str:
     if plan.empty:
         return NO_CHANGES if plan.rolls_back is None else NOTHING_TO_ROLL_BACK
     counts = counts_text(plan)
@@ -105,18 +105,18 @@ def _whole(plan: Plan) -> str:
 
 
 def kind_words(kind: act.ChangeKind) -> str:
-    """The kind as a connector's heading says it."""
+    """Returns the kind in the words of a connector's heading."""
     return _KIND_WORDS.get(kind, kind)
 
 
 def effects(action: act.Action) -> tuple[str, ...]:
-    """What the action does to the data, without the effects that are shown beside its keys."""
-    beside = {effect for change in action.shown_fields for effect in change.effects}
-    return tuple(effect for effect in action.effects if effect and effect not in beside)
+    """Returns the action's effects on the data, without those that are shown beside its keys."""
+    shown = {effect for change in action.shown_fields for effect in change.effects}
+    return tuple(effect for effect in action.effects if effect and effect not in shown)
 
 
 def harmless(move: act.OffsetMove) -> bool:
-    """Whether the move redelivers nothing and jumps over nothing."""
+    """Returns whether the move redelivers nothing and jumps over nothing."""
     return move.direction in ("same", "start")
 
 

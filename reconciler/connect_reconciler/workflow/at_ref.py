@@ -30,21 +30,21 @@ def project_at(project: Project, ref: str, *, whole: bool) -> Iterator[Project]:
     # From within a folder, git archives this folder alone
     top = Path(_git(folder, ref, "rev-parse", "--show-toplevel")).resolve() if whole else folder
     place = folder.relative_to(top)
-    with TemporaryDirectory(prefix="connect-") as made:
-        copy, archive = Path(made, "copy"), Path(made, "archive")
+    with TemporaryDirectory(prefix="connect-") as temporary:
+        copy, archive = Path(temporary, "copy"), Path(temporary, "archive")
         _git(top, ref, "archive", "--format=tar", f"--output={archive}", commit)
         with tarfile.open(archive) as files:
             try:
                 files.extractall(copy, filter=partial(_without_others, place.as_posix()))
             except tarfile.FilterError as error:
-                what = f"the project at {ref} cannot be read: a link leads out of the repository"
-                raise Invalid(Diagnostic(_CODE, what, ref, type(error).__name__)) from None
+                message = f"the project at {ref} cannot be read: a link leads out of the repository"
+                raise Invalid(Diagnostic(_CODE, message, ref, type(error).__name__)) from None
         archive.unlink()
         file = copy / place / project.file.name
         if not file.is_file():
-            what = f"there is no {project.file.name} at {ref}"
+            message = f"there is no {project.file.name} at {ref}"
             hint = "name a commit that has this project"
-            raise Invalid(Diagnostic(_CODE, what, ref, hint=hint))
+            raise Invalid(Diagnostic(_CODE, message, ref, hint=hint))
         yield load_project(file, project.env, given=project.given)
 
 
@@ -64,11 +64,11 @@ def _git(folder: Path, ref: str, *words: str) -> str:
             ["git", "-C", str(folder), *words], capture_output=True, check=False, timeout=120
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        what, hint = "git cannot be run", "install git, or use --against live"
-        raise Invalid(Diagnostic(_CODE, what, ref, type(error).__name__, hint)) from None
+        message, hint = "git cannot be run", "install git, or use --against live"
+        raise Invalid(Diagnostic(_CODE, message, ref, type(error).__name__, hint)) from None
     if done.returncode != 0:
-        why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
-        what = f"git cannot read this project at {ref!r}"
+        reason = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        message = f"git cannot read this project at {ref!r}"
         hint = "name a branch, a tag or a commit; in CI, fetch it first: git fetch origin main"
-        raise Invalid(Diagnostic(_CODE, what, ref, why, hint))
+        raise Invalid(Diagnostic(_CODE, message, ref, reason, hint))
     return os.fsdecode(done.stdout).removesuffix("\n")

@@ -55,8 +55,8 @@ class Compared:
 
     def redact(self, text: str) -> str:
         """Returns the text without the secrets of both configs."""
-        for each in self.redactors:
-            text = each.redact(text)
+        for redactor in self.redactors:
+            text = redactor.redact(text)
         return text
 
 
@@ -83,33 +83,33 @@ class Records:
 
     def of(self, subject: Subject) -> LastRecords:
         """Returns the input of the connector's pipeline. Raises Invalid if there is none."""
-        given: Sequence[RecordInput] | None = self.file
-        if given is None and subject.kind == "source" and self.last is None:
-            given = [each.input for each in self.tests if each.connector == subject.name] or None
-        if given is not None:
-            return LastRecords(inputs_of(subject, given), True)
+        inputs: Sequence[RecordInput] | None = self.file
+        if inputs is None and subject.kind == "source" and self.last is None:
+            inputs = [test.input for test in self.tests if test.connector == subject.name] or None
+        if inputs is not None:
+            return LastRecords(inputs_of(subject, inputs), True)
         return newest(self.backend, subject, self.last or _LAST)
 
 
 def records_in(file: Path, name: str) -> tuple[RecordInput, ...]:
     """Reads the records of a file with one JSON object a line. Raises Invalid."""
     problems: list[Diagnostic] = []
-    found = read_lines(read_text(file, name), name, problems)
+    records = read_lines(read_text(file, name), name, problems)
     if problems:
         raise Invalid(*problems)
-    return found
+    return records
 
 
 def newest(backend: Backend | None, subject: Subject, number: int) -> LastRecords:
     """Reads the last records of a sink's topics, as its consumer reads them. Raises Invalid."""
     if subject.kind != "sink":
-        what = f"{subject.name} is a source: its topic holds what comes out, not what goes in"
+        message = f"{subject.name} is a source: its topic holds what comes out, not what goes in"
         hint = "give records with --records FILE, or write a test"
-        raise Invalid(Diagnostic("test.source", what, subject.location, hint=hint))
+        raise Invalid(Diagnostic("test.source", message, subject.location, hint=hint))
     if backend is None or backend.project.rest_only:
-        what = "records are read from Kafka, and connect.yaml names only a REST API"
+        message = "records are read from Kafka, and connect.yaml names only a REST API"
         hint = "add kafka: to connect.yaml, or give records with --records FILE"
-        raise Invalid(Diagnostic("test.no-kafka", what, subject.location, hint=hint))
+        raise Invalid(Diagnostic("test.no-kafka", message, subject.location, hint=hint))
     clients = _clients(backend, subject)
     view = open_view(clients)
     view.cluster_id()
@@ -162,7 +162,7 @@ def old_subjects(
     if against != LIVE:
         return _at_ref(subjects.project, against, specs)
     assert backend is not None, "the cluster is asked"
-    return [_live(subjects, backend, each) for each in specs]
+    return [_live(subjects, backend, spec) for spec in specs]
 
 
 def _live(subjects: Subjects, backend: Backend, spec: DesiredConnector) -> Subject | None:
@@ -186,15 +186,17 @@ def _at_ref(project: Project, ref: str, specs: Sequence[DesiredConnector]) -> li
 def _read_at_ref(
     project: Project, ref: str, specs: Iterable[DesiredConnector], *, whole: bool
 ) -> list[Subject | None]:
-    with project_at(project, ref, whole=whole) as then:
-        if not whole and any(".." in Path(entry).parts for entry in then.specs):
+    with project_at(project, ref, whole=whole) as earlier:
+        if not whole and any(".." in Path(entry).parts for entry in earlier.specs):
             # A glob finds no less in an empty folder, and says nothing
             return _read_at_ref(project, ref, specs, whole=True)
-        subjects, connectors = Subjects.of(then), load_specs(then).connectors
-        found = (
-            connectors.get(each.name) or connectors.get(each.renamed_from or "") for each in specs
+        subjects, connectors = Subjects.of(earlier), load_specs(earlier).connectors
+        specs_at_ref = (
+            connectors.get(spec.name) or connectors.get(spec.renamed_from or "") for spec in specs
         )
-        return [None if each is None else subjects.subject(each, f"at {ref}") for each in found]
+        return [
+            None if spec is None else subjects.subject(spec, f"at {ref}") for spec in specs_at_ref
+        ]
 
 
 def compare_all(
@@ -202,35 +204,36 @@ def compare_all(
 ) -> Comparisons:
     """Compares connectors with their old configs, None where there was none. Unless `strict`,
     connectors that cannot be compared are skipped, and so are those with the same config."""
-    found: list[Compared] = []
+    compared: list[Compared] = []
     skipped: dict[str, str] = {}
-    for old, new in pairs:
+    for earlier, subject in pairs:
         try:
-            if old is None:
-                what = f"{new.name} has no earlier config to compare with"
-                raise Invalid(Diagnostic("test.new", what, new.location))
-            if strict or not is_same(old, new):
-                found.append(_compared(old, new, records))
+            if earlier is None:
+                message = f"{subject.name} has no earlier config to compare with"
+                raise Invalid(Diagnostic("test.new", message, subject.location))
+            if strict or not is_same(earlier, subject):
+                compared.append(_compared(earlier, subject, records))
         except ConnectError as error:
             if strict or not isinstance(error, Invalid):
                 raise
-            skipped[new.name] = "; ".join(each.what for each in error.diagnostics)
-    return Comparisons(tuple(found), skipped)
+            skipped[subject.name] = "; ".join(problem.what for problem in error.diagnostics)
+    return Comparisons(tuple(compared), skipped)
 
 
-def is_same(old: Subject, new: Subject) -> bool:
+def is_same(earlier: Subject, later: Subject) -> bool:
     """Returns True if both do the same to every record, as far as configs can show."""
     mine, theirs = (
-        (pipeline_keys(each.config), pipeline_keys(each.worker), each.kind) for each in (old, new)
+        (pipeline_keys(subject.config), pipeline_keys(subject.worker), subject.kind)
+        for subject in (earlier, later)
     )
     return mine == theirs
 
 
-def _compared(old: Subject, new: Subject, records: Records) -> Compared:
-    with prepared(old) as before, prepared(new) as after:
-        taken = records.of(new)
-        first: tuple[RecordRun, ...] = tuple(map(before.run, taken.messages))
-        second: tuple[RecordRun, ...] = tuple(map(after.run, taken.messages))
-        redactors = before.redactor, after.redactor
-    found = compare(first, second)
-    return Compared(new.name, found, first, second, redactors, taken.complete)
+def _compared(earlier: Subject, subject: Subject, records: Records) -> Compared:
+    with prepared(earlier) as earlier_pipeline, prepared(subject) as pipeline:
+        taken = records.of(subject)
+        first: tuple[RecordRun, ...] = tuple(map(earlier_pipeline.run, taken.messages))
+        second: tuple[RecordRun, ...] = tuple(map(pipeline.run, taken.messages))
+        redactors = earlier_pipeline.redactor, pipeline.redactor
+    comparison = compare(first, second)
+    return Compared(subject.name, comparison, first, second, redactors, taken.complete)

@@ -66,43 +66,43 @@ class Subjects:
         )
 
 
-def chosen(desired: Desired, named: Sequence[tuple[str, str]]) -> tuple[DesiredConnector, ...]:
+def chosen(desired: Desired, names: Sequence[tuple[str, str]]) -> tuple[DesiredConnector, ...]:
     """Returns the connectors that are named, all of them if none is. Each name is given as it
     was written, and as a file relative to connect.yaml: of the spec, or of its tests. Raises
     Invalid."""
-    found: dict[str, DesiredConnector] = {}
+    connectors: dict[str, DesiredConnector] = {}
     problems = []
-    for name, file in named:
+    for name, file in names:
         own = desired.connectors.get(name)
         stem = stem_of(file)
-        beside = [each for each in desired.connectors.values() if stem_of(each.where.file) == stem]
-        those = beside if own is None else [own]
+        by_file = [spec for spec in desired.connectors.values() if stem_of(spec.where.file) == stem]
+        those = by_file if own is None else [own]
         if not those:
-            what = f"no spec has the connector {name!r}"
+            message = f"no spec has the connector {name!r}"
             hint = did_you_mean(name, desired.connectors)
-            problems.append(Diagnostic("test.no-connector", what, hint=hint))
-        found |= {each.name: each for each in those}
+            problems.append(Diagnostic("test.no-connector", message, hint=hint))
+        connectors |= {spec.name: spec for spec in those}
     if problems:
         raise Invalid(*problems)
-    return tuple(found.values()) or tuple(desired.connectors.values())
+    return tuple(connectors.values()) or tuple(desired.connectors.values())
 
 
 def check_tests(
     subjects: Subjects, desired: Desired, tests: Sequence[RecordTest]
 ) -> tuple[TestResult, ...]:
     """Runs tests. Raises Invalid for records and configs that cannot be used, all at once."""
-    found: list[TestResult] = []
+    results: list[TestResult] = []
     problems: list[Diagnostic] = []
     for name, group in groupby(tests, key=lambda test: test.connector):
         subject = subjects.subject(desired.connectors[name])
         try:
             with prepared(subject) as pipeline:
-                found += _checked(subject, pipeline, tuple(group))
+                results += _checked(subject, pipeline, tuple(group))
         except Invalid as invalid:
             problems.extend(invalid.diagnostics)
     if problems:
         raise Invalid(*dict.fromkeys(problems))
-    return tuple(found)
+    return tuple(results)
 
 
 def _checked(
@@ -110,40 +110,42 @@ def _checked(
 ) -> Iterator[TestResult]:
     records = inputs_of(subject, [test.input for test in tests])
     expected = [_with_normal_schemas(test) for test in tests]
-    for test, wanted, record in zip(tests, expected, records, strict=True):
+    for test, expectation, record in zip(tests, expected, records, strict=True):
         outcome = pipeline.run(record).outcome
-        found = tuple(_redacted(each, pipeline.redactor) for each in check(wanted, outcome))
-        yield TestResult(test.name, test.connector, test.where, found)
+        mismatches = tuple(
+            _redacted(mismatch, pipeline.redactor) for mismatch in check(expectation, outcome)
+        )
+        yield TestResult(test.name, test.connector, test.where, mismatches)
 
 
-def _redacted(found: Mismatch, redactor: Redactor) -> Mismatch:
-    return Mismatch(*map(redactor.redact, (found.path, found.expected, found.actual)))
+def _redacted(mismatch: Mismatch, redactor: Redactor) -> Mismatch:
+    return Mismatch(*map(redactor.redact, (mismatch.path, mismatch.expected, mismatch.actual)))
 
 
 def _with_normal_schemas(test: RecordTest) -> Any:
     if not isinstance(test.expected, ExpectedRecord):
         return test.expected
-    parts = {
-        name: normal_schema(each, test.where) if name.endswith("_schema") else each
-        for name, each in test.expected.parts.items()
+    fields = {
+        name: normal_schema(value, test.where) if name.endswith("_schema") else value
+        for name, value in test.expected.parts.items()
     }
-    return ExpectedRecord(parts)
+    return ExpectedRecord(fields)
 
 
-def inputs_of(subject: Subject, given: Sequence[RecordInput]) -> tuple[Any, ...]:
+def inputs_of(subject: Subject, records: Sequence[RecordInput]) -> tuple[Any, ...]:
     """Returns the inputs of a connector's pipeline. Raises Invalid with every record that is not
     valid."""
     topic = default_topic(subject.config, subject.kind)
-    found: list[Any] = []
+    inputs: list[Any] = []
     problems: list[Diagnostic] = []
-    for number, each in enumerate(given):
+    for number, record in enumerate(records):
         try:
             if subject.kind == "sink":
-                found.append(message_of(each, topic, number))
+                inputs.append(message_of(record, topic, number))
             else:
-                found.append(source_record_of(each, topic))
+                inputs.append(source_record_of(record, topic))
         except Invalid as invalid:
             problems.extend(invalid.diagnostics)
     if problems:
         raise Invalid(*problems)
-    return tuple(found)
+    return tuple(inputs)

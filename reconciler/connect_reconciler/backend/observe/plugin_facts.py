@@ -127,8 +127,10 @@ def _recorded(
     for at that time is shown once its type is known, unless the cluster lacks the plugin now."""
     if all(plugins.find(config.get(CLASS_KEY, ""), CONNECTORS) is None for config in configs):
         return recorded_secrets(owned) | owned.untyped
-    parts = (part for config in configs for part in parts_of(config))
-    unknown = tuple(part.prefix for part in parts if plugins.find(part.name, part.types) is None)
+    plugged = (plugin for config in configs for plugin in parts_of(config))
+    unknown = tuple(
+        plugin.prefix for plugin in plugged if plugins.find(plugin.name, plugin.types) is None
+    )
     return recorded_secrets(owned).union(key for key in owned.untyped if key.startswith(unknown))
 
 
@@ -195,10 +197,10 @@ def redactor_of(
     own, *task_configs = configs
     untyped = frozenset(untyped_keys(own, plugins, task_configs))
     passwords = (passwords_in(config, plugins) for config in configs)
-    named = untyped.union(specs.keys(name), *passwords)
+    sensitive = untyped.union(specs.keys(name), *passwords)
     if name in specs.owned:
-        named |= _recorded(specs.owned[name], (own,), plugins)
-    return ConfigRedactor(name, None, named, specs.texts, untyped)
+        sensitive |= _recorded(specs.owned[name], (own,), plugins)
+    return ConfigRedactor(name, None, sensitive, specs.texts, untyped)
 
 
 def failed_traces(
@@ -228,8 +230,8 @@ def with_failures(
         spec, connector = desired.connectors.get(name), connectors[name]
         configs = (connector.config, *task_configs(name))
         redactor = live_redactor(name, live, spec)
-        named = redactor.named.union(untyped_keys(configs[0], plugins, configs[1:]))
-        redactor = replace(redactor, named=named, texts=desired.secrets)
+        sensitive = redactor.named.union(untyped_keys(configs[0], plugins, configs[1:]))
+        redactor = replace(redactor, named=sensitive, texts=desired.secrets)
         # The cluster may show masks only, for values that the spec has
         of_texts = redactor.for_texts(*configs, {} if spec is None else spec.config)
         connectors[name] = replace(
