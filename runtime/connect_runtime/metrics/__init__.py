@@ -1,1 +1,1 @@
-"""What a runtime and its tasks measure, under the names of Connect's MBeans in Prometheus."""
+"""Measurements of a runtime and its tasks, under the names of Connect's MBeans in Prometheus."""

@@ -1,6 +1,6 @@
 """Counts what one task does, in the task's process: the MBeans of Connect's tasks.
 
-The task counts once for each batch, never for each record. Whoever publishes asks for a `reading`
+The task counts once for each batch, never for each record. A publisher asks for a `reading`
 every few seconds, which works out rates, averages and maxima over the last 30 to 60 seconds, as
 Connect does with its default of two windows (`metrics.sample.window.ms`, `metrics.num.samples`).
 
@@ -73,41 +73,41 @@ class TaskMetrics:
             self._values[f"{_SINK}offset_commit_seq_no"] = 0
 
     def in_state(self, state: State) -> None:
-        """The task is in this state from now on."""
-        before, since = self._state
-        now = self._clock()
-        if before is not None:
-            self._states[before] += now - since
-        self._state = (state, now)
+        """Begins to count the time of this state."""
+        earlier, since = self._state
+        time_s = self._clock()
+        if earlier is not None:
+            self._states[earlier] += time_s - since
+        self._state = (state, time_s)
 
     def client(self, kind: Literal["producer", "consumer"], statistics: str) -> None:
         """Takes the statistics of a Kafka client of the task: librdkafka's JSON. Called by the
         client, which passes on what is raised here to the task."""
         try:
-            found = client_reading(kind, statistics)
+            reading = client_reading(kind, statistics)
         except orjson.JSONDecodeError:  # librdkafka escapes nothing, such as quotes in client.id
             return
-        self._clients[kind, found["client_id"]] = found
+        self._clients[kind, reading["client_id"]] = reading
 
     def without_clients(self) -> None:
-        """The Kafka clients of the task were closed."""
+        """Forgets the Kafka clients of the task, which were closed."""
         self._clients = {}
 
     # --- sources ---
 
     def polled(self, records: int, seconds: float) -> None:
-        """A poll returned records."""
+        """Counts a poll that returned records."""
         self._windows.add(f"{_SOURCE}source_record_poll", records)
         self._windows.observe(_TASK, "batch_size_{}", records)
         self._windows.observe(_SOURCE, "poll_batch_{}_time_ms", seconds * 1000)
 
     def sent(self, records: int) -> None:
-        """So many records were given to the producer."""
+        """Counts records that the producer took."""
         self._pending += records
         self._values[f"{_SOURCE}source_record_active_count"] = self._pending
 
     def wrote(self, seconds: float, *, done: bool) -> None:
-        """A commit ended: with `done`, all that was sent is in Kafka."""
+        """Counts a commit that ended: with `done`, all that was sent is in Kafka."""
         self._committed(seconds)
         if not done:
             return
@@ -117,87 +117,88 @@ class TaskMetrics:
         self.aborted()
 
     def aborted(self) -> None:
-        """What was sent and not committed is taken back."""
+        """Takes back the records that were sent and not committed."""
         self._pending = 0
         self._values[f"{_SOURCE}source_record_active_count"] = 0
 
     # --- sinks ---
 
     def read(self, records: int) -> None:
-        """Records arrived from Kafka."""
+        """Counts records that arrived from Kafka."""
         self._windows.add(f"{_SINK}sink_record_read", records)
         self._windows.observe(_TASK, "batch_size_{}", records)
 
     def put(self, records: int, seconds: float) -> None:
-        """The task took records."""
+        """Counts records that the task took."""
         self._windows.add(f"{_SINK}sink_record_send", records)
         self._windows.observe(_SINK, "put_batch_{}_time_ms", seconds * 1000)
 
     def owns(self, *, partitions: int, uncommitted: int) -> None:
-        """The task has so many partitions, and took so many records that are not committed."""
+        """Sets the numbers of the task's partitions, and of records that it took uncommitted."""
         self._values[f"{_SINK}partition_count"] = partitions
         self._values[f"{_SINK}sink_record_active_count"] = uncommitted
 
     def commit_sent(self) -> None:
-        """A commit of offsets was sent."""
+        """Counts a commit of offsets that was sent."""
         self._values[f"{_SINK}offset_commit_seq_no"] += 1
 
     def commit_answered(self, seconds: float, *, done: bool) -> None:
-        """Kafka answered a commit of offsets; `done`: it has taken all of them."""
+        """Counts Kafka's answer to a commit of offsets; `done`: it has taken all of them."""
         self._committed(seconds)
         self._windows.add(f"{_SINK}offset_commit_completion", int(done))
 
     def commit_skipped(self) -> None:
-        """A commit of offsets is no longer waited for."""
+        """Counts a commit of offsets that the task stopped waiting for."""
         self._windows.add(f"{_SINK}offset_commit_skip", 1)
 
     # --- errors of records ---
 
     def attempt_failed(self) -> None:
-        """Converting, transforming or putting a record failed once."""
+        """Counts a record that was not converted, transformed or put at one attempt."""
         self._error("total_record_failures")
 
     def retried(self) -> None:
-        """It is tried again."""
+        """Counts one more attempt at a record."""
         self._error("total_retries")
 
     def call_repeated(self) -> None:
-        """The task asked for the same call again: its source or target system is away."""
+        """Counts a call that the task asked to repeat: its source or target system is away."""
         self._error("total_retries")
         self._values[f"{_ERROR}last_error_timestamp"] = int(time.time() * 1000)
 
     def record_failed(self, *, skipped: bool) -> None:
-        """A record failed for good."""
+        """Counts a record that failed for good."""
         self._error("total_record_errors")
         if skipped:
             self._error("total_records_skipped")
         self._values[f"{_ERROR}last_error_timestamp"] = int(time.time() * 1000)
 
     def logged(self) -> None:
-        """A failure was logged (`errors.log.enable`)."""
+        """Counts a failure that was logged (`errors.log.enable`)."""
         self._error("total_errors_logged")
 
     def dead_letter(self) -> None:
-        """A record is sent to the dead letter queue."""
+        """Counts a record that is sent to the dead letter queue."""
         self._error("deadletterqueue_produce_requests")
 
     def dead_letter_failed(self) -> None:
-        """The dead letter queue did not take a record."""
+        """Counts a record that the dead letter queue did not take."""
         self._error("deadletterqueue_produce_failures")
 
     # --- reading ---
 
     def reading(self) -> bytes:
         """Returns the values of now as JSON: `metrics` by name, and a list of `clients`."""
-        now = self._clock()
-        values = {**self._values, **self._windows.values(now, self._rated), **self._ratios(now)}
+        time_s = self._clock()
+        windows, ratios = self._windows.values(time_s, self._rated), self._ratios(time_s)
+        values = {**self._values, **windows, **ratios}
         return orjson.dumps({"metrics": values, "clients": list(self._clients.values())})
 
-    def _ratios(self, now: float) -> Mapping[str, float]:
+    def _ratios(self, time_s: float) -> Mapping[str, float]:
         state, since = self._state
         spent = dict(self._states)
         if state is not None:
-            spent[state] = spent.get(state, 0.0) + now - since
+            spent[state] = spent.get(state, 0.0) + time_s - since
         total = sum(spent.values())
         if not total:
             return {}
@@ -219,47 +220,48 @@ class _Windows:
     `observe` and `add` read no clock: `values` starts a new window when it is time.
     """
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, time_s: float) -> None:
         self._totals: dict[str, float] = defaultdict(float)
         self._highest: dict[tuple[str, str], float] = {}
         self._highest_before: dict[tuple[str, str], float] = {}
         # when a window started, and the totals of that moment
-        self._start: tuple[float, dict[str, float]] = (now, {})
+        self._start: tuple[float, dict[str, float]] = (time_s, {})
         self._start_before = self._start
 
     def add(self, name: str, number: float) -> None:
         self._totals[name] += number
 
     def observe(self, group: str, pattern: str, value: float) -> None:
-        """`pattern` is a name with {} in place of avg and max."""
+        """Adds a value; `pattern` is a name with {} in place of avg and max."""
         key = (group, pattern)
         self._totals[f"{group}{pattern}#"] += 1
         self._totals[f"{group}{pattern}"] += value
         self._highest[key] = max(value, self._highest.get(key, value))
 
-    def values(self, now: float, rated: tuple[str, ...]) -> dict[str, float]:
-        if now - self._start[0] >= _WINDOW_S:
-            self._start_before, self._start = self._start, (now, dict(self._totals))
+    def values(self, time_s: float, rated: tuple[str, ...]) -> dict[str, float]:
+        if time_s - self._start[0] >= _WINDOW_S:
+            self._start_before, self._start = self._start, (time_s, dict(self._totals))
             self._highest_before, self._highest = self._highest, {}
         # before the totals: what is observed meanwhile has none in an older copy
-        before, current = self._highest_before, dict(self._highest)
+        earlier, current = self._highest_before, dict(self._highest)
         totals, (begin, base) = dict(self._totals), self._start_before
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for name in rated:
             total = totals.get(name, 0)
-            found[f"{name}_total"] = total
-            found[f"{name}_rate"] = round((total - base.get(name, 0)) / max(now - begin, 1.0), 3)
-        for group, pattern in before | current:
+            values[f"{name}_total"] = total
+            span_s = max(time_s - begin, 1.0)
+            values[f"{name}_rate"] = round((total - base.get(name, 0)) / span_s, 3)
+        for group, pattern in earlier | current:
             name, key = f"{group}{pattern}", (group, pattern)
             count = totals[f"{name}#"] - base.get(f"{name}#", 0)
             average = (totals[name] - base.get(name, 0)) / max(count, 1)
-            found[group + pattern.format("avg")] = round(average, 3)
-            most = max(before.get(key, 0), current.get(key, 0))
-            found[group + pattern.format("max")] = round(most, 3)
-        return found
+            values[group + pattern.format("avg")] = round(average, 3)
+            most = max(earlier.get(key, 0), current.get(key, 0))
+            values[group + pattern.format("max")] = round(most, 3)
+        return values
 
 
 def values_of(reading: bytes) -> Mapping[str, Any]:
     """Parses a reading. Raises ValueError."""
-    found: Mapping[str, Any] = orjson.loads(reading)
-    return found
+    values: Mapping[str, Any] = orjson.loads(reading)
+    return values

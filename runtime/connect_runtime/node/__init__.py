@@ -1,1 +1,1 @@
-"""What one process of a node does for all tasks of that node, so that they need fewer clients."""
+"""The work of one process of a node for all tasks of that node, so that they need fewer clients."""

@@ -14,7 +14,7 @@ class Service(Protocol):
 
     @property
     def over(self) -> bool:
-        """Whether it has ended; then it takes nothing any more."""
+        """Returns whether it has ended; then it takes nothing any more."""
         ...
 
     def start(self) -> None: ...

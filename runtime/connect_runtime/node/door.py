@@ -1,4 +1,4 @@
-"""How a task asks the process that serves its node: one request for each connection.
+"""The requests of a task to the process that serves its node: one for each connection.
 
 A Kafka client takes 1 MB, four threads or more, and some 13 ms of CPU, most of it Kafka's: too much
 for each of a thousand tasks that start, or that wait for orders. Spark's daemon opens the door
@@ -20,7 +20,7 @@ import orjson
 # Fits into a socket's buffer, so that a task never waits for a frozen process
 LONGEST_REQUEST: Final = 1 << 16
 _CONNECT_S: Final = 2.0
-# Whoever asked hears once a second that its answer is still to come
+# A task hears once a second that its answer is still to come
 _SILENT_S: Final = 5.0
 
 _door: socket.socket | None = None
@@ -113,7 +113,7 @@ def open_door() -> socket.socket:
 
 
 def close_door() -> None:
-    """Nobody serves here."""
+    """Closes the door: no process serves here."""
     global _door
     if _door is not None:
         _door.close()

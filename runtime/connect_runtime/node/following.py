@@ -37,7 +37,7 @@ SMALL_CONSUMER: Final = {
     "queued.max.messages.kbytes": 256,
     "fetch.message.max.bytes": 65_536,
 }
-# How often each task hears from this process
+# The interval at which each task hears from this process
 ALIVE_EVERY_S: Final = 10.0
 _POLL_S: Final = 1.0
 _UNUSED_S: Final = 60.0
@@ -73,9 +73,9 @@ class Following:
 
     def remove(self, asking: Asking) -> None:
         with self._lock:
-            for key, some in self._asking.items():
-                if some.pop(asking, None) is not None:
-                    if not some:
+            for key, followers in self._asking.items():
+                if followers.pop(asking, None) is not None:
+                    if not followers:
                         del self._asking[key]
                     return
 
@@ -88,7 +88,7 @@ class Following:
                 asking.send(_ALIVE)
 
     def _every(self) -> list[Asking]:
-        return [each for some in self._asking.values() for each in some]
+        return [asking for followers in self._asking.values() for asking in followers]
 
     def _run(self) -> None:
         try:
@@ -134,12 +134,12 @@ class Following:
         return True
 
     def _unused(self) -> bool:
-        """Whether no task has been served for a while; then none is any more."""
-        now = time.monotonic()
+        """Returns whether no task has been served for a while; then none is any more."""
+        time_s = time.monotonic()
         with self._lock:
             if self._asking:
-                self._used_at = now
-            self.over = now - self._used_at > _UNUSED_S
+                self._used_at = time_s
+            self.over = time_s - self._used_at > _UNUSED_S
             return self.over
 
 

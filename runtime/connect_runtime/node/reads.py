@@ -43,7 +43,10 @@ class Reads:
 
     def of(self, requests: Sequence[Read]) -> Iterable[bytes]:
         self._catch_up()
-        return (records_line(list(self._held.get(_wanted(each), {}).values())) for each in requests)
+        return (
+            records_line(list(self._held.get(_owner_of(request), {}).values()))
+            for request in requests
+        )
 
     def close(self) -> None:
         self._logs.close()
@@ -83,13 +86,13 @@ class Reads:
         for record in records:
             owner = self._owner(record)
             if owner is not None and record.key is not None:
-                held = self._held.setdefault(owner, {})
-                held.pop(record.key, None)  # in the order of the last writes
-                held[record.key] = record
+                newest = self._held.setdefault(owner, {})
+                newest.pop(record.key, None)  # in the order of the last writes
+                newest[record.key] = record
 
 
-def _wanted(read: Read) -> str:
-    match read:
+def _owner_of(request: Read) -> str:
+    match request:
         case ReadAssignment(key=key):
             return key
         case ReadOffsets(connector=connector):

@@ -22,8 +22,8 @@ _UNUSED_S: Final = 60.0
 
 
 class Answers(Protocol):
-    """What a round does, with a client of Kafka. Raises ConnectError or KafkaException if it cannot
-    answer."""
+    """The work of a round, with a client of Kafka. Raises ConnectError or KafkaException if it
+    cannot answer."""
 
     def of(self, requests: Sequence[Any]) -> Iterable[bytes]:
         """Returns the answers in the order of the requests, which differ, as of now or later."""
@@ -33,8 +33,8 @@ class Answers(Protocol):
 
 
 class Rounds:
-    """Implements Service with what `make` returns, which is made anew after it could not answer.
-    Whoever is not answered asks Kafka, and says why Kafka does not answer."""
+    """Implements Service with the answers of `make`, which is called again after they failed.
+    A task without an answer asks Kafka by itself, and reports why Kafka does not answer."""
 
     def __init__(self, name: str, make: Callable[[], Answers]) -> None:
         self._name = name
@@ -68,8 +68,8 @@ class Rounds:
 
     def _run(self) -> None:
         try:
-            while asked := self._next():
-                self._round(asked)
+            while requests := self._next():
+                self._round(requests)
         except Exception:
             _log.exception("Tasks of this node are not served any more: %s", self._name)
         finally:
@@ -87,15 +87,15 @@ class Rounds:
             self.over = not self._in_round
             return dict(self._in_round)
 
-    def _round(self, asked: dict[Asking, Any]) -> None:
+    def _round(self, requests: dict[Asking, Any]) -> None:
         # all tasks of a connector ask for the same
         equal: dict[Any, list[Asking]] = {}
-        for asking, request in asked.items():
+        for asking, request in requests.items():
             equal.setdefault(request, []).append(asking)
-        for some, content in zip(equal.values(), self._contents(list(equal)), strict=False):
+        for tasks, content in zip(equal.values(), self._contents(list(equal)), strict=False):
             # one file at a time, and not made under the lock: it may be large
             with file_of(content) as file, self._asked:
-                for asking in some:
+                for asking in tasks:
                     if self._in_round.pop(asking, None) is not None:
                         asking.answer(file)
         with self._asked:

@@ -96,7 +96,7 @@ class Server:
             self._connected.add(asking)
 
     def _heard(self, asking: Asking) -> None:
-        """A task has asked, or ended."""
+        """Takes bytes of a task that asks, or notices its end."""
         try:
             chunk = asking.connected.recv(65_536)
         except BlockingIOError:
@@ -140,8 +140,8 @@ class Server:
 
 
 def _is_socket(number: int) -> bool:
-    """Whether it is what a task meant to send: a plugin may close descriptors of others, and open
-    its own under their numbers."""
+    """Returns whether it is a socket, as a task meant to send: a plugin may close descriptors of
+    others, and open its own under their numbers."""
     return stat.S_ISSOCK(os.fstat(number).st_mode)
 
 

@@ -22,12 +22,12 @@ _log = logging.getLogger(__name__)
 
 _LATE: Final = Unwritten("it came too late", passing=True)
 _UNUSED_S: Final = 60.0
-# How long a new one waits for the answer to an earlier one at most
+# The longest that a new one waits for the answer to an earlier one
 _SOON_S: Final = 0.02
 
 
 class Statuses:
-    """Implements Service. Whoever is not answered asks Kafka by itself."""
+    """Implements Service. A task without an answer asks Kafka by itself."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = properties
@@ -80,19 +80,19 @@ class Statuses:
             with self._asked:
                 if not self._in_flight:
                     self._asked.wait_for(lambda: self._new, _UNUSED_S)
-                new, self._new = self._new, {}
-                self._in_flight.update(new)
+                requests, self._new = self._new, {}
+                self._in_flight.update(requests)
                 if not self._in_flight:
                     self.over = True
                     return
-            now = time.monotonic()
-            for asking, request in new.items():
-                told = partial(self._answer, asking)
+            time_s = time.monotonic()
+            for asking, request in requests.items():
+                answer = partial(self._answer, asking)
                 # whoever asked has given up, and may have written its next status by itself
-                if now < request.until:
-                    kafka.begin(_record(request), told)
+                if time_s < request.until:
+                    kafka.begin(_record(request), answer)
                 else:
-                    told(_LATE)
+                    answer(_LATE)
             kafka.serve(_SOON_S)
 
     def _answer(self, asking: Asking, unwritten: Unwritten | None) -> None:

@@ -24,12 +24,14 @@ def check_connectors(connectors: Sequence[FirstConnector], config: WorkerConfig)
     problems = []
     providers = ConfigProviders(config.properties)
     try:
-        for each in connectors:
+        for connector in connectors:
             try:
-                check(each.config, config, providers)
+                check(connector.config, config, providers)
             except RequestError as error:
-                what = f"the config of connector {each.name!r} is not valid"
-                problems.append(Diagnostic("connector.invalid", what, each.where, error.message))
+                text = f"the config of connector {connector.name!r} is not valid"
+                problems.append(
+                    Diagnostic("connector.invalid", text, connector.where, error.message)
+                )
     finally:
         providers.close()
     if problems:
@@ -38,13 +40,15 @@ def check_connectors(connectors: Sequence[FirstConnector], config: WorkerConfig)
 
 def create_connectors(connectors: Sequence[FirstConnector], verbs: Verbs) -> None:
     """Creates them in order. Raises Failed."""
-    for each in connectors:
+    for connector in connectors:
         try:
-            _when_ready(partial(verbs.create, each.name, each.config, each.initial_state))
+            _when_ready(
+                partial(verbs.create, connector.name, connector.config, connector.initial_state)
+            )
         except RequestError as error:
-            what = f"the connector {each.name!r} cannot be created"
+            text = f"the connector {connector.name!r} cannot be created"
             raise Failed(
-                Diagnostic("connector.not-created", what, each.where, error.message)
+                Diagnostic("connector.not-created", text, connector.where, error.message)
             ) from error
 
 

@@ -1,6 +1,6 @@
 """Keeps a standalone worker's topics: offsets in a file, all others in memory, as Apache's do.
 
-To the herder they are topics like any others. What is in memory is forgotten at the end.
+To the herder they are topics like any others. Topics in memory are forgotten at the end.
 """
 
 from __future__ import annotations
@@ -105,17 +105,17 @@ class _Writer:
 
     def write(self, records: Sequence[NewRecord]) -> Sequence[LogRecord]:
         offsets: dict[bytes | None, bytes | None] = {
-            each.key: each.value for each in records if each.topic == self._offsets
+            record.key: record.value for record in records if record.topic == self._offsets
         }
         if offsets:
             try:
                 self._file.write(offsets, self._check)
             except OffsetsNotWritten as error:
-                found = error.diagnostics[0]
-                _log.error("%s (%s): %s", error, found.code, found.why)
+                problem = error.diagnostics[0]
+                _log.error("%s (%s): %s", error, problem.code, problem.why)
                 raise
-        others = [each for each in records if each.topic != self._offsets]
-        return [*_as_records(self._offsets, offsets), *self._memory.write(others)]
+        in_memory = [record for record in records if record.topic != self._offsets]
+        return [*_as_records(self._offsets, offsets), *self._memory.write(in_memory)]
 
     def close(self) -> None:
         self._memory.close()
@@ -133,9 +133,9 @@ class _FileReader:
         self.left_out: dict[tuple[str, int], str] = {}
 
     def poll(self) -> Sequence[LogRecord]:
-        before, self._seen = self._seen, self._file.entries
-        removed = dict.fromkeys(before.keys() - self._seen.keys())
-        changed = {key: value for key, value in self._seen.items() if before.get(key) != value}
+        earlier, self._seen = self._seen, self._file.entries
+        removed = dict.fromkeys(earlier.keys() - self._seen.keys())
+        changed = {key: value for key, value in self._seen.items() if earlier.get(key) != value}
         return _as_records(self._topic, removed | changed)
 
     def read_to_end(self, timeout_s: float) -> Sequence[LogRecord]:

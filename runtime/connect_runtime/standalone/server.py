@@ -32,7 +32,7 @@ from connect_specs.names import ClusterTopics
 
 _log = logging.getLogger(__name__)
 
-# How often a follower looks whether its task is still there
+# The interval at which a follower looks for the end of its task
 _LOOK_S: Final = 1.0
 _WAITING: Final = 128
 _AGAIN_S: Final = 0.5
@@ -63,9 +63,9 @@ class TopicsServer:
         except OSError as error:
             self._listening.close()
             shutil.rmtree(self._folder, ignore_errors=True)
-            what = "the worker cannot make the socket for its tasks"
+            message = "the worker cannot make the socket for its tasks"
             hint = "set TMPDIR to a folder with a short path"
-            diagnostic = Diagnostic("worker.no-socket", what, self.path, str(error), hint)
+            diagnostic = Diagnostic("worker.no-socket", message, self.path, str(error), hint)
             raise Failed(diagnostic) from error
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class TopicsServer:
                 connection.send(records_line(self._logs.reader(topic).poll()))
             case Follow(topic=topic, offset=offset) if topic in self._readable:
                 self._follow(connection, topic, offset)
-            case Write() if all(each.topic in self._writable for each in request.records):
+            case Write() if all(record.topic in self._writable for record in request.records):
                 connection.send(failure_line(self._failure(connection, request)))
             case _:
                 raise ValueError("a task may not do this")
@@ -150,5 +150,5 @@ class TopicsServer:
         try:
             self._logs.write_for_task(request.records, check)
         except ConnectError as error:
-            return "; ".join(f"{each.what}: {each.why}" for each in error.diagnostics)
+            return "; ".join(f"{problem.what}: {problem.why}" for problem in error.diagnostics)
         return None
