@@ -18,7 +18,7 @@ from connect_reconciler.apply.report import (
 )
 from connect_reconciler.backend.lease import LeaseRefused
 from connect_reconciler.cli.apply_report import (
-    Run,
+    ApplyCommand,
     advised,
     after_apply,
     after_error,
@@ -30,8 +30,8 @@ from connect_reconciler.cli.session import Invocation
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Invalid, NextStep, Stale
 from support.command import Command
 
-PROD = Run(base=("-C", "my folder", "--env", "prod"), scope=("--target", "orders-*"))
-REST_ALONE = Run(journal=False)
+PROD = ApplyCommand(base=("-C", "my folder", "--env", "prod"), scope=("--target", "orders-*"))
+REST_ALONE = ApplyCommand(journal=False)
 
 
 def report(
@@ -102,7 +102,7 @@ APPLIES = {
 @pytest.mark.parametrize("name", APPLIES)
 def test_each_kind_of_failure_has_its_steps(name: str) -> None:
     done, commands = APPLIES[name]
-    assert [each.command for each in after_apply(done, Run())] == commands
+    assert [each.command for each in after_apply(done, ApplyCommand())] == commands
 
 
 def test_steps_are_for_the_same_folder_environment_and_connectors() -> None:
@@ -125,14 +125,14 @@ def test_over_rest_alone_no_rollback_is_advised(health: Health) -> None:
 
 
 def test_a_saved_plan_goes_on_and_a_spec_that_is_fixed_needs_another_plan() -> None:
-    saved = Run(file="plan.json")
+    saved = ApplyCommand(file="plan.json")
     assert after_apply(report(DONE, FAILED), saved)[0].command == "connect apply plan.json"
     health = after_apply(report(DONE, health=Health.TIMED_OUT), saved)
     assert health[1].command == "connect apply"
 
 
 def test_a_rollback_goes_on_and_can_be_undone_itself() -> None:
-    back = Run(("rollback", "a0"))
+    back = ApplyCommand(("rollback", "a0"))
     commands = [each.command for each in after_apply(report(DONE, FAILED), back)]
     assert commands == ["connect rollback a0", "connect rollback a1"]
     failed = report(DONE, health=Health.FAILED)
@@ -145,7 +145,7 @@ def test_a_rollback_goes_on_and_can_be_undone_itself() -> None:
 def test_a_connector_that_was_deleted_meanwhile_is_created_again() -> None:
     """The trap: `restart --failed` finds no connector of that name."""
     deleted = report(DONE, health=Health.DELETED)
-    assert "creates it again" in steps_text(after_apply(deleted, Run()))
+    assert "creates it again" in steps_text(after_apply(deleted, ApplyCommand()))
     assert "c: not there any more" in render_report(deleted)
 
 
@@ -156,18 +156,18 @@ def error_of(kind: type[ConnectError], code: str) -> ConnectError:
 @pytest.mark.parametrize(
     ("error", "run", "commands"),
     [
-        (error_of(Stale, "stale.config"), Run(), ["connect apply"]),
+        (error_of(Stale, "stale.config"), ApplyCommand(), ["connect apply"]),
         (
             error_of(Stale, "stale.specs"),
-            Run(base=("--env", "prod"), file="p.json"),
+            ApplyCommand(base=("--env", "prod"), file="p.json"),
             ["connect --env prod plan --out p.json", "connect --env prod apply p.json"],
         ),
         (
             error_of(Stale, "stale.config"),
-            Run(("rollback", "a1"), file="p.json"),
+            ApplyCommand(("rollback", "a1"), file="p.json"),
             ["connect rollback a1 --out p.json", "connect rollback a1 p.json"],
         ),
-        (error_of(Stale, "stale.environment"), Run(file="p.json"), []),
+        (error_of(Stale, "stale.environment"), ApplyCommand(file="p.json"), []),
         (
             error_of(LeaseRefused, "apply.leased"),
             PROD,
@@ -177,11 +177,11 @@ def error_of(kind: type[ConnectError], code: str) -> ConnectError:
                 "connect -C 'my folder' --env prod apply --target 'orders-*' --takeover",
             ],
         ),
-        (error_of(Invalid, "spec.unknown-field"), Run(), []),
+        (error_of(Invalid, "spec.unknown-field"), ApplyCommand(), []),
     ],
 )
 def test_errors_before_anything_was_changed(
-    error: ConnectError, run: Run, commands: list[str]
+    error: ConnectError, run: ApplyCommand, commands: list[str]
 ) -> None:
     assert [each.command for each in after_error(error, run)] == commands
     with pytest.raises(type(error)) as caught, advised(run):
@@ -192,16 +192,16 @@ def test_errors_before_anything_was_changed(
 def test_steps_stand_in_place_of_hints_that_say_no_more() -> None:
     hints = ("make the plan again", "make the plan again, with the same key")
     error = Stale(*(Diagnostic("stale.config", "what", hint=each) for each in hints))
-    with pytest.raises(Stale) as caught, advised(Run()):
+    with pytest.raises(Stale) as caught, advised(ApplyCommand()):
         raise error
     assert [each.hint for each in caught.value.diagnostics] == ["", hints[1]]
 
 
 def test_every_command_exists_as_written(connect: Command) -> None:
     """Outside a project a verb that was written rightly looks for connect.yaml, and finds none."""
-    steps = [step for done, _ in APPLIES.values() for step in after_apply(done, Run())]
-    steps += after_error(error_of(LeaseRefused, "apply.leased"), Run())
-    steps += after_error(error_of(Stale, "stale.specs"), Run(file="p.json"))
+    steps = [step for done, _ in APPLIES.values() for step in after_apply(done, ApplyCommand())]
+    steps += after_error(error_of(LeaseRefused, "apply.leased"), ApplyCommand())
+    steps += after_error(error_of(Stale, "stale.specs"), ApplyCommand(file="p.json"))
     for command in dict.fromkeys(each.command for each in steps):
         _, *words = shlex.split(command)
         yes = [] if "--takeover" not in words else ["--yes"]

@@ -20,7 +20,7 @@ from connect_reconciler.cli.output import PROGRESS, progress
 from connect_reconciler.cli.running.foreground import _print_changes, looking
 from connect_reconciler.cli.running.live_table import Rates
 from connect_reconciler.cli.running.logs import events, is_about
-from connect_reconciler.cli.signals import StopRequest
+from connect_reconciler.cli.signals import StopFlag
 from connect_runtime.api import ConnectorError
 from connect_runtime.api.configdef import ConfigType, parse_value
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus, RuntimeInfo, Verbs
@@ -306,7 +306,7 @@ def test_connectors_run_on_while_the_output_is_on_a_full_disk(
 ) -> None:
     """What could not be written is written later, in order."""
     monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
-    disk, stop = Disk(fails=2), StopRequest()
+    disk, stop = Disk(fails=2), StopFlag()
     monkeypatch.setattr("sys.stdout", TextIOWrapper(BufferedWriter(disk), "utf-8"))
     looks = [{"c": row_of(status(*[State.RUNNING] * tasks), waiting=())} for tasks in (1, 2, 3)]
     left = list(looks)
@@ -330,7 +330,7 @@ def test_changes_of_state_are_events_of_the_log(
 ) -> None:
     """`connect logs NAME` finds them."""
     monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
-    stop = StopRequest()
+    stop = StopFlag()
 
     def look() -> dict[str, Row]:
         stop.set()
@@ -356,7 +356,7 @@ def test_changes_of_state_leave_stdout_to_connectors_that_write_there(
 ) -> None:
     monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
     monkeypatch.setenv(VARIABLE, log_format)
-    stop = StopRequest()
+    stop = StopFlag()
 
     def look() -> dict[str, Row]:
         stop.set()
@@ -385,7 +385,7 @@ def test_connectors_run_on_though_a_plugin_took_the_output_away(
     stream.close()
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, stream if closed else None)
-    stop, looked = StopRequest(), 0
+    stop, looked = StopFlag(), 0
 
     def look() -> dict[str, Row]:
         nonlocal looked

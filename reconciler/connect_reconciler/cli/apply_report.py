@@ -62,7 +62,7 @@ _HEALTH = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ApplyCommand:
     """The command that applies a plan now: `apply`, or `rollback ID`.
 
     `base` holds its options -C and --env, `scope` those that say what it may do, as --target.
@@ -89,10 +89,10 @@ class Run:
         return self.verb[0] == "rollback"
 
 
-_APPLY = Run()
+_APPLY = ApplyCommand()
 
 
-def after_apply(report: ApplyReport, run: Run) -> tuple[NextStep, ...]:
+def after_apply(report: ApplyReport, run: ApplyCommand) -> tuple[NextStep, ...]:
     """Returns the next steps after an apply; none if everything is healthy."""
     if any(diagnostic.code in _OTHERS for diagnostic in report.ended_by):
         return (
@@ -107,7 +107,7 @@ def after_apply(report: ApplyReport, run: Run) -> tuple[NextStep, ...]:
     return (*_inspecting(report, run), *_continuing(report, run), *_rolling_back(report, run))
 
 
-def after_error(error: ConnectError, run: Run) -> tuple[NextStep, ...]:
+def after_error(error: ConnectError, run: ApplyCommand) -> tuple[NextStep, ...]:
     """Returns the next steps after an error before which nothing was changed."""
     codes = {diagnostic.code for diagnostic in error.diagnostics}
     if _LEASED in codes:
@@ -127,7 +127,7 @@ def after_error(error: ConnectError, run: Run) -> tuple[NextStep, ...]:
     )
 
 
-def after_rollback(run: Run) -> tuple[NextStep, ...]:
+def after_rollback(run: ApplyCommand) -> tuple[NextStep, ...]:
     """Returns the next steps after an apply failed and was rolled back."""
     return (
         NextStep(run.command("plan"), "shows what the specs would change, once they are fixed"),
@@ -144,7 +144,7 @@ def steps_text(steps: Sequence[NextStep]) -> str:
     return lines_of("".join(["Next:\n", *lines])) if lines else ""
 
 
-def _inspecting(report: ApplyReport, run: Run) -> Iterator[NextStep]:
+def _inspecting(report: ApplyReport, run: ApplyCommand) -> Iterator[NextStep]:
     unwell = {entry.name: entry.health for entry in report.connectors if entry.health in UNHEALTHY}
     if report.counts[Outcome.UNKNOWN]:
         yield NextStep(run.command("plan"), "shows whether the unknown actions took effect")
@@ -155,7 +155,7 @@ def _inspecting(report: ApplyReport, run: Run) -> Iterator[NextStep]:
         yield NextStep(status, "shows what runs, and why the rest does not")
 
 
-def _continuing(report: ApplyReport, run: Run) -> Iterator[NextStep]:
+def _continuing(report: ApplyReport, run: ApplyCommand) -> Iterator[NextStep]:
     counts = report.counts
     unwell = {entry.health for entry in report.connectors}.intersection(UNHEALTHY)
     failed = [entry.name for entry in report.connectors if entry.health is Health.FAILED]
@@ -165,7 +165,7 @@ def _continuing(report: ApplyReport, run: Run) -> Iterator[NextStep]:
         yield NextStep(run.again(), _effect_text(run, "continues where this one stopped"))
     elif unwell and not run.rolls_back:
         # Its file would be stale: the spec is to change
-        without_file = Run(run.verb, run.base, run.scope, journal=run.journal)
+        without_file = ApplyCommand(run.verb, run.base, run.scope, journal=run.journal)
         gone = unwell == {Health.DELETED}
         effect = "creates it again" if gone else "applies the spec, once it is fixed"
         yield NextStep(without_file.again(), _effect_text(run, effect))
@@ -177,14 +177,14 @@ def _continuing(report: ApplyReport, run: Run) -> Iterator[NextStep]:
             yield NextStep(restart, "restarts it, once a cause outside the spec is fixed")
 
 
-def _effect_text(run: Run, effect: str) -> str:
+def _effect_text(run: ApplyCommand, effect: str) -> str:
     """Returns the effect; over REST alone with a hint that the previous specs undo the apply."""
     if run.journal:
         return effect
     return f"{effect}; with the previous specs, it reverts this"
 
 
-def _rolling_back(report: ApplyReport, run: Run) -> Iterator[NextStep]:
+def _rolling_back(report: ApplyReport, run: ApplyCommand) -> Iterator[NextStep]:
     if report.counts[Outcome.DONE] and run.journal:
         subject = "the rollback" if run.rolls_back else "the apply"
         yield NextStep(run.command("rollback", report.apply_id), f"or rolls back {subject}")
@@ -204,11 +204,11 @@ def run_of(
     file: Path | None,
     verb: Sequence[str] = ("apply",),
     options: Sequence[str] = (),
-) -> Run:
+) -> ApplyCommand:
     """Returns the command of this invocation, with further `options` that it needs."""
     words = [word for glob in scope.targets for word in ("--target", glob)]
     words += [word for glob in scope.exclude for word in ("--exclude", glob)]
-    return Run(
+    return ApplyCommand(
         tuple(verb),
         base_of(call, project.secrets),
         (*words, *options),
@@ -238,7 +238,7 @@ def _is_here(folder: Path) -> bool:
 
 
 @contextmanager
-def advised(run: Run) -> Iterator[None]:
+def advised(run: ApplyCommand) -> Iterator[None]:
     """Adds the next steps to errors; they replace hints that say the same without commands."""
     try:
         yield
@@ -253,7 +253,7 @@ def _without_bare_hint(diagnostic: Diagnostic) -> Diagnostic:
     return replace(diagnostic, hint="") if diagnostic.hint == _PLAN_AGAIN else diagnostic
 
 
-def render_report(report: ApplyReport, run: Run = _APPLY) -> str:
+def render_report(report: ApplyReport, run: ApplyCommand = _APPLY) -> str:
     """Returns the report as text, with the next steps."""
     return render_outcome(report) + steps_text(after_apply(report, run))
 
@@ -280,7 +280,7 @@ def _head(report: ApplyReport) -> str:
     return "Applied" if report.exit_code == ExitCode.OK else "Apply failed"
 
 
-def report_json(report: ApplyReport, run: Run = _APPLY) -> dict[str, Any]:
+def report_json(report: ApplyReport, run: ApplyCommand = _APPLY) -> dict[str, Any]:
     return {
         "apply_id": report.apply_id,
         "interrupted": report.interrupted,

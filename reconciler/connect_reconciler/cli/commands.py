@@ -64,7 +64,7 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
-class Verbs(TyperGroup):
+class VerbGroup(TyperGroup):
     """Lists all verbs and loads only the one that is used."""
 
     def __init__(self, **attributes: Any) -> None:
@@ -114,7 +114,7 @@ def _show_version(requested: bool) -> None:
 
 
 _app = typer.Typer(
-    cls=Verbs,
+    cls=VerbGroup,
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

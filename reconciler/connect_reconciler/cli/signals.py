@@ -114,7 +114,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     raise Terminated(number)
 
 
-class StopRequest:
+class StopFlag:
     """A flag that a signal sets. Not an Event: a handler may interrupt the code that holds the
     Event's lock, and would then wait for it for ever."""
 
@@ -136,10 +136,10 @@ class StopRequest:
 
 
 @contextmanager
-def stop_requested() -> Iterator[StopRequest]:
+def stop_requested() -> Iterator[StopFlag]:
     """Yields a request to stop, set by the first SIGINT, SIGTERM or SIGHUP; the second one raises
     KeyboardInterrupt."""
-    request = StopRequest()
+    request = StopFlag()
 
     def stop(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:

@@ -26,7 +26,7 @@ from connect_reconciler.apply.report import (
     Waiting,
 )
 from connect_reconciler.cli.apply_report import (
-    Run,
+    ApplyCommand,
     advised,
     after_rollback,
     render_outcome,
@@ -78,7 +78,7 @@ class Terminal:
     yes: bool
     as_json: bool
     warned: Warned = Warned.CHANGES
-    run: Run = field(default_factory=Run)
+    run: ApplyCommand = field(default_factory=ApplyCommand)
 
     @property
     def can_be_asked(self) -> bool:
@@ -127,7 +127,7 @@ class Terminal:
 
 @contextmanager
 def backend_for(
-    run: Run, project: Project, *, waits: bool, takeover: bool
+    run: ApplyCommand, project: Project, *, waits: bool, takeover: bool
 ) -> Iterator[tuple[Backend, Lease | None]]:
     """Opens the cluster to apply to, and takes the lease over if asked. Errors get next steps.
 
@@ -149,7 +149,7 @@ def _show_report(report: ApplyReport, render: Callable[[ApplyReport], str]) -> N
     result(render(report))
 
 
-def _show_rollback(rollback: RollbackResult, apply_id: str, run: Run) -> None:
+def _show_rollback(rollback: RollbackResult, apply_id: str, run: ApplyCommand) -> None:
     if rollback.report is not None:
         _show_report(rollback.report, render_outcome)
     elif rollback.errors:
@@ -172,7 +172,7 @@ def _show_rollback(rollback: RollbackResult, apply_id: str, run: Run) -> None:
         result(steps_text([NextStep(run.command("rollback", apply_id), "plans the rollback")]))
 
 
-def _document(applied: ApplyResult, run: Run) -> dict[str, object]:
+def _document(applied: ApplyResult, run: ApplyCommand) -> dict[str, object]:
     from connect_reconciler.cli.entry import to_json
 
     report, rollback = applied.report, applied.rollback

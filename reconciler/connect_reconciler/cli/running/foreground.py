@@ -20,7 +20,7 @@ from connect_reconciler.cli.connector_table import Row, changes, row_of
 from connect_reconciler.cli.output import PROGRESS, progress, progress_of, result
 from connect_reconciler.cli.project_files import broker_folder
 from connect_reconciler.cli.running.logs import LOG, log_to, rotate_when_large
-from connect_reconciler.cli.signals import StopRequest, at_once, may_change, stop_requested
+from connect_reconciler.cli.signals import StopFlag, at_once, may_change, stop_requested
 from connect_runtime.files import make_private_folder
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
@@ -117,7 +117,7 @@ def _rows(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
 
 
 def _print_changes(
-    stop: StopRequest,
+    stop: StopFlag,
     look: Callable[[], Mapping[str, Row]],
     *,
     as_json: bool,

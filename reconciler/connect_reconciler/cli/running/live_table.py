@@ -25,7 +25,7 @@ from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.topics import list_offsets
 
 if TYPE_CHECKING:
-    from connect_reconciler.cli.signals import StopRequest
+    from connect_reconciler.cli.signals import StopFlag
     from connect_runtime.herder.verbs import RuntimeInfo, Verbs
 
 
@@ -38,7 +38,7 @@ _WINDOW_S = 5.0
 
 
 def show_until(
-    stop: StopRequest,
+    stop: StopFlag,
     look: Callable[[], Mapping[str, Row]],
     verbs: Verbs,
     client: Mapping[str, str],
