@@ -73,7 +73,7 @@ class ConfigKeyLedger:
         self.correct(records)
         with self._lock:
             self._upcoming |= dict.fromkeys(
-                _named(step, upcoming), _with_records(self._snapshot, upcoming)
+                _connectors_of(step, upcoming), _with_records(self._snapshot, upcoming)
             )
         name = step.connector
         action = act.ACTIONS[step.action]
@@ -89,7 +89,7 @@ class ConfigKeyLedger:
 
     def done(self, step: JournalEntry, records: Sequence[NewRecord] = ()) -> None:
         self.correct(records)
-        names = _named(step, records)
+        names = _connectors_of(step, records)
         with self._lock:
             for name in names:
                 self._upcoming.pop(name, None)
@@ -206,7 +206,7 @@ class NoLease:
         """Does nothing: there is no lease to lose."""
 
 
-def _named(step: JournalEntry, records: Sequence[NewRecord]) -> tuple[str, ...]:
+def _connectors_of(step: JournalEntry, records: Sequence[NewRecord]) -> tuple[str, ...]:
     """Returns the step's own connector, and those of its records."""
     return tuple(dict.fromkeys([step.connector, *(parts_of(record.key)[1] for record in records)]))
 

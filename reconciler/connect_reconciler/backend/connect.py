@@ -171,7 +171,7 @@ class ConfirmedCluster(HttpCluster):
 
         def written() -> bool:
             current = self._read_back(name)
-            return arrived(current) or not _same(current, stored)
+            return arrived(current) or not _is_unwritten(current, stored)
 
         if not self._client.wait_for(written, _ARRIVES_S):
             raise self._not_arrived(name, answer)
@@ -194,7 +194,7 @@ def _is(current: StoredConnector | None, state: TargetState) -> bool:
     return current is not None and current.target is state
 
 
-def _same(current: StoredConnector | None, stored: StoredConnector | None) -> bool:
+def _is_unwritten(current: StoredConnector | None, stored: StoredConnector | None) -> bool:
     """Returns True if nothing was written since; tasks may come and go."""
     if current is None or stored is None:
         return current is stored

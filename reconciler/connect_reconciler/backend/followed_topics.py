@@ -162,10 +162,12 @@ class StatusTopic:
 
 def _reported(name: str, snapshot: StatusSnapshot) -> ReportedStatuses:
     connector = snapshot.connectors.get(name)
-    tasks = {task.task: _part(status) for task, status in snapshot.tasks.items()}
+    tasks = {task.task: _instance_status(status) for task, status in snapshot.tasks.items()}
     polled = frozenset(task.task for task, status in snapshot.tasks.items() if status.polled)
-    return ReportedStatuses(None if connector is None else _part(connector), tasks, polled)
+    return ReportedStatuses(
+        None if connector is None else _instance_status(connector), tasks, polled
+    )
 
 
-def _part(status: Status) -> InstanceStatus:
+def _instance_status(status: Status) -> InstanceStatus:
     return InstanceStatus(status.state, status.worker_id, status.trace, status.version)

@@ -126,13 +126,13 @@ class Ledger:
         self, ending: Ending, *, exit_code: int, now_ms: int, proven: Collection[str] = ()
     ) -> None:
         """Closes the journal. `proven` are the connectors that were seen healthy."""
-        project = self._begun.project
+        project = self._current.project
         closed = replace(
-            self._begun,
+            self._current,
             ending=ending,
             exit_code=exit_code,
             ended_ms=now_ms,
-            unproven=self._left(project, proven),
+            unproven=self._unproven(project, proven),
         )
         self._write(journal_record(self.topic, closed))
         self._journal = closed
@@ -140,21 +140,21 @@ class Ledger:
     def prove(self, project: str, proven: Collection[str]) -> None:
         """Records that connectors which earlier applies of the project changed are healthy."""
         newest = next(reversed(self.snapshot.of_project(project)), None)
-        if newest is not None and newest.unproven != (unproven := self._left(project, proven)):
+        if newest is not None and newest.unproven != (unproven := self._unproven(project, proven)):
             self._write(journal_record(self.topic, replace(newest, unproven=unproven)))
 
     def close(self) -> None:
         """Closes the writer. A journal that is still open means that the apply was killed."""
         self._writer.close()
 
-    def _left(self, project: str, proven: Collection[str]) -> tuple[str, ...]:
+    def _unproven(self, project: str, proven: Collection[str]) -> tuple[str, ...]:
         """Returns the project's connectors that no apply saw healthy, but for those that are
         `proven`."""
         unproven = self.snapshot.unproven(project) & self.state.owned_by(project)
         return tuple(sorted(unproven.difference(proven)))
 
     @property
-    def _begun(self) -> Journal:
+    def _current(self) -> Journal:
         assert self._journal is not None, "an apply begins before its first step"
         return self._journal
 
@@ -174,7 +174,7 @@ class Ledger:
         name = step.connector
         earlier = (entry for entry in self._steps.get(name, ()) if entry.number != step.number)
         steps = (*earlier, step)
-        self._write(*records, steps_record(self.topic, self._begun.id, name, steps))
+        self._write(*records, steps_record(self.topic, self._current.id, name, steps))
         self._steps[name] = steps
 
     def _write(self, *records: NewRecord) -> None:

@@ -131,7 +131,7 @@ def locked(
     """Returns the plugins of a lock: all connectors, and the other plugins that the specs name.
     A plugin whose keys cannot be read keeps those of the `earlier` lock; `warn` gets a text
     about it."""
-    cluster = _listed(source)
+    cluster = _cluster_plugins(source)
     chosen = [plugin for plugin in cluster.plugins if plugin.type in CONNECTORS]
     for spec in desired.connectors.values():
         for plugin_ref in parts_of(spec.config):
@@ -157,7 +157,7 @@ def locked(
     return PluginSet(tuple(plugins))
 
 
-def _listed(source: PluginSource) -> PluginSet:
+def _cluster_plugins(source: PluginSource) -> PluginSet:
     """Returns the plugins of a cluster without keys. Of several versions the last counts, which is
     the highest."""
     plugins = {
@@ -312,7 +312,7 @@ class ClusterDefinitions:
         self._failure = ""
 
     def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
-        answer = self._asked(name, types)
+        answer = self._definition(name, types)
         return None if isinstance(answer, str) else answer
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
@@ -320,10 +320,10 @@ class ClusterDefinitions:
         return self._listed.class_names(types)
 
     def unanswered(self, name: str, types: tuple[str, ...]) -> str:
-        answer = self._asked(name, types)
+        answer = self._definition(name, types)
         return answer if isinstance(answer, str) else ""
 
-    def _asked(self, name: str, types: tuple[str, ...]) -> PluginDefinition | str | None:
+    def _definition(self, name: str, types: tuple[str, ...]) -> PluginDefinition | str | None:
         """Returns the plugin, None if the cluster has none, or why its keys are not known."""
         source = self._open()
         if source is None:
@@ -345,7 +345,7 @@ class ClusterDefinitions:
             if keys is not None:
                 return _with_keys(plugin, keys)
         except ConnectError as error:
-            return _why(path, error)
+            return _failure_text(path, error)
         return f"GET {path} answered 404, although the plugin is listed"
 
     def _open(self) -> RestPlugins | None:
@@ -357,15 +357,15 @@ class ClusterDefinitions:
                     self._failure = f"GET {path} was not sent: no runtime is up"
                     return None
                 source = RestPlugins(client)
-                self._listed = _listed(source)
+                self._listed = _cluster_plugins(source)
                 self._source = source
                 self._deadline = self._clock() + _KEYS_S
             except ConnectError as error:
-                self._failure = _why(path, error)
+                self._failure = _failure_text(path, error)
         return self._source
 
 
-def _why(path: str, error: ConnectError) -> str:
+def _failure_text(path: str, error: ConnectError) -> str:
     """Returns the request, and how it failed. Connect's own text is left out: it may quote
     anything."""
     match error:

@@ -235,10 +235,10 @@ class InProcessCluster:
         self._verbs.put_config(name, config)
 
     def config(self, name: str) -> Mapping[str, str] | None:
-        return _found(lambda: self._verbs.config(name))
+        return _unless_missing(lambda: self._verbs.config(name))
 
     def status(self, name: str) -> ConnectorStatus | None:
-        return _found(lambda: self._verbs.status(name))
+        return _unless_missing(lambda: self._verbs.status(name))
 
     def set_target(self, name: str, target: TargetState) -> None:
         match target:
@@ -280,7 +280,7 @@ def _explained(ask: Callable[[], T]) -> T:
         raise RequestError(error.status, reason) from cause
 
 
-def _found(ask: Callable[[], T]) -> T | None:
+def _unless_missing(ask: Callable[[], T]) -> T | None:
     try:
         return ask()
     except RequestError as error:

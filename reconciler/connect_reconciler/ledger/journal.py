@@ -253,7 +253,7 @@ def read_snapshot(values: Mapping[int, bytes]) -> ConnectorSnapshot | None:
     chunks = [decode(values[number]) for number in sorted(values) if number > 0]
     offsets = [entry for chunk in chunks for entry in entries_from_json(chunk["offsets"]) or ()]
     # Older records, and those of a move that did not end, do not say
-    moved = any("after" in chunk for chunk in chunks)
+    has_result = any("after" in chunk for chunk in chunks)
     result = [entry for chunk in chunks for entry in entries_from_json(chunk.get("after")) or ()]
     pin_records = (decode(value) for number, value in values.items() if number < 0)
     pins = {text(record["pin"]): pin_from_json(record) for record in pin_records}
@@ -265,7 +265,7 @@ def read_snapshot(values: Mapping[int, bytes]) -> ConnectorSnapshot | None:
         # Earlier versions recorded a rename as a pin
         pins={pin: applied for pin, applied in pins.items() if renaming_of(pin, applied) is None},
         offsets=Offsets(offsets) if chunks else None,
-        offsets_after=Offsets(result) if moved else None,
+        offsets_after=Offsets(result) if has_result else None,
         renamed_from=optional_text(head["renamed_from"]),
         # Older records do not say
         ignore=tuple(text(glob) for glob in head.get("ignore", ())),

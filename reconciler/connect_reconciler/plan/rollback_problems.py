@@ -231,7 +231,7 @@ def stays_ignored(
             key
             for key in sorted(snapshot.config.keys() | connector.config.keys())
             if ignores(globs, f"config.{key}")
-            and not _same(snapshot.config.get(key), connector, key, live)
+            and not _has_value(snapshot.config.get(key), connector, key, live)
         ]
         target = intended_target(live.ledger.connectors.get(name), connector)
         if snapshot.target is not target and ignores(globs, "state"):
@@ -242,7 +242,7 @@ def stays_ignored(
             yield warning("rollback.ignored", problem, name)
 
 
-def _same(snapshot: Value | None, connector: LiveConnector, key: str, live: Live) -> bool:
+def _has_value(snapshot: Value | None, connector: LiveConnector, key: str, live: Live) -> bool:
     current = connector.config.get(key)
     if snapshot is None or current is None:
         return snapshot is None and current is None

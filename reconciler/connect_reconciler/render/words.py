@@ -111,8 +111,8 @@ def kind_words(kind: act.ChangeKind) -> str:
 
 def effects(action: act.Action) -> tuple[str, ...]:
     """Returns the action's effects on the data, without those that are shown beside its keys."""
-    shown = {effect for change in action.shown_fields for effect in change.effects}
-    return tuple(effect for effect in action.effects if effect and effect not in shown)
+    field_effects = {effect for change in action.shown_fields for effect in change.effects}
+    return tuple(effect for effect in action.effects if effect and effect not in field_effects)
 
 
 def harmless(move: act.OffsetMove) -> bool:

@@ -262,7 +262,7 @@ class RestClient:
             if _tls_refusal(error) is not None:
                 raise self._unreachable(error) from error
             problem = f"no answer came to {request.method} {request.path}: it may have taken place"
-            raise self._unknown(problem, _why(error)) from error
+            raise self._unknown(problem, _reason(error)) from error
 
     def _unknown(self, problem: str, reason: str) -> OutcomeUnknown:
         hint = "`connect status` shows whether it has"
@@ -340,7 +340,7 @@ class RestClient:
         elif self._target.cert_file is None and self._shown.startswith("https"):
             hint += " or wants a certificate of ours: cert_file and key_file"
         return Unreachable(
-            Diagnostic("cluster.unreachable", problem, self._shown, _why(error), hint)
+            Diagnostic("cluster.unreachable", problem, self._shown, _reason(error), hint)
         )
 
 
@@ -388,5 +388,5 @@ def _tls_refusal(error: BaseException) -> ssl.SSLError | None:
     return None
 
 
-def _why(error: httpx.TransportError) -> str:
+def _reason(error: httpx.TransportError) -> str:
     return str(error) or type(error).__name__

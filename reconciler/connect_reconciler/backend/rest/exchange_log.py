@@ -118,7 +118,7 @@ def _logged(request: TargetRequest, send: Callable[[], httpx.Response]) -> httpx
         sent,
         len(response.content),
     )
-    for way, body in (("sent", _given(request)), ("got", _got(request, response))):
+    for way, body in (("sent", _request_text(request)), ("got", _response_text(request, response))):
         if body:
             _log.debug("%s %s: %s", request, way, body)
     return response
@@ -144,14 +144,14 @@ def _field(key: str, value: object, *, config: bool) -> object:
     return covered(value, config=config or key == "config")
 
 
-def _given(request: TargetRequest) -> str:
+def _request_text(request: TargetRequest) -> str:
     if request.content is None:
         return ""
     config = request.path.endswith(_CONFIG_PATHS)
     return _text(covered(orjson.loads(request.content), config=config))
 
 
-def _got(request: TargetRequest, response: httpx.Response) -> str:
+def _response_text(request: TargetRequest, response: httpx.Response) -> str:
     body = decoded(response)
     if request.path == "/connectors" and isinstance(body, list):
         return _text([item if isinstance(item, str) else covered(item) for item in body])

@@ -269,11 +269,13 @@ def _mistyped_partitions(
 ) -> Iterator[tuple[str, str]]:
     """Returns the partitions among `entries` that a source has only with values of other types,
     each with the one that it has, as JSON."""
-    partitions = {partition_key(held.partition): held.partition for held in existing if held.offset}
-    alike = {_untyped(partition): text for text, partition in partitions.items()}
+    present = {
+        partition_key(stored.partition): stored.partition for stored in existing if stored.offset
+    }
+    alike = {_untyped(partition): text for text, partition in present.items()}
     for entry in entries:
         text, twin = partition_key(entry.partition), alike.get(_untyped(entry.partition))
-        if twin is not None and text not in partitions:
+        if twin is not None and text not in present:
             yield text, twin
 
 

@@ -105,7 +105,7 @@ def reading(connector: LiveConnector | None) -> LiveConnector | None:
 def move(entry: OffsetEntry, context: MoveContext) -> OffsetMove:
     """Returns the move to `entry`, with its effect."""
     current = context.current.entry(entry.partition)
-    return OffsetMove(entry, current, *_moved(entry, current, context))
+    return OffsetMove(entry, current, *_effect(entry, current, context))
 
 
 def moves_to(entries: Iterable[OffsetEntry], context: MoveContext) -> tuple[OffsetMove, ...]:
@@ -154,7 +154,7 @@ def place_of(entry: OffsetEntry) -> str:
     return offset_text(entry.offset or {}) if number is None else str(number)
 
 
-def _moved(entry: OffsetEntry, previous: OffsetEntry | None, context: MoveContext) -> MoveEffect:
+def _effect(entry: OffsetEntry, previous: OffsetEntry | None, context: MoveContext) -> MoveEffect:
     tp = sink_partition(entry.partition)
     if context.unknown and previous is None:
         target = sink_text(sink_offset(entry.offset))
