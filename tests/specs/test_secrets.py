@@ -79,6 +79,8 @@ SHOWN = [
     ("key.converter.schemas.enable", "false"),
     ("schema.ignore", "true"),
     ("key.ignore", "true"),
+    ("basic.auth.password", "true"),
+    ("use.token", "False"),
     ("topic.key.ignore", "orders"),
     ("pk.mode", "record_key"),
     ("pk.fields", "id"),

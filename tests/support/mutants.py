@@ -23,10 +23,11 @@ _LIMIT_S = 300
 
 def _mutate(copy: Path, code: str, mutant: str) -> Path | None:
     """Replaces the code in the one file that has it once; returns None if there is no such file."""
-    places = [path for path in copy.rglob("*.py") if code in path.read_text()]
-    if len(places) != 1 or places[0].read_text().count(code) != 1:
+    sources = {path: path.read_text() for path in copy.rglob("*.py")}
+    places = [path for path, source in sources.items() for _ in range(source.count(code))]
+    if len(places) != 1:
         return None
-    places[0].write_text(places[0].read_text().replace(code, mutant))
+    places[0].write_text(sources[places[0]].replace(code, mutant))
     return places[0]
 
 
