@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.spark.launch_messages import launch_json
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import AttemptEnd
+from connect_runtime.tasks.launch import AttemptEnd, TaskLaunch
 from support.broker import produce
 from support.wait import wait_until
 
@@ -217,6 +218,21 @@ run_task(given, lambda: False)
 """
 
 
+@contextmanager
+def child_before_commit(script: str, launch: TaskLaunch) -> Iterator[subprocess.Popen[bytes]]:
+    """Yields a process that runs the launch and waits inside its first transaction."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with child.stdin, child.stdout:
+        child.stdin.write(launch_json(launch).encode() + b"\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == b"before commit\n"
+        yield child
+
+
 def test_exactly_once_across_a_kill_inside_a_transaction(
     cluster: Any, topic: Any, tmp_path: Path
 ) -> None:
@@ -225,15 +241,7 @@ def test_exactly_once_across_a_kill_inside_a_transaction(
     file.write_text("".join(f"{line}\n" for line in lines))
     launch = cluster.launch(TASK, file_config(file, topic(1)))
     cluster.assign(TASK, 1)
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    with child.stdin, child.stdout:
-        child.stdin.write(launch_json(launch).encode() + b"\n")
-        child.stdin.flush()
-        assert child.stdout.readline() == b"before commit\n"
+    with child_before_commit(CHILD, launch) as child:
         child.send_signal(signal.SIGKILL)
         child.wait()
     before = cluster.values()
@@ -259,16 +267,9 @@ def test_a_zombie_is_fenced_and_commits_nothing(cluster: Any, topic: Any, tmp_pa
     file.write_text("".join(f"{line}\n" for line in lines))
     launch = cluster.launch(TASK, file_config(file, topic(1)))
     cluster.assign(TASK, 1)
-    child = subprocess.Popen(
-        [sys.executable, "-c", ZOMBIE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert child.stdin is not None
-    assert child.stdout is not None
-    with child.stdin, child.stdout:
-        child.stdin.write(launch_json(launch).encode() + b"\n")
-        child.stdin.flush()
-        assert child.stdout.readline() == b"before commit\n"
-
+    with child_before_commit(ZOMBIE, launch) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
         cluster.assign(TASK, 2)
         cluster.run(replace(launch, attempt=2))
         wait_until(lambda: cluster.values() == lines, what="the successor")
