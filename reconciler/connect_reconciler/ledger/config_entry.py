@@ -40,7 +40,7 @@ class Entry:
 
 
 def entry_of(name: str, state: LedgerState) -> Entry | None:
-    """Returns the connector's part of the ledger; None if nobody owns it."""
+    """Returns the connector's part of the ledger; None if it has no owner."""
     owned = state.connectors.get(name)
     if owned is None:
         return None
@@ -95,7 +95,7 @@ def load_ledger(
             refused(error, name)
             continue
         if entry.owned.config.get("name", name) != name:
-            continue  # a copy of another connector's config: nobody owns this connector
+            continue  # a copy of another connector's config: this one has no owner
         connectors[name] = entry.owned
         pins |= {(name, pin): record for pin, record in entry.pins.items()}
         # A rename is over once the old name is gone: that cannot be written while the new one runs

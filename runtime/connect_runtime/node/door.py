@@ -121,8 +121,8 @@ def close_door() -> None:
 
 
 def begin(request: Request, properties: Mapping[str, str]) -> socket.socket | None:
-    """Returns a connection on which the request was sent; None if nobody serves here, or it is too
-    long."""
+    """Returns a connection on which the request was sent; None if no process serves here, or the
+    request is too long."""
     line = request_line(request, properties) + b"\n"
     connected = connect(_CONNECT_S) if len(line) <= LONGEST_REQUEST else None
     if connected is None:
@@ -166,7 +166,7 @@ def _content(number: int) -> bytes:
 
 
 def connect(wait_s: float) -> socket.socket | None:
-    """Returns a connection for one request; None if nobody serves here."""
+    """Returns a connection for one request; None if no process serves here."""
     if _door is None:
         return None
     try:

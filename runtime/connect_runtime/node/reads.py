@@ -29,7 +29,7 @@ def changed_task(record: LogRecord) -> str | None:
 
 
 class Reads:
-    """Implements Answers, of one topic. `owner` says whom a record is for, None for nobody."""
+    """Implements Answers, of one topic. `owner` returns the reader of a record, or None."""
 
     def __init__(
         self, topic: str, properties: Mapping[str, str], owner: Callable[[LogRecord], str | None]

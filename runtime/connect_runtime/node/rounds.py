@@ -80,7 +80,7 @@ class Rounds:
             self._close()
 
     def _next(self) -> dict[Asking, Any]:
-        """Returns what was asked since the last round; nothing if nobody asks for a while."""
+        """Returns what was asked since the last round; nothing if none came for a while."""
         with self._asked:
             self._asked.wait_for(lambda: self._waiting, _UNUSED_S)
             self._in_round, self._waiting = self._waiting, {}

@@ -88,7 +88,7 @@ class Statuses:
             time_s = time.monotonic()
             for asking, request in requests.items():
                 answer = partial(self._answer, asking)
-                # whoever asked has given up, and may have written its next status by itself
+                # the task has given up, and may have written its next status by itself
                 if time_s < request.until:
                     kafka.begin(_record(request), answer)
                 else:

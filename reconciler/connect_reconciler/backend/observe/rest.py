@@ -170,7 +170,7 @@ def _ledger(
     reported: Mapping[str, ReportedConnector], desired: Desired, problems: list[Diagnostic]
 ) -> LedgerState:
     def refused(error: LedgerUnreadable, name: str) -> None:
-        # Of other connectors nothing is done, whoever owns them
+        # Other connectors are not touched
         if name in desired.connectors:
             problems.extend(error.diagnostics)
 

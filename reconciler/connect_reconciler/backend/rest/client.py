@@ -281,7 +281,7 @@ class RestClient:
                     ),
                 )
             except httpx.DecodingError as error:
-                # Something answered, and nobody knows what
+                # The answer is unknown
                 raise httpx.RemoteProtocolError("its answer cannot be unpacked") from error
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
                 late = self._clock() - start_s + wait > self._retries.connect_s

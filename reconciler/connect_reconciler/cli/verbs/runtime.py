@@ -305,7 +305,7 @@ def _settings(
 
 
 def _reach_warnings(config: WorkerConfig) -> list[str]:
-    """Warns of a REST API that answers whoever reaches this machine."""
+    """Warns of a REST API that answers everybody who can reach this machine."""
     if not config.open_hosts:
         return []
     hosts = ", ".join(config.open_hosts)
