@@ -128,20 +128,20 @@ def test_a_module_that_hangs_when_it_is_imported_is_waited_for_once(
 ) -> None:
     over = threading.Event()
     monkeypatch.setattr(sys, "modules_release", over, raising=False)
-    (tmp_path / "hanging_plugin.py").write_text("import sys\nsys.modules_release.wait(60)\n")
+    (tmp_path / "plugin_that_hangs_on_import.py").write_text("import sys\nsys.modules_release.wait(60)\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(plugins_module, "_imports", SharedCalls[registry.Plugin | None](0.2))
-    listed = project(tmp_path, PROJECT.replace(broken.MODULE, "hanging_plugin"))
+    listed = project(tmp_path, PROJECT.replace(broken.MODULE, "plugin_that_hangs_on_import"))
     try:
-        found = said(check_specs(listed, desired(tmp_path, "hanging_plugin:A")))
-        assert InstalledDefinitions().find("hanging_plugin:A", CONNECTORS) is None
+        found = said(check_specs(listed, desired(tmp_path, "plugin_that_hangs_on_import:A")))
+        assert InstalledDefinitions().find("plugin_that_hangs_on_import:A", CONNECTORS) is None
     finally:
         over.set()
     assert [(severity, where) for severity, where, _ in found] == [
         ("error", "c0.yaml:3:3"),
         ("error", "zoo.yaml:5:3"),
     ]
-    assert "hanging_plugin:A has not been imported in" in found[0][2]
+    assert "plugin_that_hangs_on_import:A has not been imported in" in found[0][2]
 
 
 def test_a_cluster_tells_the_keys_of_its_other_plugins() -> None:
