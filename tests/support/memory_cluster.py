@@ -168,8 +168,8 @@ class MemoryCluster:
                     attempt.reap()
             self.clock.now += 1.0
             quiet = quiet + 1 if self.ends() == before else 0
-            # longer than the longest backoff
-            if quiet > 65:
+            # longer than the longest backoff, and than a superseded attempt may take to end
+            if quiet > 90:
                 return
         raise AssertionError("the cluster does not come to rest")
 

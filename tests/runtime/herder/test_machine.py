@@ -396,8 +396,12 @@ class Herders(RuleBasedStateMachine):
         state = view.config.connectors[name]
         if target is TargetState.RUNNING and not failed:
             assert instance is not None and instance.phase is InstancePhase.STARTED
-            assert list(state.task_configs) == list(instance.task_configs)
-            assert state.applied_config == state.config
+            if state.config["fail"] == "task_configs":
+                assert instance.task_configs is None
+                assert state.task_configs == ()
+            else:
+                assert list(state.task_configs) == list(instance.task_configs)
+                assert state.applied_config == state.config
         tasks = {task for task in status.tasks if task.connector == name}
         assert tasks <= {TaskId(name, number) for number in range(len(state.task_configs))}
         for number in range(len(state.task_configs)):
