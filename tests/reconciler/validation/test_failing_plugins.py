@@ -128,7 +128,9 @@ def test_a_module_that_hangs_when_it_is_imported_is_waited_for_once(
 ) -> None:
     over = threading.Event()
     monkeypatch.setattr(sys, "modules_release", over, raising=False)
-    (tmp_path / "plugin_that_hangs_on_import.py").write_text("import sys\nsys.modules_release.wait(60)\n")
+    (tmp_path / "plugin_that_hangs_on_import.py").write_text(
+        "import sys\nsys.modules_release.wait(60)\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(plugins_module, "_imports", SharedCalls[registry.Plugin | None](0.2))
     listed = project(tmp_path, PROJECT.replace(broken.MODULE, "plugin_that_hangs_on_import"))
