@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
 from connect_runtime.herder.launcher import WorkerSettings
+from connect_runtime.herder.verbs import ConnectorStatus
 from connect_runtime.kafka.groups import GroupActive
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import assignments_topic, config_topic, offsets_topic, status_topic
@@ -157,6 +158,14 @@ class MemoryCluster:
         made.tick()
         return made
 
+    def running(self, *configs: Mapping[str, str], slots: int = 8) -> MemoryRuntime:
+        """One more leader, that has created these connectors; all has come to rest."""
+        leader = self.leader(slots)
+        for config in configs:
+            leader.verbs.create(config["name"], config, None)
+        self.settle()
+        return leader
+
     def settle(self, rounds: int = 400) -> None:
         """Lets everything happen, a second at a time, until nothing has for a while."""
         quiet = 0
@@ -218,3 +227,8 @@ class MemoryCluster:
     @property
     def offsets(self) -> OffsetSnapshot:
         return offsets_topic.reduce_all(OffsetSnapshot(), self.records(TOPICS.offsets))
+
+
+def shown(status: ConnectorStatus) -> list[str]:
+    """Returns the state of a connector, and those of its tasks."""
+    return [status.connector.state.value, *(task.state.value for task in status.tasks.values())]

@@ -17,7 +17,7 @@ import yaml
 from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.runs import Request
-from connect_runtime.herder.verbs import ConnectorStatus, NotLeader, Refusal, RequestError
+from connect_runtime.herder.verbs import NotLeader, Refusal, RequestError
 from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.desired import OffsetEntry
@@ -25,7 +25,7 @@ from connect_specs.names import task_transactional_id
 from connect_specs.states import TargetState
 from support.connectors import SINK, SOURCE, ObedientSource, sink, source
 from support.launcher import SOURCE_PARTITION, MemoryLauncher
-from support.memory_cluster import GROUP_ID, TOPICS, MemoryCluster, MemoryRuntime
+from support.memory_cluster import GROUP_ID, TOPICS, MemoryCluster, MemoryRuntime, shown
 from support.wait import wait_until
 
 STOPPED = TargetState.STOPPED
@@ -189,11 +189,6 @@ class Story:
     def check_records(self, records: list[list[str | None]]) -> None:
         shown = [[key, value and value.replace(SOURCE, "SOURCE")] for key, value in self.records]
         assert shown == records
-
-
-def shown(status: ConnectorStatus) -> list[str]:
-    """Returns the state of a connector, and those of its tasks."""
-    return [status.connector.state.value, *(task.state.value for task in status.tasks.values())]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
+from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +23,8 @@ from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
 from support.connectors import SINK, SOURCE, ObedientSource
 from support.examples import examples
-from support.memory_cluster import GROUP_ID, TOPICS, MemoryCluster, MemoryRuntime
+from support.launcher import MemoryAttempt
+from support.memory_cluster import GROUP_ID, TOPICS, MemoryCluster, MemoryRuntime, shown
 from support.misbehaving import (
     MISBEHAVING,
     TASK_CONFIGS,
@@ -29,10 +33,6 @@ from support.misbehaving import (
     not_allowed,
     silent,
 )
-
-
-def cluster_of(logs: RefusingLogs) -> MemoryCluster:
-    return MemoryCluster(logs)
 
 
 def bad(**config: str) -> dict[str, str]:
@@ -117,7 +117,7 @@ def test_every_other_connector_converges(
     plugin: dict[str, str], kafka: str, steps: list[str]
 ) -> None:
     logs = RefusingLogs()
-    cluster = cluster_of(logs)
+    cluster = MemoryCluster(logs)
     runtime = cluster.leader(slots=16)
     runtime.verbs.create("a", good("a"), None)
     refuse(logs, kafka)
@@ -140,41 +140,113 @@ def test_every_other_connector_converges(
 # --- each fault by itself ---
 
 
-def with_fault(kafka: str, **plugin: str) -> tuple[MemoryCluster, RefusingLogs, MemoryRuntime]:
-    """A leader with one good connector, a bad one with two tasks, and then a fault of Kafka's."""
-    logs = RefusingLogs()
-    cluster = cluster_of(logs)
-    runtime = cluster.leader(slots=16)
-    runtime.verbs.create("a", good("a"), None)
-    runtime.verbs.create("bad", bad(answer="two", **plugin), None)
-    cluster.settle()
-    refuse(logs, kafka)
-    return cluster, logs, runtime
+class Story:
+    """Plays the steps of isolation.yaml."""
+
+    def __init__(self, kafka: str | None, slots: int) -> None:
+        self.logs = RefusingLogs()
+        self.cluster = MemoryCluster(self.logs)
+        if kafka is None:
+            self.runtime = self.cluster.leader(slots)
+        else:
+            self.runtime = self.cluster.running(good("a"), bad(answer="two"), slots=slots)
+            refuse(self.logs, kafka)
+
+    def play(self, steps: list[Any]) -> None:
+        for step in steps:
+            if isinstance(step, list):
+                self.play(step)
+                continue
+            ((name, argument),) = step.items() if isinstance(step, dict) else [(step, None)]
+            self.do(name, argument)
+
+    def do(self, name: str, argument: Any) -> None:
+        runtime, cluster = self.runtime, self.cluster
+        match name:
+            case "put":
+                for connector, config in argument.items():
+                    made = bad() if connector == "bad" else good(connector)
+                    runtime.verbs.put_config(connector, made | config)
+            case "settle":
+                cluster.settle()
+            case "pass":
+                cluster.pass_time(argument)
+            case "kafka":
+                refuse(self.logs, argument)
+            case "restart with tasks":
+                runtime.verbs.restart(argument, include_tasks=True)
+            case "begin to fence":
+                begin_to_fence(runtime)
+            case "call plugins once":
+                runtime.calls.waiting.pop(0)()
+            case "lose":
+                self.live(argument)[0].lose()
+            case "hang":
+                self.live(argument)[0].hung = True
+            case _ if hasattr(self, f"check_{name}".replace(" ", "_")):
+                getattr(self, f"check_{name}".replace(" ", "_"))(argument)
+            case _:
+                getattr(runtime.verbs, name)(argument)
+
+    def live(self, connector: str) -> list[MemoryAttempt]:
+        return [each for each in self.runtime.launcher.live if each.id.connector == connector]
+
+    def check_well(self, connectors: dict[str, int]) -> None:
+        for name, tasks in connectors.items():
+            is_well(self.runtime, name, tasks)
+
+    def check_failed(self, text: str) -> None:
+        assert text in trace_of(self.runtime)
+
+    def check_tasks_failed(self, text: str) -> None:
+        for task in self.runtime.verbs.status("bad").tasks.values():
+            assert text in (task.trace or "")
+
+    def check_live(self, counts: dict[str, int]) -> None:
+        assert {name: len(self.live(name)) for name in counts} == counts
+
+    def check_states(self, states: dict[str, list[str]]) -> None:
+        assert {name: shown(self.runtime.verbs.status(name)) for name in states} == states
+
+    def check_gone(self, _: None) -> None:
+        assert "bad" not in self.cluster.status.connectors
+
+    def check_statuses_of_tasks(self, count: int) -> None:
+        assert len([t for t in self.cluster.status.tasks if t.connector == "bad"]) == count
+
+    def check_generation(self, number: int) -> None:
+        assert self.cluster.config.connectors["bad"].generation == number
+
+    def check_first_task_config(self, keys: list[str]) -> None:
+        config = self.cluster.config.connectors["bad"].task_configs[0]
+        assert [key for key in config if key in ("m", "n")] == keys
 
 
-def test_a_failing_fence_fails_its_connector_and_a_restart_tries_again() -> None:
-    cluster, logs, runtime = with_fault("fence")
+def begin_to_fence(runtime: MemoryRuntime) -> None:
+    """The call is on its way, and will fail."""
     runtime.verbs.put_config("bad", bad(answer="two", note="x"))
-    runtime.verbs.create("b", good("b"), None)
-    cluster.settle()
-    assert "Earlier writers cannot be fenced" in trace_of(runtime)
-    is_well(runtime, "a")
-    is_well(runtime, "b")
-    assert not [a for a in runtime.launcher.live if a.id.connector == "bad"]
+    while not runtime.herder.view.fencings:
+        runtime.calls.run()
+        runtime.launcher.step()
+        runtime.tick()
 
-    runtime.verbs.restart("bad")
-    cluster.settle()
-    trace_of(runtime)
 
-    refuse(logs, "")
-    runtime.verbs.restart("bad")
-    cluster.settle()
-    is_well(runtime, "bad")
+@pytest.mark.parametrize(
+    ("scenario", "kafka"),
+    [
+        pytest.param(scenario, kafka, id=f"{scenario['scenario']} {kafka or ''}".strip())
+        for scenario in yaml.safe_load(Path(__file__).with_name("isolation.yaml").read_text())
+        for kafka in scenario.get("kafka", [None])
+    ],
+)
+def test_scenario(scenario: dict[str, Any], kafka: str | None) -> None:
+    Story(kafka, scenario.get("slots", 16)).play(scenario["steps"])
 
 
 def test_the_trace_of_a_failing_fence_holds_no_secret(caplog: pytest.LogCaptureFixture) -> None:
-    cluster, logs, runtime = with_fault("fence")
-    logs.fence_error = lambda: Failed(Diagnostic("kafka.x", "no login with 's3cret-p4ss'"))
+    story = Story("fence", slots=16)
+    cluster, runtime = story.cluster, story.runtime
+    story.logs.fence_error = lambda: Failed(Diagnostic("kafka.x", "no login with 's3cret-p4ss'"))
     config = bad(answer="two", **{"admin.override.sasl.password": "s3cret-p4ss"})
     runtime.verbs.put_config("bad", config)
     cluster.settle()
@@ -182,51 +254,11 @@ def test_the_trace_of_a_failing_fence_holds_no_secret(caplog: pytest.LogCaptureF
     assert "s3cret-p4ss" not in caplog.text
 
 
-def test_a_fence_that_kafka_is_too_slow_for_is_tried_again_by_itself() -> None:
-    cluster, logs, runtime = with_fault("silent fence")
-    runtime.verbs.put_config("bad", bad(answer="two", note="x"))
-    cluster.pass_time(20)
-    trace_of(runtime)
-    refuse(logs, "")
-    cluster.settle()
-    is_well(runtime, "bad")
-
-
-def test_a_connector_that_failed_at_its_fence_can_be_stopped_and_resumed() -> None:
-    cluster, logs, runtime = with_fault("fence")
-    runtime.verbs.put_config("bad", bad(answer="two", note="x"))
-    cluster.settle()
-    trace_of(runtime)
-    runtime.verbs.stop("bad")
-    cluster.settle()
-    assert runtime.verbs.status("bad").connector.state is State.STOPPED
-    refuse(logs, "")
-    runtime.verbs.resume("bad")
-    cluster.settle()
-    is_well(runtime, "bad")
-
-
-@pytest.mark.parametrize("kafka", ["tasks", "statuses", "assignments", "all"])
-def test_records_that_kafka_refuses_are_their_connectors_failure(kafka: str) -> None:
-    cluster, logs, runtime = with_fault(kafka)
-    runtime.verbs.put_config("bad", bad(answer="nothing", note="x"))
-    runtime.verbs.put_config("a", good("a", tasks="3"))
-    cluster.pass_time(30)
-    is_well(runtime, "a", 3)
-    runtime.verbs.stop("a")
-    cluster.pass_time(10)
-    assert runtime.verbs.status("a").connector.state is State.STOPPED
-    refuse(logs, "")
-    runtime.verbs.put_config("bad", bad(answer="two", note="y"))
-    cluster.settle()
-    is_well(runtime, "bad")
-
-
 def test_large_configs_of_many_tasks_do_not_take_too_long_for_one_transaction() -> None:
     """The trap: Kafka aborts it and fences the leader, which then tries the same again."""
     logs = RefusingLogs()
     logs.most = 9 << 20
-    cluster = cluster_of(logs)
+    cluster = MemoryCluster(logs)
     runtime = cluster.leader(slots=100)
     large = {"pad": "x" * 300_000, "tasks.max": "40"}
     runtime.verbs.create("a", good("a", tasks="40") | large, None)
@@ -249,10 +281,8 @@ def test_large_configs_of_many_tasks_do_not_take_too_long_for_one_transaction() 
     ],
 )
 def test_task_configs_that_are_none_fail_the_connector_once(answer: str, what: str) -> None:
-    cluster = cluster_of(RefusingLogs())
-    runtime = cluster.leader()
-    runtime.verbs.create("bad", bad(answer=answer), None)
-    cluster.settle()
+    cluster = MemoryCluster()
+    runtime = cluster.running(bad(answer=answer))
     assert what in trace_of(runtime)
     assert cluster.config.connectors["bad"].generation == -1
 
@@ -261,10 +291,8 @@ def test_task_configs_that_are_none_fail_the_connector_once(answer: str, what: s
 def test_a_connector_that_throws_when_asked_for_task_configs_runs_and_is_asked_again(
     answer: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster = cluster_of(RefusingLogs())
-    runtime = cluster.leader()
-    runtime.verbs.create("bad", bad(answer=answer), None)
-    cluster.settle()
+    cluster = MemoryCluster()
+    runtime = cluster.running(bad(answer=answer))
     is_well(runtime, "bad", 0)
     shown = runtime.verbs.status("bad").connector
     said = {"throws": "RuntimeError: it throws", "exits": "SystemExit: 3"}[answer]
@@ -290,135 +318,19 @@ def test_a_connector_that_throws_when_asked_for_task_configs_runs_and_is_asked_a
     assert caplog.text.count("Connector bad threw when asked for task configs") > asked
 
 
-def test_tasks_over_the_limit_run_on_and_are_not_started() -> None:
-    cluster = cluster_of(RefusingLogs())
-    runtime = cluster.leader()
-    runtime.verbs.create("bad", bad(answer="two"), None)
-    cluster.settle()
-    is_well(runtime, "bad", 2)
-
-    def states() -> list[State]:
-        return [task.state for task in runtime.verbs.status("bad").tasks.values()]
-
-    runtime.verbs.put_config("bad", {**bad(answer="two"), "tasks.max": "1"})
-    cluster.settle()
-    assert "has generated 2 tasks, which is greater than 1" in trace_of(runtime)
-    assert states() == [State.RUNNING] * 2
-    runtime.verbs.restart("bad", include_tasks=True)
-    cluster.settle()
-    assert states() == [State.FAILED] * 2
-    for task in runtime.verbs.status("bad").tasks.values():
-        assert "has generated 2 tasks, which is greater than 1" in (task.trace or "")
-
-
-def test_a_key_without_a_value_is_left_out_and_published_once() -> None:
-    cluster = cluster_of(RefusingLogs())
-    runtime = cluster.leader()
-    runtime.verbs.create("bad", bad(answer="no value in it"), None)
-    cluster.settle()
-    is_well(runtime, "bad", 1)
-    state = cluster.config.connectors["bad"]
-    assert state.generation == 0
-    assert "n" not in state.task_configs[0]
-
-
 def test_a_trace_of_any_length_and_content_is_stored() -> None:
-    cluster = cluster_of(RefusingLogs())
-    runtime = cluster.leader()
-    runtime.verbs.create("bad", bad(start="long"), None)
-    cluster.settle()
+    cluster = MemoryCluster()
+    runtime = cluster.running(bad(start="long"))
     assert 99_000 < len(trace_of(runtime)) <= 100_000
     runtime.verbs.put_config("bad", bad(start="surrogate"))
     cluster.settle()
     assert "half a surrogate: ?" in trace_of(runtime)
 
 
-# --- failures, and what is asked or happens meanwhile ---
-
-
-def begin_to_fence(runtime: MemoryRuntime) -> None:
-    """The call is on its way, and will fail."""
-    runtime.verbs.put_config("bad", bad(answer="two", note="x"))
-    while not runtime.herder.view.fencings:
-        runtime.calls.run()
-        runtime.launcher.step()
-        runtime.tick()
-
-
-def test_a_fence_that_fails_after_its_connector_was_stopped_changes_nothing() -> None:
-    cluster, _, runtime = with_fault("fence")
-    begin_to_fence(runtime)
-    runtime.verbs.stop("bad")
-    cluster.settle()
-    assert runtime.verbs.status("bad").connector.state is State.STOPPED
-    assert [task for task in cluster.status.tasks if task.connector == "bad"] == []
-
-
-def test_a_fence_that_fails_after_its_connector_was_deleted_leaves_no_status() -> None:
-    cluster, _, runtime = with_fault("fence")
-    begin_to_fence(runtime)
-    runtime.verbs.delete("bad")
-    cluster.settle()
-    assert "bad" not in cluster.status.connectors
-    assert [task for task in cluster.status.tasks if task.connector == "bad"] == []
-
-
-@pytest.mark.parametrize("anew", [False, True])
-def test_a_fence_that_fails_with_an_old_config_says_nothing_of_the_new_one(anew: bool) -> None:
-    cluster, logs, runtime = with_fault("fence")
-    begin_to_fence(runtime)
-    if anew:
-        runtime.verbs.delete("bad")
-        runtime.verbs.create("bad", bad(answer="two", note="x"), None)
-    else:
-        runtime.verbs.put_config("bad", bad(answer="two", note="y"))
-    # the call that waits is the first of those in the queue
-    runtime.calls.waiting.pop(0)()
-    refuse(logs, "")
-    cluster.settle()
-    is_well(runtime, "bad")
-
-
-def with_task_configs_refused() -> tuple[MemoryCluster, MemoryRuntime]:
-    """Tasks of the older set run on."""
-    logs = RefusingLogs()
-    cluster = cluster_of(logs)
-    runtime = cluster.leader()
-    runtime.verbs.create("bad", bad(answer="two"), None)
-    cluster.settle()
-    refuse(logs, "tasks")
-    runtime.verbs.put_config("bad", bad(answer="two", note="x"))
-    cluster.settle()
-    assert "too large" in trace_of(runtime)
-    assert len(runtime.launcher.live) == 2
-    return cluster, runtime
-
-
-def test_a_task_that_is_lost_while_its_connector_cannot_go_on_is_not_called_running() -> None:
-    cluster, runtime = with_task_configs_refused()
-    runtime.launcher.live[0].lose()
-    cluster.settle()
-    tasks = runtime.verbs.status("bad").tasks
-    assert [tasks[0].state, tasks[1].state] == [State.UNASSIGNED, State.RUNNING]
-
-
-def test_a_task_that_hangs_while_its_connector_cannot_go_on_is_killed() -> None:
-    cluster, runtime = with_task_configs_refused()
-    runtime.launcher.live[0].hung = True
-    runtime.verbs.restart("bad", include_tasks=True)
-    cluster.settle()
-    assert runtime.launcher.live == []
-    states = [task.state for task in runtime.verbs.status("bad").tasks.values()]
-    assert states == [State.UNASSIGNED] * 2
-    assert "too large" in trace_of(runtime)
-
-
 def test_a_connector_that_is_deleted_and_made_again_unseen_is_well() -> None:
     """After a write that failed, requests are answered before the next decision."""
-    cluster = cluster_of(RefusingLogs())
-    runtime = cluster.leader()
-    runtime.verbs.create("bad", bad(answer="two"), None)
-    cluster.settle()
+    cluster = MemoryCluster()
+    runtime = cluster.running(bad(answer="two"))
     runtime.herder._not_before = cluster.clock.now + 0.5
     runtime.verbs.delete("bad")
     runtime.verbs.create("bad", bad(answer="two"), None)
@@ -429,7 +341,7 @@ def test_a_connector_that_is_deleted_and_made_again_unseen_is_well() -> None:
 def test_a_class_that_breaks_when_it_is_loaded_is_identified_as_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    cluster = cluster_of(RefusingLogs())
+    cluster = MemoryCluster()
     runtime = cluster.leader()
     monkeypatch.setattr(registry, "connector", lambda name: sys.exit(3))
     runtime.connect._worker._hosted.identify(MISBEHAVING)
@@ -439,10 +351,8 @@ def test_a_class_that_breaks_when_it_is_loaded_is_identified_as_unknown(
 
 
 def test_a_failed_task_does_not_keep_an_idle_leader_deciding() -> None:
-    cluster = cluster_of(RefusingLogs())
-    runtime = cluster.leader()
-    runtime.verbs.create("bad", bad(answer="two"), None)
-    cluster.settle()
+    cluster = MemoryCluster()
+    runtime = cluster.running(bad(answer="two"))
     runtime.launcher.live[0].fail()
     cluster.settle()
     assert runtime.herder._next_look == math.inf
@@ -489,17 +399,3 @@ def test_a_config_of_apache_that_is_no_text_fails_its_connector_alone() -> None:
     runtime.verbs.put_config("bad", good("bad"))
     cluster.settle()
     is_well(runtime, "bad")
-
-
-def test_a_slot_goes_to_the_next_connector_if_the_first_one_cannot_take_it() -> None:
-    logs = RefusingLogs()
-    cluster = cluster_of(logs)
-    runtime = cluster.leader(slots=1)
-    for config in (good("a", tasks="1"), bad(answer="no value in it"), good("z", tasks="1")):
-        runtime.verbs.create(config["name"], config, None)
-        cluster.settle()
-    refuse(logs, "assignments")
-    runtime.verbs.stop("a")
-    cluster.settle()
-    trace_of(runtime)
-    is_well(runtime, "z", 1)

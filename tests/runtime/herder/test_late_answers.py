@@ -257,9 +257,7 @@ class _LogsWithAFence(RefusingLogs):
 def test_each_relaunch_waits_twice_as_long_up_to_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random, "uniform", lambda least, most: most)
     cluster = MemoryCluster()
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(), None)
-    cluster.settle()
+    runtime = cluster.running(source())
     waits = []
     for _ in range(8):
         count = len(runtime.launcher.attempts)
@@ -304,9 +302,7 @@ def test_a_task_that_takes_its_executor_with_it_lets_the_others_get_on() -> None
 def test_a_kill_that_is_missed_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the attempt would keep its slot, and its task never start again."""
     cluster = MemoryCluster()
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(), None)
-    cluster.settle()
+    runtime = cluster.running(source())
     [hung] = runtime.launcher.live
     hung.hung = True
     kill, missed = runtime.launcher.kill, []
@@ -394,9 +390,7 @@ def test_a_write_in_doubt_is_looked_up_by_the_next_writer(written: bool, doubtfu
     logs = _DoubtfulLogs()
     logs.written, logs.doubtful = written, doubtful
     cluster = MemoryCluster(logs)
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(tasks="2"), None)
-    cluster.settle()
+    runtime = cluster.running(source(tasks="2"))
     runtime.verbs.pause("c")
     cluster.settle()
     assert logs.writes > doubtful, "no write was in doubt"
@@ -484,9 +478,7 @@ def test_hanging_starts_hold_up_no_other_connectors_stop() -> None:
 
 def test_what_a_task_says_while_the_leader_repeats_its_status_is_kept() -> None:
     cluster = MemoryCluster()
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(), None)
-    cluster.settle()
+    runtime = cluster.running(source())
     runtime.verbs.pause("c")
     runtime.tick()
     late = Status(State.UNASSIGNED, "w0:8083", 0, attempt=0)
@@ -542,9 +534,7 @@ def test_what_a_task_says_while_the_leader_repeats_its_status_is_kept() -> None:
 def test_a_former_leaders_late_status_does_not_stay(late: Callable[[int], NewRecord]) -> None:
     """It is written without a transaction, so nothing fences it."""
     cluster = MemoryCluster()
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(), None)
-    cluster.settle()
+    runtime = cluster.running(source())
     before = cluster.status
     cluster.logs.background_writer().write([late(runtime.herder.view.term)])
     cluster.settle()
@@ -560,9 +550,7 @@ def test_a_leader_that_was_replaced_stops_when_it_reads_of_a_newer_term() -> Non
     """It has not noticed, and writes nothing but statuses, which Kafka does not fence: the two
     would correct each other's without end."""
     cluster = MemoryCluster()
-    first = cluster.leader()
-    first.verbs.create("c", source(), None)
-    cluster.settle()
+    first = cluster.running(source())
     second = cluster.runtime()
     cluster.ballot.elect(second.candidate, lag_s=30.0)
     second.tick()
@@ -683,9 +671,7 @@ def test_what_the_leader_said_of_an_earlier_attempt_may_arrive_after_what_the_ne
     """`read`: the leader has read that before. Partitions that are back get them in any order."""
     logs = _HeldLogs()
     cluster = MemoryCluster(logs, worker={"exactly.once.source.support": support})
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(), None)
-    cluster.settle()
+    runtime = cluster.running(source())
     logs.held = True
     happens(runtime)
     for _ in range(60):
@@ -712,9 +698,7 @@ def test_what_the_leader_said_of_an_earlier_attempt_may_arrive_after_what_the_ne
 def test_terms_grow_without_any_status() -> None:
     """A new leader may be unable to read the statuses of the one before."""
     cluster = MemoryCluster()
-    first = cluster.leader()
-    first.verbs.create("c", source(), None)
-    cluster.settle()
+    first = cluster.running(source())
     for key in {record.key for record in cluster.records(TOPICS.status)}:
         assert key is not None
         cluster.logs.background_writer().write([NewRecord(TOPICS.status, key, None)])
@@ -726,9 +710,7 @@ def test_terms_grow_without_any_status() -> None:
 def test_a_request_to_a_leader_whose_writer_is_gone_is_told_to_retry() -> None:
     logs = RefusingLogs()
     cluster = MemoryCluster(logs)
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(), None)
-    cluster.settle()
+    runtime = cluster.running(source())
     logs.no_writer = True
     runtime.herder._log._writer._fenced = True  # type: ignore[union-attr]
     with pytest.raises(ConnectError):

@@ -48,9 +48,7 @@ def failed_over(
     config: Mapping[str, str], worker: Mapping[str, str] = {}
 ) -> tuple[MemoryCluster, MemoryRuntime, list[MemoryAttempt]]:
     cluster = MemoryCluster(worker=worker)
-    first = cluster.leader()
-    first.verbs.create("c", config, None)
-    cluster.settle()
+    first = cluster.running(config)
     attempts = first.launcher.live
     return cluster, without_slots(cluster), attempts
 
@@ -139,9 +137,7 @@ def refusing(logs: RefusingLogs) -> None:
 def fence_fails(*, dead: bool) -> tuple[MemoryCluster, MemoryRuntime, MemoryAttempt]:
     logs = RefusingLogs()
     cluster = MemoryCluster(logs)
-    first = cluster.leader()
-    first.verbs.create("c", source(tasks=2), None)
-    cluster.settle()
+    cluster.running(source(tasks=2))
     second = without_slots(cluster)
     second.launcher.slots = 8
     attempts = cluster.former.launcher.live  # type: ignore[attr-defined]
@@ -174,9 +170,7 @@ def test_after_a_fence_that_failed_an_attempt_that_died_is_unassigned_with_the_r
 def test_tasks_of_a_failed_connector_that_were_never_launched_are_unassigned() -> None:
     logs = RefusingLogs()
     cluster = MemoryCluster(logs)
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(tasks=1), None)
-    cluster.settle()
+    runtime = cluster.running(source(tasks=1))
     refusing(logs)
     runtime.verbs.put_config("c", source(tasks=3))
     cluster.pass_time(WITHIN_S)
@@ -194,9 +188,7 @@ def hangs(cluster: MemoryCluster, runtime: MemoryRuntime) -> None:
 
 def test_a_killed_attempt_is_unassigned_while_its_connector_takes_long_to_start() -> None:
     cluster = MemoryCluster()
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(), None)
-    cluster.settle()
+    runtime = cluster.running(source())
     hangs(cluster, runtime)
     runtime.verbs.put_config("c", source(tasks=1, note="x"))
     cluster.pass_time(3)
@@ -209,9 +201,7 @@ def test_a_killed_attempt_is_unassigned_while_its_connector_takes_long_to_start(
 
 def test_attempts_that_ended_are_unassigned_while_a_fence_hangs() -> None:
     cluster = MemoryCluster()
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(tasks=2), None)
-    cluster.settle()
+    runtime = cluster.running(source(tasks=2))
     for attempt in runtime.launcher.live:
         attempt.kill = attempt.lose  # type: ignore[method-assign]
         attempt.hung = True

@@ -36,9 +36,7 @@ def decided(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def running(**worker: str) -> tuple[MemoryCluster, RefusingLogs, MemoryRuntime]:
     logs = RefusingLogs()
     cluster = MemoryCluster(logs, worker=worker)
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(), None)
-    cluster.settle()
+    runtime = cluster.running(source())
     return cluster, logs, runtime
 
 

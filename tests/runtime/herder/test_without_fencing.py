@@ -19,9 +19,7 @@ from support.misbehaving import RefusingLogs
 
 def running(tasks: int = 1) -> tuple[MemoryCluster, MemoryRuntime]:
     cluster = MemoryCluster(worker={"exactly.once.source.support": "disabled"})
-    runtime = cluster.leader()
-    runtime.verbs.create("c", source(tasks=str(tasks)), None)
-    cluster.settle()
+    runtime = cluster.running(source(tasks=str(tasks)))
     return cluster, runtime
 
 
@@ -245,9 +243,7 @@ def test_no_attempt_runs_beside_one_that_only_the_assignments_know() -> None:
     logs = RefusingLogs()
     logs.unwritable = lambda record: record.topic == TOPICS.status
     cluster = MemoryCluster(logs, worker={"exactly.once.source.support": "disabled"})
-    first = cluster.leader()
-    first.verbs.create("c", source(), None)
-    cluster.settle()
+    first = cluster.running(source())
     attempt = hang(first)
     first.verbs.stop("c")
     cluster.pass_time(2)
