@@ -15,7 +15,6 @@ from connect_runtime.rest.password import make_password, read_password
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.server import Runtime
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
-from connect_specs.diagnostics import Invalid
 from runtime.rest.client import SOURCE, WORKER, Client, error, running_source
 
 LOOPBACK = RestSettings(loopback=True)
@@ -302,16 +301,3 @@ def test_the_advertised_name_is_an_allowed_host() -> None:
     assert found.hosts == {"connect.example", socket.gethostname().lower()}
     found = config(listeners="http://10.0.0.7:8083", rest_allowed_hosts="connect.example").rest
     assert found.hosts == {"connect.example", "10.0.0.7"}
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("rest.authentication", "digest"),
-        ("rest.max.body.bytes", "10"),
-        ("access.control.allow.origin", "https://(a"),
-    ],
-)
-def test_worker_properties_that_make_no_sense_are_refused(key: str, value: str) -> None:
-    with pytest.raises(Invalid, match=key):
-        from_properties({**WORKER, key: value})

@@ -9,7 +9,6 @@ import pytest
 from connect_runtime.settings.connector_topics import NewTopicSettings, TopicCreation
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation.validate import validate
-from connect_specs.diagnostics import Invalid
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SOURCE = {"name": "n", "connector.class": "FileStreamSource", "topic": "t", "file": "f"}
@@ -116,11 +115,6 @@ def test_the_policy_is_a_validation_error() -> None:
     )
     assert errors(config, given) == {key: [text]}
     assert validate(config, given).error_count == 1
-
-
-def test_a_policy_that_does_not_exist_stops_the_worker() -> None:
-    with pytest.raises(Invalid, match=r"must be one of All, None, Principal, Allowlist"):
-        worker(connector_client_config_override_policy="Most")
 
 
 def test_the_first_group_that_takes_a_topic_counts() -> None:
