@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,12 +132,27 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(session_supervisor, name, seconds)
 
 
-@pytest.mark.usefixtures("fast")
+Keep = Callable[..., Kept]
+
+
+@pytest.fixture
+def keep(tmp_path: Path, fast: None) -> Iterator[Keep]:
+    """Starts a supervisor, which is closed in the end."""
+    with ExitStack() as closing:
+
+        def start(**options: Any) -> Kept:
+            kept = Kept(tmp_path, **options)
+            closing.callback(kept.supervisor.close, prepare=lambda: None)
+            kept.supervisor.start()
+            return kept
+
+        yield start
+
+
 def test_executors_that_a_master_granted_and_that_do_not_start_are_given_up(
-    tmp_path: Path,
+    keep: Keep,
 ) -> None:
-    kept = Kept(tmp_path, master=Master(), executors_s=0.5)
-    kept.supervisor.start()
+    kept = keep(master=Master(), executors_s=0.5)
     first = kept.started(0)
     first.answer = 4
     wait_until(lambda: kept.supervisor.slots == 4, what="slots")
@@ -145,21 +163,17 @@ def test_executors_that_a_master_granted_and_that_do_not_start_are_given_up(
     second.answer = 4
     wait_until(lambda: kept.supervisor.slots == 4, what="slots")
     wait_until(lambda: kept.supervisor.problem is None, what="the problem to be over")
-    kept.supervisor.close(prepare=lambda: None)
 
 
-@pytest.mark.usefixtures("fast")
-def test_a_replacement_that_is_being_started_is_waited_for(tmp_path: Path) -> None:
+def test_a_replacement_that_is_being_started_is_waited_for(keep: Keep) -> None:
     """The trap: a slow worker needs more time than the fast one before, and a new application would
     make it begin anew."""
-    kept = Kept(tmp_path, master=Master(), executors_s=600, slots=4)
-    kept.supervisor.start()
+    kept = keep(master=Master(), executors_s=600, slots=4)
     first = kept.started(0)
     wait_until(lambda: kept.supervisor.slots == 4, what="slots")
     first.answer = 0
     wait_until(lambda: kept.supervisor.problem, what="a problem")
     _waits(kept, first)
-    kept.supervisor.close(prepare=lambda: None)
 
 
 def _waits(kept: Kept, session: Session) -> None:
@@ -171,42 +185,35 @@ def _waits(kept: Kept, session: Session) -> None:
     assert kept.sessions[-1] is session
 
 
-@pytest.mark.usefixtures("fast")
 def test_an_application_that_is_granted_no_core_waits_and_names_who_has_them(
-    tmp_path: Path,
+    keep: Keep,
 ) -> None:
     """A new one would only be the last in the master's queue."""
     master = Master()
     master.cores = 0
     master.others = [Application("app-0", "nightly", None, 8)]
-    kept = Kept(tmp_path, master=master, executors_s=0.3)
-    kept.supervisor.start()
+    kept = keep(master=master, executors_s=0.3)
     first = kept.started(0)
     problem = wait_until(lambda: kept.supervisor.problem, what="a problem")
     assert "none of its 8 cores to this runtime: nightly holds 8 (app-0)" in problem
     _waits(kept, first)
     assert master.ended == []
-    kept.supervisor.close(prepare=lambda: None)
 
 
-@pytest.mark.usefixtures("fast")
-def test_an_application_that_the_master_has_forgotten_is_replaced_at_once(tmp_path: Path) -> None:
+def test_an_application_that_the_master_has_forgotten_is_replaced_at_once(keep: Keep) -> None:
     master = Master()
-    kept = Kept(tmp_path, master=master, executors_s=600, slots=4)
-    kept.supervisor.start()
+    kept = keep(master=master, executors_s=600, slots=4)
     first = kept.started(0)
     wait_until(lambda: kept.supervisor.slots == 4, what="slots")
     master.known = False
     first.answer = 0
     kept.started(1)
     assert not first.alive
-    kept.supervisor.close(prepare=lambda: None)
 
 
-@pytest.mark.usefixtures("fast")
 @pytest.mark.parametrize("patience_s", [0.0, 0.5])
 def test_applications_of_former_leaders_are_ended_and_no_others(
-    tmp_path: Path, patience_s: float
+    keep: Keep, patience_s: float
 ) -> None:
     master = Master()
     master.cores = 0
@@ -216,34 +223,27 @@ def test_applications_of_former_leaders_are_ended_and_no_others(
         Application("elsewhere", "connect (group g, Kafka l, term 4)", None, 0),
         Application("other", "nightly", None, 0),
     ]
-    kept = Kept(tmp_path, master=master, patience_s=patience_s)
-    kept.supervisor.start()
+    kept = keep(master=master, patience_s=patience_s)
     began = kept.supervisor._began
     wait_until(lambda: master.ended, what="an application to be ended")
     assert time.monotonic() - began >= patience_s
     _waits(kept, kept.started(0))
     assert master.ended == ["former"]
-    kept.supervisor.close(prepare=lambda: None)
 
 
-@pytest.mark.usefixtures("fast")
-def test_a_former_leader_that_wakes_up_ends_nothing(tmp_path: Path) -> None:
+def test_a_former_leader_that_wakes_up_ends_nothing(keep: Keep) -> None:
     master = Master()
     master.cores = 0
     master.others = [Application("former", "connect (group g, Kafka k, term 4)", None, 8)]
-    kept = Kept(tmp_path, master=master, patience_s=0.3)
-    kept.supervisor.start()
+    kept = keep(master=master, patience_s=0.3)
     first = kept.started(0)
     kept.supervisor.release(after_s=1.0)
     wait_until(lambda: not first.alive, what="the session to end")
     assert master.ended == []
-    kept.supervisor.close(prepare=lambda: None)
 
 
-@pytest.mark.usefixtures("fast")
-def test_other_clusters_may_have_no_executors_for_long(tmp_path: Path) -> None:
-    kept = Kept(tmp_path)
-    kept.supervisor.start()
+def test_other_clusters_may_have_no_executors_for_long(keep: Keep) -> None:
+    kept = keep()
     session = kept.started(0)
     # the first start may take its time
     assert kept.supervisor.problem is None
@@ -257,27 +257,22 @@ def test_other_clusters_may_have_no_executors_for_long(tmp_path: Path) -> None:
     assert not session.alive
 
 
-@pytest.mark.usefixtures("fast")
 def test_a_session_that_does_not_answer_is_killed_and_replaced(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    keep: Keep, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = Kept(tmp_path, slots=2)
-    kept.supervisor.start()
+    kept = keep(slots=2)
     first = kept.started(0)
     first.frozen.set()
     kept.started(1)
     assert not first.alive
     assert "did not answer for 0.5 s" in caplog.text
     wait_until(lambda: kept.supervisor.problem is None, what="the problem to be over")
-    kept.supervisor.close(prepare=lambda: None)
 
 
-@pytest.mark.usefixtures("fast")
 def test_a_problem_is_said_before_the_rest_of_a_session_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    keep: Keep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Kept(tmp_path, slots=2)
-    kept.supervisor.start()
+    kept = keep(slots=2)
     first = kept.started(0)
     ending = threading.Event()
     monkeypatch.setattr(first, "close", lambda: ending.wait(30))
@@ -288,15 +283,12 @@ def test_a_problem_is_said_before_the_rest_of_a_session_is_ended(
     assert len(kept.sessions) == 1
     ending.set()
     kept.started(1)
-    kept.supervisor.close(prepare=lambda: None)
 
 
-@pytest.mark.usefixtures("fast")
 def test_whatever_ends_a_session_badly_another_one_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    keep: Keep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = Kept(tmp_path, slots=2)
-    kept.supervisor.start()
+    kept = keep(slots=2)
     first = kept.started(0)
 
     def close() -> None:
@@ -306,7 +298,6 @@ def test_whatever_ends_a_session_badly_another_one_is_started(
     first.alive = False
     kept.started(1)
     wait_until(lambda: kept.supervisor.problem is None, what="the problem to be over")
-    kept.supervisor.close(prepare=lambda: None)
 
 
 def test_a_slow_first_start_is_a_problem_after_a_while(
@@ -324,12 +315,10 @@ def test_a_slow_first_start_is_a_problem_after_a_while(
     kept.supervisor.close(prepare=lambda: None)
 
 
-@pytest.mark.usefixtures("fast")
 def test_a_released_session_ends_and_another_one_starts_when_it_is_wanted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    keep: Keep, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = Kept(tmp_path, master=Master(), slots=2)
-    kept.supervisor.start()
+    kept = keep(master=Master(), slots=2)
     first = kept.started(0)
     kept.supervisor.release()
     wait_until(lambda: not first.alive, what="the session to end")
@@ -341,13 +330,10 @@ def test_a_released_session_ends_and_another_one_starts_when_it_is_wanted(
     assert kept.supervisor._failures == 1
     assert "starting it again" not in caplog.text
     kept.supervisor.release()
-    kept.supervisor.close(prepare=lambda: None)
 
 
-@pytest.mark.usefixtures("fast")
-def test_a_session_that_is_wanted_again_in_time_stays(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, master=Master(), slots=2)
-    kept.supervisor.start()
+def test_a_session_that_is_wanted_again_in_time_stays(keep: Keep) -> None:
+    kept = keep(master=Master(), slots=2)
     first = kept.started(0)
     wait_until(lambda: kept.supervisor.slots == 2, what="slots")
     kept.supervisor.release(after_s=600)
@@ -358,7 +344,6 @@ def test_a_session_that_is_wanted_again_in_time_stays(tmp_path: Path) -> None:
     kept.supervisor.release(after_s=0.2)
     wait_until(lambda: not first.alive, what="the session to end")
     assert len(kept.sessions) == 1
-    kept.supervisor.close(prepare=lambda: None)
 
 
 def test_nothing_starts_before_a_session_is_wanted(tmp_path: Path) -> None:
