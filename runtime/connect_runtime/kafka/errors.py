@@ -11,164 +11,88 @@ from confluent_kafka import KafkaError, KafkaException
 
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreachable
 
+
+def _codes(names: str) -> frozenset[int]:
+    """Returns codes by their names in KafkaError; librdkafka's own begin with an underscore."""
+    return frozenset(getattr(KafkaError, name) for name in names.split())
+
+
 END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 MAX_POLL_EXCEEDED = KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001
 # The client's state does not allow the call, such as a producer whose transaction failed.
 WRONG_STATE = KafkaError._STATE  # noqa: SLF001
-# A producer's answer to all calls after any failure.
-UNSPECIFIC = frozenset({WRONG_STATE, KafkaError._FATAL})  # noqa: SLF001
-
 # The answer to describing a group of Apache's Connect workers.
 NOT_A_CONSUMER_GROUP = KafkaError._INVALID_ARG  # noqa: SLF001
-
-# The group's coordinator is starting, as on a Kafka that has just started or when the coordinating
-# broker changes; retry.
-COORDINATOR_BUSY = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-    }
-)
-
-# A partition has another leader, or its leader another epoch, than the client thinks.
-STALE_LEADER = frozenset(
-    {
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet what is committed
-        KafkaError._NOENT,  # noqa: SLF001 - no partition asked about has a leader
-    }
-)
-
-# A newer producer of the same transactional id exists.
-FENCED = frozenset(
-    {
-        KafkaError._FENCED,  # noqa: SLF001
-        KafkaError.PRODUCER_FENCED,
-        KafkaError.INVALID_PRODUCER_EPOCH,
-    }
-)
 # The record, or its batch, is larger than its topic's messages may be.
 TOO_LARGE = KafkaError.MSG_SIZE_TOO_LARGE
-# The broker, or the client itself, never takes this record.
-RECORD_REFUSED = frozenset(
-    {
-        TOO_LARGE,
-        KafkaError.RECORD_LIST_TOO_LARGE,
-        KafkaError.INVALID_RECORD,
-        KafkaError.POLICY_VIOLATION,
-    }
-)
 # The broker does not take this record because of another one in its batch.
 OTHER_REFUSED = KafkaError._INVALID_DIFFERENT_RECORD  # noqa: SLF001
-AUTHENTICATION = frozenset(
-    {
-        KafkaError._AUTHENTICATION,  # noqa: SLF001
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-        KafkaError.UNSUPPORTED_SASL_MECHANISM,
-    }
+
+# A producer's answer to all calls after any failure.
+UNSPECIFIC = _codes("_STATE _FATAL")
+# Errors that give a reason; the others only say that nothing works.
+SPECIFIC = _codes("_TRANSPORT _RESOLVE _SSL")
+# Client and broker do not trust each other.
+TLS = _codes("_SSL")
+AUTHENTICATION = _codes("_AUTHENTICATION SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM")
+REFUSED = AUTHENTICATION | _codes(
+    """
+    TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    """
 )
-REFUSED = AUTHENTICATION | {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-}
-SILENT = frozenset(
-    {
-        KafkaError._TRANSPORT,  # noqa: SLF001
-        KafkaError._RESOLVE,  # noqa: SLF001
-        KafkaError._SSL,  # noqa: SLF001
-        KafkaError._TIMED_OUT,  # noqa: SLF001
-        KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
-        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-        # Kafka names a broker no longer, or none at all, until one that was frozen is accepted
-        # again
-        KafkaError._DESTROY_BROKER,  # noqa: SLF001
-        KafkaError._PARTIAL,  # noqa: SLF001
-        KafkaError._NOENT,  # noqa: SLF001 - no partition asked about has a leader
-        KafkaError.REQUEST_TIMED_OUT,
-    }
+# The group's coordinator is starting, as on a Kafka that has just started or when the coordinating
+# broker changes; retry.
+COORDINATOR_BUSY = _codes(
+    "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR"
 )
-# Records dropped because another record, or the transaction, failed.
-PURGED = frozenset(
-    {
-        KafkaError._PURGE_QUEUE,  # noqa: SLF001
-        KafkaError._PURGE_INFLIGHT,  # noqa: SLF001
-    }
+# A partition has another leader, or its leader another epoch, than the client thinks; a new leader
+# does not know yet what is committed; no partition asked about has a leader (_NOENT).
+STALE_LEADER = _codes(
+    """
+    FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH LEADER_NOT_AVAILABLE NOT_LEADER_FOR_PARTITION
+    OFFSET_NOT_AVAILABLE _NOENT
+    """
+)
+# Kafka does not answer. It names a broker no longer, or none at all (_DESTROY_BROKER, _PARTIAL),
+# until one that was frozen is accepted again.
+SILENT = SPECIFIC | _codes(
+    """
+    _TIMED_OUT _TIMED_OUT_QUEUE _ALL_BROKERS_DOWN _DESTROY_BROKER _PARTIAL _NOENT REQUEST_TIMED_OUT
+    """
 )
 # Temporary errors, however long they last: the caller may retry later. The next `init_transactions`
 # resets the producer's state.
-PASSING = (
-    SILENT
-    | COORDINATOR_BUSY
-    | STALE_LEADER
-    | {
-        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
-        KafkaError._WAIT_COORD,  # noqa: SLF001
-        KafkaError._RETRY,  # noqa: SLF001
-        KafkaError._INTR,  # noqa: SLF001
-        KafkaError.NETWORK_EXCEPTION,
-        KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.REPLICA_NOT_AVAILABLE,
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        KafkaError.KAFKA_STORAGE_ERROR,
-        KafkaError.NOT_CONTROLLER,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-        KafkaError.THROTTLING_QUOTA_EXCEEDED,
-        KafkaError.CONCURRENT_TRANSACTIONS,
-        KafkaError.TRANSACTION_COORDINATOR_FENCED,
-        KafkaError.TRANSACTION_ABORTABLE,
-        KafkaError.INVALID_TXN_STATE,
-        KafkaError.INVALID_PRODUCER_ID_MAPPING,
-        KafkaError.UNKNOWN_PRODUCER_ID,
-        KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    }
+PASSING = SILENT | COORDINATOR_BUSY | STALE_LEADER | _codes(
+    """
+    _MSG_TIMED_OUT _WAIT_COORD _RETRY _INTR NETWORK_EXCEPTION BROKER_NOT_AVAILABLE
+    REPLICA_NOT_AVAILABLE NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND KAFKA_STORAGE_ERROR
+    NOT_CONTROLLER UNSTABLE_OFFSET_COMMIT THROTTLING_QUOTA_EXCEEDED CONCURRENT_TRANSACTIONS
+    TRANSACTION_COORDINATOR_FENCED TRANSACTION_ABORTABLE INVALID_TXN_STATE
+    INVALID_PRODUCER_ID_MAPPING UNKNOWN_PRODUCER_ID OUT_OF_ORDER_SEQUENCE_NUMBER
+    """
 )
-# Errors that give a reason; the others only say that nothing works.
-SPECIFIC = frozenset(
-    {
-        KafkaError._TRANSPORT,  # noqa: SLF001
-        KafkaError._RESOLVE,  # noqa: SLF001
-        KafkaError._SSL,  # noqa: SLF001
-    }
+# A newer producer of the same transactional id exists.
+FENCED = _codes("_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH")
+# The broker, or the client itself, never takes this record.
+RECORD_REFUSED = _codes(
+    "MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD POLICY_VIOLATION"
 )
-# Client and broker do not trust each other.
-TLS = frozenset({KafkaError._SSL})  # noqa: SLF001
-
+# Records dropped because another record, or the transaction, failed.
+PURGED = _codes("_PURGE_QUEUE _PURGE_INFLIGHT")
 # The broker's refusal to change the offsets of a group that has members.
-GROUP_IN_USE = frozenset(
-    {
-        KafkaError.NON_EMPTY_GROUP,
-        KafkaError.GROUP_SUBSCRIBED_TO_TOPIC,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.REBALANCE_IN_PROGRESS,
-    }
+GROUP_IN_USE = _codes(
+    """
+    NON_EMPTY_GROUP GROUP_SUBSCRIBED_TO_TOPIC UNKNOWN_MEMBER_ID ILLEGAL_GENERATION
+    REBALANCE_IN_PROGRESS
+    """
 )
 # The coordinator's refusal of a member that it has removed from the group.
-NO_MEMBER = frozenset(
-    {
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.ILLEGAL_GENERATION,
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001
-        KafkaError._FENCED,  # noqa: SLF001
-    }
+NO_MEMBER = _codes(
+    "UNKNOWN_MEMBER_ID ILLEGAL_GENERATION FENCED_INSTANCE_ID _ASSIGNMENT_LOST _FENCED"
 )
-NO_SUCH_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND})
-NO_SUCH_TOPIC = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-        KafkaError._NOENT,  # noqa: SLF001
-    }
-)
+NO_SUCH_GROUP = _codes("GROUP_ID_NOT_FOUND")
+NO_SUCH_TOPIC = _codes("UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION _NOENT")
 
 # The code of a login that Kafka refuses
 REFUSED_LOGIN = "kafka.authentication"
