@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import orjson
 from cryptography.fernet import Fernet, InvalidToken
 
-from connect_runtime.spark.failure_causes import NodeMissingPlugin
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_specs.names import ClusterTopics
@@ -26,6 +25,10 @@ SECRET: Final = "CONNECT_LAUNCH_SECRET"
 SECRET_FILE: Final = "CONNECT_LAUNCH_SECRET_FILE"
 # The property of a Spark job that holds the envelope
 ENVELOPE: Final = "connect.envelope"
+
+
+class NodeMissingPlugin(Exception):
+    """A node cannot run a task; the message says why."""
 
 
 class NotDecrypted(Exception):
@@ -100,68 +103,35 @@ class Envelope:
 
 def envelope_json(launch: TaskLaunch, key: str, lease: str | None) -> str:
     """Returns an envelope around the launch, as JSON text."""
-    return orjson.dumps(
-        {
-            "connector": launch.id.connector,
-            "task": launch.id.task,
-            "attempt": launch.attempt,
-            "lease": lease,
-            "encrypted": encrypt(launch_json(launch), key),
-        }
-    ).decode()
+    envelope = Envelope(launch.id, launch.attempt, lease, encrypt(launch_json(launch), key))
+    return orjson.dumps(envelope).decode()
 
 
 def envelope_from_json(text: str) -> Envelope:
     """Parses the text of `envelope_json`, without decrypting the launch."""
     fields = orjson.loads(text)
-    task = TaskId(fields["connector"], fields["task"])
-    return Envelope(task, fields["attempt"], fields["lease"], fields["encrypted"])
+    return Envelope(**fields | {"id": TaskId(**fields["id"])})
 
 
 def launch_json(launch: TaskLaunch) -> str:
     """Returns the launch as JSON text."""
-    return orjson.dumps(
-        {
-            "id": {"connector": launch.id.connector, "task": launch.id.task},
-            "attempt": launch.attempt,
-            "generation": launch.generation,
-            "leader_term": launch.leader_term,
-            "assignments_offset": launch.assignments_offset,
-            "group_id": launch.group_id,
-            "topics": asdict(launch.topics),
-            "worker_id": launch.worker_id,
-            "config": dict(launch.config),
-            "connector_config": dict(launch.connector_config),
-            "worker": dict(launch.worker),
-            "socket": launch.socket,
-        }
-    ).decode()
+    return orjson.dumps(launch, default=dict).decode()
 
 
 def launch_from_json(text: str) -> TaskLaunch:
     """Parses the text of `launch_json`."""
     fields = orjson.loads(text)
-    fields["id"] = TaskId(**fields["id"])
-    fields["topics"] = ClusterTopics(**fields["topics"])
-    return TaskLaunch(**fields)
+    topics = ClusterTopics(**fields["topics"])
+    return TaskLaunch(**fields | {"id": TaskId(**fields["id"]), "topics": topics})
 
 
 def outcome_json(outcome: Outcome) -> str:
     """Returns the outcome as JSON text. A trace may hold text that UTF-8 cannot, such as half a
     surrogate."""
-    trace = outcome.trace
-    if trace is not None:
-        trace = trace.encode("utf-8", "replace").decode()
-    return orjson.dumps(
-        {
-            "connector": outcome.id.connector,
-            "task": outcome.id.task,
-            "attempt": outcome.attempt,
-            "ended": outcome.ended,
-            "trace": trace,
-            "dead": outcome.dead,
-        }
-    ).decode()
+    if outcome.trace is not None:
+        trace = outcome.trace.encode("utf-8", "replace").decode()
+        outcome = replace(outcome, trace=trace)
+    return orjson.dumps(outcome).decode()
 
 
 def missing_plugin_json(missing: NodeMissingPlugin) -> str:
@@ -175,6 +145,5 @@ def outcome_from_json(text: str) -> Outcome:
     fields = orjson.loads(text)
     if "unfit" in fields:
         raise NodeMissingPlugin(fields["unfit"])
-    task = TaskId(fields["connector"], fields["task"])
-    ending = AttemptEnd(fields["ended"])
-    return Outcome(task, fields["attempt"], ending, fields["trace"], fields["dead"])
+    ended = AttemptEnd(fields["ended"])
+    return Outcome(**fields | {"id": TaskId(**fields["id"]), "ended": ended})

@@ -3,6 +3,9 @@
 So no attempt can end another. Spark starts in the background, and again whenever it has ended;
 attempts wait for it. Attempts that ran when it ended are LOST. Decides nothing: the herder decides
 whether to launch again.
+
+A node that has another Python than the driver, or lacks a plugin, is left for another one, once.
+After that the task fails until the packages are installed.
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ import contextlib
 import functools
 import itertools
 import logging
+import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,15 +31,13 @@ from connect_runtime.spark.attempt_files import (
     metrics_file,
     read_metrics,
 )
-from connect_runtime.spark.failure_causes import (
-    NodeMissingPlugin,
-    failure_cause,
-    node_failure_line,
-    node_failures_trace,
-    wrong_python,
-)
 from connect_runtime.spark.jvm import JvmFigures, ensure_java
-from connect_runtime.spark.launch_messages import ENVELOPE, envelope_json, outcome_from_json
+from connect_runtime.spark.launch_messages import (
+    ENVELOPE,
+    NodeMissingPlugin,
+    envelope_json,
+    outcome_from_json,
+)
 from connect_runtime.spark.master import Tenure
 from connect_runtime.spark.session import (
     SparkSession,
@@ -64,6 +66,15 @@ _KILLED_S = 3.0
 # More than a broker takes to start, and than a member of a group takes to join again
 _LEADS_AGAIN_S = 20.0
 _RETURN_S = 5.0
+_WHAT_TO_DO = (
+    "Install the same packages on every node, or send them with Spark: `connect package` "
+    "(docs/spark-cluster.md)."
+)
+_NO_PYTHON = re.compile(r'Cannot run program "[^"]*": .*')
+_DAEMON_SAID = re.compile(r"Error from python worker:\s*(.*?)\s*PYTHONPATH was:", re.DOTALL)
+_CANNOT_IMPORT = ("ModuleNotFoundError", "ImportError", "No module named")
+# The daemon's own refusal begins so
+_WRONG_PYTHON = "This node runs Python"
 
 
 @dataclass(slots=True, eq=False)
@@ -416,3 +427,37 @@ def _loss_reason(attempt: _Attempt, session: SparkSession, error: Exception) -> 
     if attempt.executor_lost:
         return "Its executor was lost, and no other one has a free slot"
     return failure_cause(error) if session.alive else "Spark's JVM is gone"
+
+
+def wrong_python(message: str) -> NodeMissingPlugin | None:
+    """Returns what Spark's error for a task says about the node's Python; None if it is another
+    error."""
+    if match := _NO_PYTHON.search(message):
+        return NodeMissingPlugin(match[0])
+    output = _DAEMON_SAID.search(message)
+    last = output[1].strip().splitlines()[-1].strip() if output and output[1].strip() else ""
+    if last.startswith(_WRONG_PYTHON) or any(text in last for text in _CANNOT_IMPORT):
+        return NodeMissingPlugin(last)
+    return None
+
+
+def node_failure_line(task: TaskId, node: str, reason: NodeMissingPlugin) -> str:
+    """Returns a sentence without a full stop."""
+    return f"Task {task} cannot run on node {node}: {reason}"
+
+
+def node_failures_trace(task: TaskId, tried: Iterable[tuple[str, NodeMissingPlugin]]) -> str:
+    """Returns a task's trace: `tried` are nodes, and why each cannot run it."""
+    return "\n".join((*(node_failure_line(task, *failure) for failure in tried), _WHAT_TO_DO))
+
+
+def failure_cause(error: Exception) -> str:
+    """Returns the cause of Spark's stage failure in a line or two."""
+    thrown: Any = getattr(error, "java_exception", None)
+    if thrown is None:
+        return f"{type(error).__name__}: {error}"
+    try:
+        message = (thrown.getCause() or thrown).getMessage()
+    except Exception:
+        return str(error)
+    return str(message).split("Consider setting")[0].split("\nDriver stacktrace")[0].strip()

@@ -24,8 +24,12 @@ from typing import TypeAlias
 
 from pyspark import TaskContext
 
+from connect_runtime.api import ConnectorError
+from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.logs.log_output import process_is_about
 from connect_runtime.metrics.task_metrics import TaskMetrics
+from connect_runtime.plugins import registry
+from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.spark.attempt_files import (
     MetricsFile,
     keep_from_forks,
@@ -33,9 +37,9 @@ from connect_runtime.spark.attempt_files import (
     metrics_file,
     sockets,
 )
-from connect_runtime.spark.failure_causes import NodeMissingPlugin, check_plugins
 from connect_runtime.spark.launch_messages import (
     ENVELOPE,
+    NodeMissingPlugin,
     NotDecrypted,
     decrypt,
     envelope_from_json,
@@ -183,6 +187,22 @@ def _answer(task: TaskContext, body: Body | None) -> Outcome:
         # a plugin that signals its process group, to end what it started, must end no other task
         os.setpgid(0, 0)
     return _run(launch, body, envelope.lease)
+
+
+def check_plugins(launch: TaskLaunch) -> None:
+    """Raises NodeMissingPlugin if a class that the task needs is not on this node, where the driver
+    has it."""
+    allow_modules(launch.worker)
+    try:
+        if "task.class" in launch.config:
+            registry.task(launch.config["task.class"])
+        config = {**launch.worker, **launch.connector_config}
+        for kind, key in registry.class_keys(config):
+            name = config.get(key, "").strip()
+            if name and not holds_reference(name):
+                registry.plugin(kind, key, name)
+    except ConnectorError as error:
+        raise NodeMissingPlugin(str(error)) from error
 
 
 def _run(launch: TaskLaunch, body: Body | None, lease: str | None) -> Outcome:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from connect_runtime.spark.failure_causes import (
+from connect_runtime.spark.launch_messages import (
     NodeMissingPlugin,
-    check_plugins,
-    node_failures_trace,
-    wrong_python,
+    missing_plugin_json,
+    outcome_from_json,
 )
-from connect_runtime.spark.launch_messages import missing_plugin_json, outcome_from_json
+from connect_runtime.spark.launcher import node_failures_trace, wrong_python
+from connect_runtime.spark.worker import check_plugins
 from runtime.spark.bodies import launch
 
 _DAEMON = """\
