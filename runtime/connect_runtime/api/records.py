@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from connect_runtime.api.schema import Schema
 from connect_runtime.java.text import java_text
@@ -165,6 +165,26 @@ class SinkRecord:
         return self.offset if self.consumed is None else int(self.consumed.offset())
 
 
+class _LazyColumn(Generic[T]):
+    """A column of a batch, which is made when first asked for. `empty`: of a record without one."""
+
+    def __init__(self, empty: Any = None) -> None:
+        self._empty = empty
+
+    def __set_name__(self, owner: type[SinkBatch], name: str) -> None:
+        self._name = name
+
+    def __get__(self, batch: SinkBatch, owner: type[SinkBatch]) -> Sequence[T]:
+        columns = batch._columns  # noqa: SLF001
+        column = columns[self._name]
+        if column is None:
+            column = [self._empty] * len(batch)
+        elif callable(column):
+            column = column()
+        columns[self._name] = batch.__dict__[self._name] = column
+        return column
+
+
 class SinkBatch:
     """Records from Kafka in the order to write them, as columns.
 
@@ -175,7 +195,26 @@ class SinkBatch:
     Each argument is a sequence, or a function without arguments that returns one.
     """
 
-    __slots__ = ("_columns", "_records", "_size")
+    values = _LazyColumn[Any]()
+    """The values, as the value converter made them."""
+    keys = _LazyColumn[Any]()
+    """The keys, as the key converter made them."""
+    topics = _LazyColumn[str]()
+    """The topic of each record."""
+    partitions = _LazyColumn[int]()
+    """The partition of each record."""
+    offsets = _LazyColumn[int]()
+    """The offset of each record."""
+    timestamps = _LazyColumn[int | None]()
+    """The timestamp of each record, in epoch milliseconds."""
+    headers = _LazyColumn[Headers](())
+    """The headers of each record."""
+    value_schemas = _LazyColumn[Schema | None]()
+    """The schema of each value."""
+    key_schemas = _LazyColumn[Schema | None]()
+    """The schema of each key."""
+    consumed = _LazyColumn[Any]()
+    """The message of each record; None for records that were not read from Kafka."""
 
     def __init__(
         self,
@@ -230,74 +269,6 @@ class SinkBatch:
         batch._records = records
         return batch
 
-    def _column(self, name: str, empty: Any = None) -> Any:
-        column = self._columns[name]
-        if column is None:
-            column = self._columns[name] = [empty] * self._size
-        elif callable(column):
-            column = self._columns[name] = column()
-        return column
-
-    @property
-    def values(self) -> Sequence[Any]:
-        """Returns the values, as the value converter made them."""
-        column: Sequence[Any] = self._column("values")
-        return column
-
-    @property
-    def keys(self) -> Sequence[Any]:
-        """Returns the keys, as the key converter made them."""
-        column: Sequence[Any] = self._column("keys")
-        return column
-
-    @property
-    def topics(self) -> Sequence[str]:
-        """Returns the topic of each record."""
-        column: Sequence[str] = self._column("topics")
-        return column
-
-    @property
-    def partitions(self) -> Sequence[int]:
-        """Returns the partition of each record."""
-        column: Sequence[int] = self._column("partitions")
-        return column
-
-    @property
-    def offsets(self) -> Sequence[int]:
-        """Returns the offset of each record."""
-        column: Sequence[int] = self._column("offsets")
-        return column
-
-    @property
-    def timestamps(self) -> Sequence[int | None]:
-        """Returns the timestamp of each record, in epoch milliseconds."""
-        column: Sequence[int | None] = self._column("timestamps")
-        return column
-
-    @property
-    def headers(self) -> Sequence[Headers]:
-        """Returns the headers of each record."""
-        column: Sequence[Headers] = self._column("headers", ())
-        return column
-
-    @property
-    def value_schemas(self) -> Sequence[Schema | None]:
-        """Returns the schema of each value."""
-        column: Sequence[Schema | None] = self._column("value_schemas")
-        return column
-
-    @property
-    def key_schemas(self) -> Sequence[Schema | None]:
-        """Returns the schema of each key."""
-        column: Sequence[Schema | None] = self._column("key_schemas")
-        return column
-
-    @property
-    def consumed(self) -> Sequence[Any]:
-        """Returns the message of each record; None for records that were not read from Kafka."""
-        column: Sequence[Any] = self._column("consumed")
-        return column
-
     def __len__(self) -> int:
         return self._size
 
@@ -315,7 +286,7 @@ class SinkBatch:
             self.key_schemas,
             self.timestamps,
             self.headers,
-            self._column("consumed"),
+            self.consumed,
         )
         for row in zip(*columns, strict=True):
             yield SinkRecord(*row)
