@@ -15,7 +15,7 @@ from connect_runtime.errors.dead_letters import FailureHeaders
 from connect_runtime.errors.handler import Failure, Stage
 from connect_runtime.plugins import built_in, registry
 from connect_runtime.plugins.modules import ENTRY_POINTS
-from connect_runtime.transforms.columns import ColumnTransformation
+from connect_runtime.transforms.transformation import ColumnTransformation
 from connect_runtime.validation.connector_keys import (
     WorkerDefaults,
     sink_definitions,

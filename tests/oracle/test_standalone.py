@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import httpx
 import pytest
 
-from connect_runtime.java.offset_file_format import NotAMap, decode
+from connect_runtime.java.offset_bytes import NotAMap, decode_map
 from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from connect_runtime.storage.offset_file import OffsetFile
 from support import http
@@ -110,7 +110,7 @@ class Standalone:
             return None
         # Apache's worker writes into the file itself, so it may not be whole
         try:
-            values = decode(file.read_bytes()).values()
+            values = decode_map(file.read_bytes()).values()
         except NotAMap:
             return None
         return next((json.loads(value or b"{}").get("position") for value in values), None)

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from connect_runtime.api import ConfigDef
 from connect_runtime.connectors.file_source import FileStreamSourceConnector
+from connect_runtime.data.primitive_converters import StringConverter
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
-from connect_runtime.data.string_converter import StringConverter
-from connect_runtime.transforms.filter import Filter, RecordIsTombstone
+from connect_runtime.transforms.chain import Filter, RecordIsTombstone
 
 MODULE: Final = __name__
 RELEASE: Final = threading.Event()

@@ -5,14 +5,15 @@ as `package.module:Class` in `connector.class`, or register it under the entry p
 `connect.connectors`.
 """
 
-from connect_runtime.api.config_providers import (
-    ConfigData as ConfigData,
-    ConfigProvider as ConfigProvider,
-)
+# isort: skip_file
+# an import under its own name says that the name is exported
+
 from connect_runtime.api.configdef import (
     NO_DEFAULT as NO_DEFAULT,
+    ConfigData as ConfigData,
     ConfigDef as ConfigDef,
     ConfigKey as ConfigKey,
+    ConfigProvider as ConfigProvider,
     ConfigType as ConfigType,
     ConfigValue as ConfigValue,
     Importance as Importance,

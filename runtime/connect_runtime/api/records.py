@@ -176,11 +176,10 @@ class _LazyColumn(Generic[T]):
 
     def __get__(self, batch: SinkBatch, owner: type[SinkBatch]) -> Sequence[T]:
         columns = batch._columns  # noqa: SLF001
-        column = columns[self._name]
-        if column is None:
-            column = [self._empty] * len(batch)
-        elif callable(column):
-            column = column()
+        lazy = columns[self._name]
+        if lazy is None:
+            lazy = [self._empty] * len(batch)
+        column: Sequence[T] = lazy() if callable(lazy) else lazy
         columns[self._name] = batch.__dict__[self._name] = column
         return column
 

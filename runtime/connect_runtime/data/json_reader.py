@@ -28,7 +28,6 @@ from connect_runtime.api.schema import (
     SchemaBuilder,
     SchemaBuilderError,
 )
-from connect_runtime.data.field_columns import StructColumn
 from connect_runtime.data.json_writer import INTEGERS, Options, decimal_scale
 from connect_runtime.data.logical_types import (
     MILLIS_PER_DAY,
@@ -37,6 +36,7 @@ from connect_runtime.data.logical_types import (
     from_millis,
     time_of,
 )
+from connect_runtime.data.value_columns import StructColumn
 from connect_runtime.java.jackson import base64_data
 from connect_runtime.java.numbers import between_floats, to_float, to_floats
 

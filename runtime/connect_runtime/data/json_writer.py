@@ -20,7 +20,6 @@ import orjson
 
 from connect_runtime.api import DataError, Schema, Struct, Type
 from connect_runtime.api.schema import DATE_NAME, DECIMAL_NAME, TIME_NAME, TIMESTAMP_NAME
-from connect_runtime.data.field_columns import StructColumn
 from connect_runtime.data.logical_types import (
     MILLIS_PER_DAY,
     data_of,
@@ -28,7 +27,7 @@ from connect_runtime.data.logical_types import (
     to_millis,
     unscaled,
 )
-from connect_runtime.data.text_columns import Part, rows
+from connect_runtime.data.value_columns import Part, StructColumn, rows
 from connect_runtime.java.jackson import json_string, with_pairs
 from connect_runtime.java.text import java_class, java_double, java_float
 

@@ -38,7 +38,8 @@ def from_millis(millis: int) -> dt.datetime:
     try:
         return _EPOCH + millis * _MILLISECOND
     except OverflowError as error:
-        raise _out_of_range(millis) from error
+        text = f"{millis} ms since the epoch is outside of the years 1 to 9999"
+        raise DataError(text) from error
 
 
 def date_of(millis: int) -> dt.date:
@@ -49,10 +50,6 @@ def date_of(millis: int) -> dt.date:
 def time_of(millis: int) -> dt.time:
     """Returns the time of day in UTC."""
     return (_EPOCH + (millis % MILLIS_PER_DAY) * _MILLISECOND).time()
-
-
-def _out_of_range(millis: int) -> DataError:
-    return DataError(f"{millis} ms since the epoch is outside of the years 1 to 9999")
 
 
 MOST_BYTES: Final = 4096  # about 10,000 digits

@@ -245,8 +245,8 @@ class KafkaBackgroundWriter:
         due = min((waiting.due for waiting in self._failing.values()), default=None)
         return None if due is None else max(due - time.monotonic(), _SOON_S)
 
-    def _to_send(self, now: float) -> list[tuple[_Key, tuple[NewRecord, ...]]]:
-        due = [key for key, record_wait in self._failing.items() if now >= record_wait.due]
+    def _to_send(self, now_s: float) -> list[tuple[_Key, tuple[NewRecord, ...]]]:
+        due = [key for key, record_wait in self._failing.items() if now_s >= record_wait.due]
         batches = []
         for key in {**self._new, **dict.fromkeys(due)}:
             waiting = self._waiting.get(key)

@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from connect_runtime.kafka.client_config import ClientConfig, client_config, within_limits
+from connect_runtime.kafka.client_config import client_config, within_limits
 from connect_runtime.kafka.errors import (
     AUTHENTICATION,
     REACH_HINT,
@@ -36,16 +36,6 @@ from connect_runtime.kafka.errors import (
 )
 from connect_runtime.kafka.kafka_logging import OutageLog, logged
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
-
-__all__ = [
-    "ClientConfig",
-    "admin",
-    "check_reachable",
-    "client_config",
-    "consumer",
-    "meet_broker",
-    "producer",
-]
 
 _log = logging.getLogger("connect.kafka")
 # Without a handler of any kind Python prints warnings to the terminal.

@@ -43,9 +43,7 @@ REFUSED = AUTHENTICATION | _codes(
 )
 # The group's coordinator is starting, as on a Kafka that has just started or when the coordinating
 # broker changes; retry.
-COORDINATOR_BUSY = _codes(
-    "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR"
-)
+COORDINATOR_BUSY = _codes("COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR")
 # A partition has another leader, or its leader another epoch, than the client thinks; a new leader
 # does not know yet what is committed; no partition asked about has a leader (_NOENT).
 STALE_LEADER = _codes(
@@ -63,21 +61,24 @@ SILENT = SPECIFIC | _codes(
 )
 # Temporary errors, however long they last: the caller may retry later. The next `init_transactions`
 # resets the producer's state.
-PASSING = SILENT | COORDINATOR_BUSY | STALE_LEADER | _codes(
-    """
+PASSING = (
+    SILENT
+    | COORDINATOR_BUSY
+    | STALE_LEADER
+    | _codes(
+        """
     _MSG_TIMED_OUT _WAIT_COORD _RETRY _INTR NETWORK_EXCEPTION BROKER_NOT_AVAILABLE
     REPLICA_NOT_AVAILABLE NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND KAFKA_STORAGE_ERROR
     NOT_CONTROLLER UNSTABLE_OFFSET_COMMIT THROTTLING_QUOTA_EXCEEDED CONCURRENT_TRANSACTIONS
     TRANSACTION_COORDINATOR_FENCED TRANSACTION_ABORTABLE INVALID_TXN_STATE
     INVALID_PRODUCER_ID_MAPPING UNKNOWN_PRODUCER_ID OUT_OF_ORDER_SEQUENCE_NUMBER
     """
+    )
 )
 # A newer producer of the same transactional id exists.
 FENCED = _codes("_FENCED PRODUCER_FENCED INVALID_PRODUCER_EPOCH")
 # The broker, or the client itself, never takes this record.
-RECORD_REFUSED = _codes(
-    "MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD POLICY_VIOLATION"
-)
+RECORD_REFUSED = _codes("MSG_SIZE_TOO_LARGE RECORD_LIST_TOO_LARGE INVALID_RECORD POLICY_VIOLATION")
 # Records dropped because another record, or the transaction, failed.
 PURGED = _codes("_PURGE_QUEUE _PURGE_INFLIGHT")
 # The broker's refusal to change the offsets of a group that has members.

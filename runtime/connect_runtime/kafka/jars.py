@@ -122,7 +122,7 @@ def jars_folder(jar_set: JarSet) -> Path:
             if missing:
                 _fetch(missing, into=folder)
             _verify(jars, folder)
-            _mark_verified(folder, jars)
+            replace_file(folder / _MARKER, json.dumps(_fingerprint(folder, jars)))
     return folder
 
 
@@ -140,10 +140,6 @@ def _fingerprint(folder: Path, jars: Sequence[Jar]) -> dict[str, list[object]]:
         stat = (folder / jar.file_name).stat()
         stats[jar.file_name] = [jar.sha256, stat.st_size, stat.st_mtime_ns]
     return stats
-
-
-def _mark_verified(folder: Path, jars: Sequence[Jar]) -> None:
-    replace_file(folder / _MARKER, json.dumps(_fingerprint(folder, jars)))
 
 
 def _verify(jars: Sequence[Jar], folder: Path) -> None:

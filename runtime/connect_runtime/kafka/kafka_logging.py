@@ -123,37 +123,37 @@ class Outage:
     _logged_at: float | None = None
     _is_logged: bool = False
 
-    def failed(self, now: float, text: str) -> str | None:
+    def failed(self, now_s: float, text: str) -> str | None:
         """Records a failure; returns the line to log, if any."""
         if self.began is None:
-            self.began, self.failures, self._is_logged = now, 0, False
+            self.began, self.failures, self._is_logged = now_s, 0, False
         self.failures += 1
-        self.newest, self._failed_at = text, now
-        if self._is_logged or not self._may_log(now):
+        self.newest, self._failed_at = text, now_s
+        if self._is_logged or not self._may_log(now_s):
             return None
-        self._is_logged, self._logged_at = True, now
+        self._is_logged, self._logged_at = True, now_s
         return f"Kafka at {self.address} cannot be reached: {text}"
 
-    def checked(self, now: float, *, answers: bool) -> str | None:
+    def checked(self, now_s: float, *, answers: bool) -> str | None:
         """Records whether Kafka answers; returns the line to log, if any."""
         if self.began is None:
             return None
-        lasted = now - self.began
-        if answers and now - self._failed_at >= _CHECK_EVERY_S:
+        lasted = now_s - self.began
+        if answers and now_s - self._failed_at >= _CHECK_EVERY_S:
             self.began = None
             if not self._is_logged:
                 return None
             return f"Kafka at {self.address} answers again after {lasted:.0f} s; {self._count()}"
-        if not self._may_log(now):
+        if not self._may_log(now_s):
             return None
-        self._is_logged, self._logged_at = True, now
+        self._is_logged, self._logged_at = True, now_s
         return (
             f"Kafka at {self.address} has been failing for {lasted:.0f} s; {self._count()}, "
             f"most recently: {self.newest}"
         )
 
-    def _may_log(self, now: float) -> bool:
-        return self._logged_at is None or now - self._logged_at >= _LOG_EVERY_S
+    def _may_log(self, now_s: float) -> bool:
+        return self._logged_at is None or now_s - self._logged_at >= _LOG_EVERY_S
 
     def _count(self) -> str:
         return f"{self.failures} connections or requests failed"

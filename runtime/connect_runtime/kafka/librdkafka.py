@@ -106,7 +106,11 @@ class Coordinators:
         pending = list(groups)
         while pending and (left_s := deadline - time.monotonic()) > 0:
             descriptions = self.describe(pending, left_s)
-            pending = [group for group, answer in descriptions.items() if _is_busy(answer)]
+            pending = [
+                group
+                for group, answer in descriptions.items()
+                if isinstance(answer, KafkaError) and answer.code() in COORDINATOR_BUSY
+            ]
             if pending:
                 time.sleep(_RETRY_S)
 
@@ -123,10 +127,6 @@ def gather_answers(futures: Mapping[K, Future[T]], timeout_s: float) -> dict[K, 
         except KafkaException as exception:
             answers[name] = error_of(exception)
     return answers
-
-
-def _is_busy(answer: object) -> bool:
-    return isinstance(answer, KafkaError) and answer.code() in COORDINATOR_BUSY
 
 
 class _Partition(Structure):

@@ -30,7 +30,7 @@ CONVERTERS: Final[Mapping[str, str]] = {
     f"{_JAVA}.converters.LongConverter": f"{_DATA}.primitive_converters:LongConverter",
     f"{_JAVA}.converters.ShortConverter": f"{_DATA}.primitive_converters:ShortConverter",
     f"{_JAVA}.json.JsonConverter": f"{_DATA}.json_converter:JsonConverter",
-    f"{_JAVA}.storage.StringConverter": f"{_DATA}.string_converter:StringConverter",
+    f"{_JAVA}.storage.StringConverter": f"{_DATA}.primitive_converters:StringConverter",
 }
 HEADER_CONVERTERS: Final[Mapping[str, str]] = {
     **CONVERTERS,
@@ -43,18 +43,18 @@ _OURS: Final = "connect_runtime.transforms"
 _OF_KEY_OR_VALUE: Final = (
     ("Cast", "cast"),
     ("ExtractField", "record_shape"),
-    ("Flatten", "flatten"),
+    ("Flatten", "record_shape"),
     ("HeaderFrom", "headers"),
     ("HoistField", "record_shape"),
     ("InsertField", "insert_field"),
-    ("MaskField", "mask_field"),
+    ("MaskField", "replace_field"),
     ("ReplaceField", "replace_field"),
     ("SetSchemaMetadata", "record_shape"),
     ("TimestampConverter", "timestamp_converter"),
 )
 _OF_RECORDS: Final = (
     ("DropHeaders", "headers"),
-    ("Filter", "filter"),
+    ("Filter", "chain"),
     ("InsertHeader", "headers"),
     ("RegexRouter", "routers"),
     ("TimestampRouter", "routers"),
@@ -72,7 +72,7 @@ TRANSFORMATIONS: Final[Mapping[str, str]] = {
     ),
 }
 PREDICATES: Final[Mapping[str, str]] = {
-    f"{_JAVA}.transforms.predicates.{name}": f"{_OURS}.filter:{name}"
+    f"{_JAVA}.transforms.predicates.{name}": f"{_OURS}.chain:{name}"
     for name in ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
 }
 

@@ -3,6 +3,10 @@
 A web page can make its reader's browser send requests here: under a name of the page's own that
 resolves to this machine (DNS rebinding: the Host shows it), or from another origin (CSRF: the
 Origin shows it, also for requests without a preflight).
+
+Answers get the headers of `response.http.headers.config`, and those that permit web pages of other
+origins (CORS), as from Jetty's HeaderFilter and CrossOriginHandler. A preflight request is answered
+by its resource, as every OPTIONS.
 """
 
 from __future__ import annotations
@@ -10,19 +14,20 @@ from __future__ import annotations
 import base64
 import hmac
 import ipaddress
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from connect_runtime.rest.exchange import error_reply, response
 from connect_runtime.rest.password import USER
-from connect_runtime.rest.response_headers import CrossOrigin, is_listed, is_preflight
-from connect_runtime.rest.rest_settings import RestSettings
+from connect_runtime.rest.rest_settings import HeaderRule, RestSettings
 
 _WITHOUT_LOGIN: Final = "/health"
+_PREFLIGHT_AGE_S: Final = 60
 
 
 def guarded(
@@ -131,3 +136,78 @@ def _is_login(authorization: str, password: str | None) -> bool:
     except ValueError:
         return False
     return hmac.compare_digest(login, f"{USER}:{password}".encode())
+
+
+class ResponseHeaders:
+    """Adds the headers of rules to every answer."""
+
+    def __init__(self, app: ASGIApp, rules: Sequence[HeaderRule]) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, _changing_headers(send, self._add))
+
+    def _add(self, headers: MutableHeaders) -> None:
+        own = {*headers.keys()}
+        for rule in self._rules:
+            if rule.adds:
+                headers.append(rule.name, rule.text())
+            elif rule.name.lower() not in own:
+                headers[rule.name] = rule.text()
+
+
+class CrossOrigin:
+    """Adds headers to answers for web pages of the origins that are allowed, as regular expressions
+    or `*`. `methods`: those that they may use, `login`: requests need one."""
+
+    def __init__(
+        self, app: ASGIApp, origins: Sequence[str], methods: Sequence[str], *, login: bool
+    ) -> None:
+        self._app = app
+        self._origins = origins
+        request_headers = ["Content-Type", *(["Authorization"] if login else [])]
+        self._of_preflight = {
+            "Access-Control-Allow-Methods": ",".join(methods),
+            "Access-Control-Allow-Headers": ",".join(request_headers),
+            "Access-Control-Max-Age": str(_PREFLIGHT_AGE_S),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        added = self._headers(scope)
+        await self._app(scope, receive, _changing_headers(send, lambda own: own.update(added)))
+
+    def _headers(self, scope: Scope) -> dict[str, str]:
+        origin = Headers(scope=scope).get("origin")
+        headers = {"Vary": "Origin"}
+        if origin is not None and is_listed(origin, self._origins):
+            headers["Access-Control-Allow-Origin"] = origin
+            headers |= self._of_preflight if is_preflight(scope) else {}
+        return headers
+
+
+def _changing_headers(send: Send, change: Callable[[MutableHeaders], None]) -> Send:
+    async def send_changed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            change(MutableHeaders(scope=message))
+        await send(message)
+
+    return send_changed
+
+
+def is_listed(origin: str, origins: Sequence[str]) -> bool:
+    """Returns True if one of these patterns, or `*`, matches the whole origin, in any case."""
+    return any(
+        pattern == "*" or re.fullmatch(pattern, origin, re.IGNORECASE) for pattern in origins
+    )
+
+
+def is_preflight(scope: Scope) -> bool:
+    """Returns True for a browser's question about the requests that a page may send, which never
+    has a login."""
+    headers = Headers(scope=scope)
+    return (
+        scope["method"] == "OPTIONS"
+        and "origin" in headers
+        and "access-control-request-method" in headers
+    )

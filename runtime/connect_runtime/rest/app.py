@@ -25,7 +25,7 @@ from starlette.types import ASGIApp
 from connect_runtime.herder.verbs import REFUSAL_HEADER, NotLeader, RequestError, Verbs, WouldWait
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.rest import openapi
-from connect_runtime.rest.access import guarded
+from connect_runtime.rest.access import ResponseHeaders, guarded
 from connect_runtime.rest.connector_resources import ConnectorResources
 from connect_runtime.rest.exchange import Call, Reply, Resource, Routes, error_reply, response
 from connect_runtime.rest.forwarding import AdminForwarding, Forwarding
@@ -38,7 +38,6 @@ from connect_runtime.rest.request_pools import (
     RequestPools,
     read_body,
 )
-from connect_runtime.rest.response_headers import ResponseHeaders
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.rest.worker_resources import METRICS, LoggerResources, WorkerResources
 from connect_specs.diagnostics import ConnectError

@@ -3,16 +3,18 @@ from where, and request size limits (Apache's RestServer and RestServerConfig)."
 
 from __future__ import annotations
 
+import csv
 import ipaddress
 import re
 import socket
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from email.utils import formatdate
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from connect_runtime.api import ConfigDef, ConfigError, ConfigType, OneOf, Range
-from connect_runtime.rest.response_headers import HeaderRule, parse_rules, validate_rules
 
 DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -28,6 +30,13 @@ _HOSTS: Final = {"localhost": "127.0.0.1"}
 # All addresses of IPv4, and all of both
 _EVERY_IPV4: Final = "0.0.0.0"
 _EVERY: Final = "::"
+_HEADERS: Final = "response.http.headers.config"
+_ACTIONS: Final = ("set", "add", "setDate", "addDate")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+\-.^_`|~]+")
+# The server's own: they frame the answer
+_FRAMING: Final = ("content-length", "transfer-encoding")
+# Milliseconds from now that lead to years of four digits
+_DATES: Final = range(-(10**12), 10**14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,7 @@ def define_rest_keys(keys: ConfigDef) -> None:
     keys.define("rest.advertised.port", ConfigType.INT, None, validator=_port)
     keys.define("rest.advertised.listener", text, None, validator=_scheme)
     keys.define("rest.extension.classes", names, "", validator=_no_extensions)
-    keys.define("response.http.headers.config", text, "", validator=validate_rules)
+    keys.define(_HEADERS, text, "", validator=validate_rules)
     keys.define("access.control.allow.methods", names, "")
     keys.define("access.control.allow.origin", names, "", validator=_patterns)
     keys.define("rest.allowed.hosts", names, "")
@@ -115,7 +124,7 @@ def rest_settings(values: Mapping[str, Any]) -> RestSettings:
         max_body_bytes=values["rest.max.body.bytes"],
         login=values["rest.authentication"] == _BASIC,
         metrics=values["rest.metrics.enable"],
-        headers=parse_rules(values["response.http.headers.config"]),
+        headers=parse_rules(values[_HEADERS]),
         admin=admins,
         login_hosts=_names(values["rest.forward.login.hosts"]),
         own_name=own_name.lower(),
@@ -228,3 +237,73 @@ def _patterns(name: str, value: Any) -> None:
             re.compile("" if pattern == "*" else pattern)
         except re.error as error:
             raise ConfigError.invalid(name, pattern, f"not a regular expression: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderRule:
+    """A header that every answer gets unless it has it itself: `action name:value`, of the actions
+    set, add, setDate and addDate. `adds`: beside others of its name; `from_now`: the value is
+    milliseconds from now."""
+
+    name: str
+    value: str
+    adds: bool
+    from_now: bool
+
+    def text(self) -> str:
+        """Returns the header's value at this moment."""
+        if self.from_now:
+            return formatdate(time.time() + int(self.value) / 1000, usegmt=True)
+        return self.value
+
+
+def parse_rules(text: str) -> tuple[HeaderRule, ...]:
+    """Returns the rules. Raises ConfigError with Apache's texts."""
+    if not text.strip():
+        return ()
+    line = text.replace("\n", " ").replace("\r", " ")
+    try:
+        rules = next(csv.reader([line], skipinitialspace=True))
+    except csv.Error as error:
+        raise ConfigError(f"Invalid list of header configs in {_HEADERS}: {error}") from None
+    return tuple(_rule(rule.strip()) for rule in rules)
+
+
+def validate_rules(name: str, value: Any) -> None:
+    """Raises ConfigError if the value is not a list of rules."""
+    parse_rules(value or "")
+
+
+def _rule(text: str) -> HeaderRule:
+    word, _, header = text.partition(" ")
+    if not header.strip():
+        raise ConfigError(
+            f"Invalid format of header config '{text}' in {_HEADERS}. "
+            "Expected: '[action] [header name]:[header value]'"
+        )
+    action = next((action for action in _ACTIONS if action.lower() == word.lower()), None)
+    if action is None:
+        raise ConfigError(
+            f"Invalid header config action: '{word}' in {_HEADERS}. "
+            f"Expected one of [{', '.join(_ACTIONS)}]"
+        )
+    name, colon, value = header.strip().partition(":")
+    name, value, from_now = name.strip(), value.strip(), action.endswith("Date")
+    is_valid = value.isascii() and value.isprintable() and (not from_now or _is_number(value))
+    if not colon or not value or ":" in value or not is_valid:
+        raise ConfigError(
+            f"Invalid format of header name and header value pair '{header}' in {_HEADERS}. "
+            "Expected: '[header name]:[header value]'"
+        )
+    if not _TOKEN.fullmatch(name):
+        raise ConfigError(
+            f"Invalid header name '{name}' in {_HEADERS}. "
+            "The '[header name]' cannot contain whitespace"
+        )
+    if name.lower() in _FRAMING:
+        raise ConfigError(f"Invalid header name '{name}' in {_HEADERS}. The server itself sets it")
+    return HeaderRule(name, value, action.startswith("add"), from_now)
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d{1,15}", text) is not None and int(text) in _DATES

@@ -71,10 +71,12 @@ class Jvm:
         file = folder / "spark.conf"
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as text:
             text.writelines(f"{_escaped(k)}={_escaped(v)}\n" for k, v in settings.items())
+        submit = Path(_find_spark_home()) / "bin" / "spark-submit"
+        words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
         with open_log(log) as output:
             self._process = subprocess.Popen(
                 # spark-defaults.conf still applies to settings not given here
-                [_submit(), "--properties-file", file, "--load-spark-defaults", *_submit_words()],
+                [submit, "--properties-file", file, "--load-spark-defaults", *words],
                 env=os.environ
                 | environment
                 | {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._info)},
@@ -139,14 +141,6 @@ class Jvm:
 def jars_folder() -> Path:
     """Returns the folder of Spark's jars."""
     return Path(_find_spark_home()) / "jars"
-
-
-def _submit() -> str:
-    return str(Path(_find_spark_home()) / "bin" / "spark-submit")
-
-
-def _submit_words() -> list[str]:
-    return shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
 
 
 def _escaped(text: str) -> str:

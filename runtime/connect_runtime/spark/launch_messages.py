@@ -145,5 +145,5 @@ def outcome_from_json(text: str) -> Outcome:
     fields = orjson.loads(text)
     if "unfit" in fields:
         raise NodeMissingPlugin(fields["unfit"])
-    ended = AttemptEnd(fields["ended"])
-    return Outcome(**fields | {"id": TaskId(**fields["id"]), "ended": ended})
+    end = AttemptEnd(fields["ended"])
+    return Outcome(**fields | {"id": TaskId(**fields["id"]), "ended": end})

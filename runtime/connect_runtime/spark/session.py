@@ -157,7 +157,7 @@ class SparkSession:
             context.environment.pop(launch_messages.SECRET, None)
             # coalesce makes it in the JVM at once; else several first attempts would each make it
             self._anywhere = context.parallelize([None], 1).mapPartitions(self._run).coalesce(1)
-            if is_standalone(self._url):
+            if self._url.startswith("spark://"):
                 self.master = StandaloneMaster(self._url, context)
             self._context = context
             if context.getConf().get(_AUTHENTICATE, "false") != "true":
@@ -204,7 +204,7 @@ class SparkSession:
         """Returns the hosts that have executors. Blocks until the JVM answers."""
         executors = self._status_store().executorList(True)
         entries = (executors.apply(number) for number in range(executors.size()))
-        return frozenset(_host(e.hostPort()) for e in entries if e.id() != "driver")
+        return frozenset(e.hostPort().rpartition(":")[0] for e in entries if e.id() != "driver")
 
     def host_of(self, group: str) -> str | None:
         """Returns the host on which the newest task of a job group ran; None if none did. Blocks
@@ -349,18 +349,9 @@ def log_file(data_folder: Path) -> Path:
     return data_folder.resolve() / "spark" / "spark.log"
 
 
-def _host(host_and_port: str) -> str:
-    return host_and_port.rpartition(":")[0]
-
-
 def is_local(master: str) -> bool:
     """Returns whether all executors run on this machine, in the driver's JVM."""
     return master == "local" or master.startswith("local[")
-
-
-def is_standalone(master: str) -> bool:
-    """Returns whether Spark's own master and workers run tasks."""
-    return master.startswith("spark://")
 
 
 def makes_secret(master: str) -> bool:

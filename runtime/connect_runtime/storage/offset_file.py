@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from connect_runtime.java import offset_file_format
+from connect_runtime.java import offset_bytes
 from connect_runtime.storage.log import OffsetsNotWritten
 from connect_specs.diagnostics import Diagnostic, Failed
 
@@ -141,7 +141,7 @@ class OffsetFile:
                 write.error = error
 
     def _replace(self, entries: Entries) -> None:
-        data = offset_file_format.encode(entries)
+        data = offset_bytes.encode_map(entries)
         if len(data) > BYTES_MAX:
             too_large = self._not_written(f"its offsets take more than {_mib(BYTES_MAX)}")
             raise _TooLarge(*too_large.diagnostics)
@@ -204,8 +204,8 @@ def _read(path: Path) -> tuple[Entries, _Mark | None]:
         raise _unknown(path, f"it is larger than {_mib(BYTES_MAX)}")
     try:
         # Apache's worker leaves an empty file if it is killed before its first write
-        entries = offset_file_format.decode(data) if data else {}
-    except offset_file_format.NotAMap as error:
+        entries = offset_bytes.decode_map(data) if data else {}
+    except offset_bytes.NotAMap as error:
         raise _unknown(path, str(error)) from None
     return entries, _mark(status)
 

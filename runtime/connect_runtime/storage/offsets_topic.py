@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from connect_runtime.java.hash_map import offset_key_bytes, offset_value_bytes
+from connect_runtime.java.offset_bytes import offset_key_bytes, offset_value_bytes
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot, SourceOffset
 from connect_specs.desired import JsonScalar, Offset, Partition, PartitionKey, partition_key

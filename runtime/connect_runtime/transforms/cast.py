@@ -35,7 +35,6 @@ from connect_runtime.java.numbers import (
     to_integer,
 )
 from connect_runtime.java.text import java_float, java_split, java_text, java_trim
-from connect_runtime.transforms.columns import options
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
@@ -43,11 +42,12 @@ from connect_runtime.transforms.fields import (
     read_field,
     struct_fields,
 )
-from connect_runtime.transforms.key_or_value import (
+from connect_runtime.transforms.transformation import (
     Half,
     OneHalf,
     WrongClass,
     key_and_value,
+    options,
     require_map,
     require_struct,
 )

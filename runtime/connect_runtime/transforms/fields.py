@@ -17,7 +17,7 @@ from connect_runtime.api import (
     Type,
 )
 from connect_runtime.api.schema import class_of, validate_value, wrong_class
-from connect_runtime.transforms.columns import options
+from connect_runtime.transforms.transformation import options
 
 T = TypeVar("T")
 

@@ -21,7 +21,6 @@ from connect_runtime.api.record_plugins import R
 from connect_runtime.api.records import Header, Headers
 from connect_runtime.api.schema import copy_basics
 from connect_runtime.data.simple_header_converter import parse_literal
-from connect_runtime.transforms.columns import SCHEMAS, Columns, ColumnTransformation, options
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
@@ -31,11 +30,15 @@ from connect_runtime.transforms.fields import (
     copy_values,
     read_field,
 )
-from connect_runtime.transforms.key_or_value import (
+from connect_runtime.transforms.transformation import (
+    SCHEMAS,
+    Columns,
+    ColumnTransformation,
     Half,
     MissingField,
     OneHalf,
     key_and_value,
+    options,
     require_map,
     require_struct,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from connect_runtime.api import (
@@ -20,9 +19,8 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.record_plugins import ConnectRecord, R
 from connect_runtime.api.schema import TIMESTAMP_NAME, copy_basics
-from connect_runtime.data.field_columns import StructColumn
 from connect_runtime.data.logical_types import from_millis
-from connect_runtime.transforms.columns import SCHEMAS, Columns, options
+from connect_runtime.data.value_columns import StructColumn
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
@@ -31,10 +29,13 @@ from connect_runtime.transforms.fields import (
     copied_fields,
     copy_values,
 )
-from connect_runtime.transforms.key_or_value import (
+from connect_runtime.transforms.transformation import (
+    SCHEMAS,
+    Columns,
     Half,
     KeyOrValue,
     key_and_value,
+    options,
     require_map,
     require_struct,
 )
@@ -102,7 +103,10 @@ class InsertField(KeyOrValue):
         schema, value = self.half(record)
         if value is None:
             return record
-        additions = partial(self._additions, record)
+
+        def additions() -> Iterable[Any]:
+            return [insertion.value(record) for insertion in self._insertions]
+
         return self.with_half(record, *self._inserted(schema, value, additions))
 
     def apply_columns(self, columns: Columns) -> None:
@@ -156,9 +160,6 @@ class InsertField(KeyOrValue):
             for fields, value in zip(maps, column, strict=True):
                 if fields is not None and value is not None:
                     fields[name] = value
-
-    def _additions(self, record: ConnectRecord) -> Sequence[Any]:
-        return [insertion.value(record) for insertion in self._insertions]
 
     def _inserted(
         self, schema: Schema | None, value: Any, additions: Callable[[], Iterable[Any]]

@@ -17,8 +17,13 @@ from connect_runtime.api.record_plugins import R
 from connect_runtime.api.records import record_text
 from connect_runtime.java import regex as java_regex
 from connect_runtime.java.date_format import InvalidDateFormat, SimpleDateFormat
-from connect_runtime.transforms.columns import Columns, ColumnTransformation, options
-from connect_runtime.transforms.key_or_value import InvalidArgument, NoSuchGroup
+from connect_runtime.transforms.transformation import (
+    Columns,
+    ColumnTransformation,
+    InvalidArgument,
+    NoSuchGroup,
+    options,
+)
 
 
 class RegexRouter(ColumnTransformation):

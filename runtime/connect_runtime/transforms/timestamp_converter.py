@@ -29,7 +29,6 @@ from connect_runtime.api.schema import (
 )
 from connect_runtime.data.logical_types import date_of, from_millis, time_of, to_millis
 from connect_runtime.java.date_format import InvalidDateFormat, SimpleDateFormat
-from connect_runtime.transforms.columns import options
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
@@ -37,12 +36,13 @@ from connect_runtime.transforms.fields import (
     read_field,
     struct_fields,
 )
-from connect_runtime.transforms.key_or_value import (
+from connect_runtime.transforms.transformation import (
     Half,
     MissingField,
     OneHalf,
     UnknownTimestampType,
     key_and_value,
+    options,
     require_map,
     require_struct,
 )

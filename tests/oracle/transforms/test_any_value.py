@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from connect_runtime.api import DataError, Schema, Struct
 from connect_runtime.data.json_converter import JsonConverter
+from connect_runtime.data.primitive_converters import StringConverter
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter, parse_literal
-from connect_runtime.data.string_converter import StringConverter
 from connect_runtime.java.numbers import to_float
 from connect_runtime.java.text import java_float
 from oracle.transforms.test_any_record import JSON, schemas

@@ -21,9 +21,9 @@ from connect_runtime.api import (
 from connect_runtime.config_providers.references import references, undeclared
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.connectors.file_source import FileStreamSourceConnector
-from connect_runtime.data.string_converter import StringConverter
+from connect_runtime.data.primitive_converters import StringConverter
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
-from connect_runtime.transforms.filter import Filter, RecordIsTombstone
+from connect_runtime.transforms.chain import Filter, RecordIsTombstone
 from support import config_providers
 from support.config_providers import NAME, VaultProvider
 

@@ -7,7 +7,7 @@ import pytest
 
 from connect_runtime.api import FLOAT32, FLOAT64, ConnectorError, SinkBatch, TopicPartition
 from connect_runtime.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
-from connect_runtime.data.string_converter import StringConverter
+from connect_runtime.data.primitive_converters import StringConverter
 from support.converting import reading
 
 

@@ -45,7 +45,7 @@ def acme(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         "Path(__file__).with_suffix('.ran').touch()\n"
         "from connect_runtime.connectors.file_source import FileStreamSourceConnector\n"
         "from connect_runtime.connectors.file_source import FileStreamSourceTask\n"
-        "from connect_runtime.data.string_converter import StringConverter\n"
+        "from connect_runtime.data.primitive_converters import StringConverter\n"
         "class Lines(FileStreamSourceConnector):\n"
         "    pass\n"
         "class Task(FileStreamSourceTask):\n"

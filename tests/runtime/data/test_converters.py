@@ -5,8 +5,7 @@ import pytest
 from connect_runtime.api import BYTES, INT32, OPTIONAL_STRING, ConfigError, DataError
 from connect_runtime.data.converters import converters_of
 from connect_runtime.data.json_converter import JsonConverter
-from connect_runtime.data.primitive_converters import ByteArrayConverter
-from connect_runtime.data.string_converter import StringConverter
+from connect_runtime.data.primitive_converters import ByteArrayConverter, StringConverter
 from support.converting import reading, writing
 
 STRING_NAME = "org.apache.kafka.connect.storage.StringConverter"

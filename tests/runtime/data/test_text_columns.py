@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.api import FLOAT32, FLOAT64, INT64, OPTIONAL_STRING, STRING, Schema, Struct
-from connect_runtime.data.field_columns import MapColumn, StructColumn
-from connect_runtime.data.text_columns import java_texts
+from connect_runtime.data.value_columns import MapColumn, StructColumn, java_texts
 from connect_runtime.java.text import java_text
 
 INNER = Schema.struct({"x%s": STRING, "y": STRING})

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from connect_runtime.herder.verbs import RequestError
-from connect_runtime.java.hash_map import offset_key_bytes
+from connect_runtime.java.offset_bytes import offset_key_bytes
 from connect_runtime.kafka import clients
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime.java.hash_map import (
+from connect_runtime.java.offset_bytes import (
     in_hash_map_order,
     java_hash,
     offset_key_bytes,

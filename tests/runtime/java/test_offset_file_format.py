@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime.java.offset_file_format import NotAMap, decode, encode
+from connect_runtime.java.offset_bytes import NotAMap, decode_map, encode_map
 
 DATA = Path(__file__).parent / "data"
 BY_JAVA = (DATA / "hash-map.ser").read_bytes()
@@ -21,11 +21,11 @@ CONTENT = st.none() | st.binary(max_size=40)
 
 def test_a_map_of_a_jdk_is_read() -> None:
     numbered = {f"k{at}".encode(): None if at % 3 == 2 else f"v{at}".encode() for at in range(12)}
-    assert decode(BY_JAVA) == numbered | {b"s1": b"shared", b"s2": b"shared", None: b""}
+    assert decode_map(BY_JAVA) == numbered | {b"s1": b"shared", b"s2": b"shared", None: b""}
 
 
 def test_the_bytes_are_those_of_a_jdk() -> None:
-    assert encode({b"k0": b"v0", b"k1": b"v1"}) == TWO
+    assert encode_map({b"k0": b"v0", b"k1": b"v1"}) == TWO
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_the_bytes_are_those_of_a_jdk() -> None:
 )
 def test_the_table_grows_as_in_java(entries: int, threshold: int, capacity: int) -> None:
     """HashMap doubles its table once more than three quarters are taken."""
-    data = encode({bytes((at,)): b"" for at in range(entries)})
+    data = encode_map({bytes((at,)): b"" for at in range(entries)})
     at = data.index(b"xp?@\x00\x00") + 6
     fields = data[at : at + 4], data[at + 6 : at + 10], data[at + 10 : at + 14]
     assert [int.from_bytes(field, "big") for field in fields] == [threshold, capacity, entries]
@@ -42,7 +42,7 @@ def test_the_table_grows_as_in_java(entries: int, threshold: int, capacity: int)
 
 @given(st.dictionaries(CONTENT, CONTENT, max_size=30))
 def test_what_was_written_is_read(entries: dict[bytes | None, bytes | None]) -> None:
-    read = decode(encode(entries))
+    read = decode_map(encode_map(entries))
     assert list(read.items()) == list(entries.items())
 
 
@@ -50,7 +50,7 @@ def test_what_was_written_is_read(entries: dict[bytes | None, bytes | None]) -> 
 def test_a_truncated_stream_is_refused_wherever_it_ends(whole: bytes) -> None:
     for end in range(len(whole)):
         with pytest.raises(NotAMap, match="it ends at byte"):
-            decode(whole[:end])
+            decode_map(whole[:end])
 
 
 @given(st.integers(0, len(TWO) - 1), st.integers(1, 255))
@@ -58,7 +58,7 @@ def test_a_changed_byte_is_refused_or_changes_content_alone(at: int, by: int) ->
     changed = bytearray(TWO)
     changed[at] ^= by
     try:
-        found = decode(bytes(changed))
+        found = decode_map(bytes(changed))
     except NotAMap:
         return
     # capacity and the fields of the table say nothing about the entries
@@ -69,9 +69,9 @@ def test_a_changed_byte_is_refused_or_changes_content_alone(at: int, by: int) ->
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(NotAMap):
-        decode(data)
+        decode_map(data)
     with pytest.raises(NotAMap):
-        decode(TWO + data + b"x")
+        decode_map(TWO + data + b"x")
 
 
 def _replaced(old: bytes, new: bytes) -> bytes:
@@ -98,4 +98,4 @@ def _replaced(old: bytes, new: bytes) -> bytes:
 )
 def test_other_content_is_named(data: bytes, reason: str) -> None:
     with pytest.raises(NotAMap, match=reason):
-        decode(data)
+        decode_map(data)

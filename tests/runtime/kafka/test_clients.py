@@ -14,7 +14,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.clients import admin, check_reachable, client_config, consumer
+from connect_runtime.kafka.client_config import client_config
+from connect_runtime.kafka.clients import admin, check_reachable, consumer
 from connect_specs.diagnostics import Invalid, Unreachable
 from support.broker import BrokerAddress
 from support.brokerless import brokerless

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.api import ConfigError
-from connect_runtime.rest.response_headers import HeaderRule, parse_rules
-from connect_runtime.rest.rest_settings import RestSettings
+from connect_runtime.rest.rest_settings import HeaderRule, RestSettings, parse_rules
 from runtime.rest.client import client_of, running_source
 
 # As Apache's RestServerConfigTest has them

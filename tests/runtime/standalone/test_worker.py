@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.herder.verbs import RequestError
-from connect_runtime.java.offset_file_format import decode
+from connect_runtime.java.offset_bytes import decode_map
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
@@ -46,7 +46,7 @@ class Place:
         """The file's positions by connector."""
         if not self.file.exists():
             return {}
-        entries = decode(self.file.read_bytes())
+        entries = decode_map(self.file.read_bytes())
         return {
             json.loads(key or b"")[0]: json.loads(value or b"null")
             for key, value in entries.items()

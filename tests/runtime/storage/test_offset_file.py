@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.java.offset_file_format import decode, encode
+from connect_runtime.java.offset_bytes import decode_map, encode_map
 from connect_runtime.storage import offset_file
 from connect_runtime.storage.log import OffsetsNotWritten
 from connect_runtime.storage.offset_file import OffsetFile
@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def read(path: Path) -> dict[bytes | None, bytes | None]:
-    return decode(path.read_bytes())
+    return decode_map(path.read_bytes())
 
 
 def code(caught: pytest.ExceptionInfo[Failed]) -> str:
@@ -53,7 +53,7 @@ def test_a_missing_or_empty_file_holds_no_offsets(path: Path, there: bool) -> No
 
 
 def test_changes_are_applied_to_what_is_there(path: Path) -> None:
-    path.write_bytes(encode({KEY: b"1", OTHER: b"2", b"foreign": b"3", b"gone": None}))
+    path.write_bytes(encode_map({KEY: b"1", OTHER: b"2", b"foreign": b"3", b"gone": None}))
     file = OffsetFile.open(path)
     assert file.write({KEY: b"4", OTHER: None}) == {KEY: b"4", b"foreign": b"3"}
     assert read(path) == file.entries == {KEY: b"4", b"foreign": b"3"}
@@ -61,7 +61,7 @@ def test_changes_are_applied_to_what_is_there(path: Path) -> None:
 
 
 def test_mode_and_links_stay(path: Path, tmp_path: Path) -> None:
-    path.write_bytes(encode({}))
+    path.write_bytes(encode_map({}))
     path.chmod(0o640)
     link = tmp_path / "link"
     link.symlink_to(path)
@@ -77,7 +77,8 @@ def test_mode_and_links_stay(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"name=x\n", encode({KEY: b"1"})[:-1], encode({KEY: b"1"}) + b"x", b"\xac\xed"]
+    "content",
+    [b"name=x\n", encode_map({KEY: b"1"})[:-1], encode_map({KEY: b"1"}) + b"x", b"\xac\xed"],
 )
 def test_unknown_content_is_refused_and_left(path: Path, content: bytes) -> None:
     path.write_bytes(content)
@@ -111,7 +112,7 @@ def test_a_file_in_use_is_refused_and_names_the_process(path: Path) -> None:
 def test_a_file_that_another_program_changed_is_not_overwritten(path: Path) -> None:
     file = OffsetFile.open(path)
     file.write({KEY: b"1"})
-    theirs = encode({KEY: b"theirs"})
+    theirs = encode_map({KEY: b"theirs"})
     path.write_bytes(theirs)
     with pytest.raises(OffsetsNotWritten) as caught:
         file.write({KEY: b"2"})
@@ -122,7 +123,7 @@ def test_a_file_that_another_program_changed_is_not_overwritten(path: Path) -> N
 
 
 def test_a_file_that_was_touched_or_copied_back_is_written(path: Path) -> None:
-    path.write_bytes(encode({KEY: b"1", OTHER: None}))
+    path.write_bytes(encode_map({KEY: b"1", OTHER: None}))
     file = OffsetFile.open(path)
     os.utime(path, ns=(1, 1))
     file.write({KEY: b"2"})
@@ -277,7 +278,7 @@ file.write({b'["c",{"p":1}]': b"2"})
 
 
 def test_a_kill_between_write_and_rename_leaves_the_old_file(path: Path) -> None:
-    path.write_bytes(encode({KEY: b"1"}))
+    path.write_bytes(encode_map({KEY: b"1"}))
     done = subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL
     assert path.with_name("connect.offsets.new").exists()
@@ -293,7 +294,7 @@ def test_a_file_that_may_not_be_written_is_refused() -> None:
     nobody = 65534
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "connect.offsets")
-        path.write_bytes(encode({KEY: b"1"}))
+        path.write_bytes(encode_map({KEY: b"1"}))
         path.chmod(0o444)
         user = os.geteuid()
         if user == 0:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_runtime.java.hash_map import offset_key_bytes, offset_value_bytes
+from connect_runtime.java.offset_bytes import offset_key_bytes, offset_value_bytes
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.offsets_topic import (
     LayeredOffsets,

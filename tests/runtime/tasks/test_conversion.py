@@ -31,8 +31,8 @@ from connect_runtime.api import (
 )
 from connect_runtime.data.converters import Converters
 from connect_runtime.data.json_converter import JsonConverter
+from connect_runtime.data.primitive_converters import StringConverter
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
-from connect_runtime.data.string_converter import StringConverter
 from connect_runtime.errors.handler import ErrorHandler, ErrorPolicy, Failure, Stage
 from connect_runtime.tasks.sink.decoder import Decoder
 from connect_runtime.tasks.source.pipeline import RecordPipeline

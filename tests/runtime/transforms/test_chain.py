@@ -22,8 +22,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.errors.handler import ErrorHandler, ErrorPolicy, RecordSkipped
 from connect_runtime.plugins import modules, registry
-from connect_runtime.transforms.chain import Step, chain_of
-from connect_runtime.transforms.filter import Filter
+from connect_runtime.transforms.chain import Filter, Step, chain_of
 
 JAVA = "org.apache.kafka.connect.transforms"
 

@@ -12,10 +12,9 @@ from connect_runtime.api import ConnectorError, Predicate, SinkRecord, Struct
 from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import PluginKind
-from connect_runtime.transforms.chain import Chain, Step
-from connect_runtime.transforms.columns import ColumnPredicate, Columns, ColumnTransformation
-from connect_runtime.transforms.filter import Filter, TopicNameMatches
+from connect_runtime.transforms.chain import Chain, Filter, Step, TopicNameMatches
 from connect_runtime.transforms.insert_field import InsertFieldValue
+from connect_runtime.transforms.transformation import ColumnPredicate, Columns, ColumnTransformation
 from support.applying_transforms import TABLES, Configuration, configurations
 from support.connect_json import Json, record_json
 from support.record_tables import record_of

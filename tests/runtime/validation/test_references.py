@@ -16,7 +16,7 @@ from connect_runtime.api import (
     at_least,
 )
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.data.string_converter import StringConverter
+from connect_runtime.data.primitive_converters import StringConverter
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin

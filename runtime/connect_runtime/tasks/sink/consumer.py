@@ -11,10 +11,19 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, TypeAlias
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    KafkaError,
+    KafkaException,
+    Message,
+)
+from confluent_kafka import (
+    TopicPartition as KafkaPartition,
+)
 
 from connect_runtime.api import ConnectorError, TopicPartition
 from connect_runtime.kafka import clients
@@ -239,8 +248,8 @@ class SinkConsumer:
         self._consumer.subscribe(
             sorted(topics),
             on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_lost,
+            on_revoke=partial(self._give_up, report=self._revoked),
+            on_lost=partial(self._give_up, report=self._lost),
         )
 
     # called by the client, from within poll and consume
@@ -256,12 +265,6 @@ class SinkConsumer:
         self._missing.difference_update(partition.topic for partition in gained)
         if gained and not self._closing:
             self._settled(gained)
-
-    def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
-        self._give_up(consumer, partitions, self._revoked)
-
-    def _on_lost(self, consumer: Any, partitions: list[Any]) -> None:
-        self._give_up(consumer, partitions, self._lost)
 
     def _give_up(self, consumer: Any, partitions: list[Any], report: Rebalanced) -> None:
         revoked = list(map(_plain, partitions))

@@ -33,7 +33,7 @@ from connect_runtime.errors.columns import pieces_of
 from connect_runtime.errors.handler import ErrorHandler, Failure, RecordSkipped, Stage
 from connect_runtime.plugins import registry
 from connect_runtime.transforms.chain import Chain
-from connect_runtime.transforms.columns import Columns, Name
+from connect_runtime.transforms.transformation import Columns, Name
 
 _COLUMNS: Final[tuple[Name, ...]] = get_args(Name)
 # of so many records, of which one cannot be transformed, each is transformed by itself

@@ -25,7 +25,7 @@ from connect_runtime.api import (
     SourceRecord,
     SourceTask,
 )
-from connect_runtime.java.hash_map import offset_key_bytes, offset_value_bytes
+from connect_runtime.java.offset_bytes import offset_key_bytes, offset_value_bytes
 from connect_runtime.kafka import clients as kafka_clients
 from connect_runtime.kafka.errors import reason
 from connect_runtime.kafka.log import KafkaLogs, connector_logs

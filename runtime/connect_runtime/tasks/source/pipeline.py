@@ -22,7 +22,7 @@ from connect_runtime.errors.handler import ErrorHandler, RecordSkipped, Stage
 from connect_runtime.plugins import registry
 from connect_runtime.tasks.source.writer import Messages
 from connect_runtime.transforms.chain import Chain
-from connect_runtime.transforms.columns import Columns, Name
+from connect_runtime.transforms.transformation import Columns, Name
 
 T = TypeVar("T")
 Polled: TypeAlias = Sequence[SourceRecord] | SourceBatch

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from connect_runtime.api import (
@@ -180,7 +181,8 @@ class _SourceLoop:
         self._moves_offsets = _moves_offsets(task)
         self._next_move = time.monotonic() + setup.flush_interval_s
         self._boundary = boundary_of(setup, moves_offsets=self._moves_offsets)
-        self._timer = CommitTimer(writer, self._boundary, self._commit_between_polls)
+        # the task is not called: it is busy, or its thread is
+        self._timer = CommitTimer(writer, self._boundary, partial(self._write, ask_task=False))
         self._state: State | None = None
         # The newest poll is to be repeated; a successful one was reported
         self._retries = False
@@ -366,10 +368,6 @@ class _SourceLoop:
         self._next_move = time.monotonic() + self._setup.flush_interval_s
         self._write(ask_task=ask_task, limit_s=limit_s)
         self._uncommitted.run_commit_hooks()
-
-    def _commit_between_polls(self) -> None:
-        """Commits without calling the task: it is busy, or its thread is."""
-        self._write(ask_task=False)
 
     def _write(self, *, ask_task: bool, limit_s: float | None = None) -> None:
         records = self._uncommitted.offsets(ask_task=ask_task)

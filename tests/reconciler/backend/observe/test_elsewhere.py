@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connect_reconciler.cli import entry
-from connect_runtime.java.hash_map import offset_key_bytes
+from connect_runtime.java.offset_bytes import offset_key_bytes
 from connect_runtime.kafka import groups
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 

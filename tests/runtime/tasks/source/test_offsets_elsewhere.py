@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect_runtime.java.hash_map import offset_key_bytes
+from connect_runtime.java.offset_bytes import offset_key_bytes
 from connect_runtime.kafka import clients
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import OffsetEntry

@@ -11,8 +11,8 @@ import pytest
 
 from connect_runtime.api import RetriableError, SourceBatch, SourceRecord, SourceTask
 from connect_runtime.data.converters import Converters
+from connect_runtime.data.primitive_converters import StringConverter
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
-from connect_runtime.data.string_converter import StringConverter
 from connect_runtime.errors.handler import ErrorHandler, ErrorPolicy
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
