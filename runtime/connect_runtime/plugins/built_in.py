@@ -41,7 +41,7 @@ HEADER_CONVERTERS: Final[Mapping[str, str]] = {
 
 _OURS: Final = "connect_runtime.transforms"
 _OF_KEY_OR_VALUE: Final = (
-    ("Cast", "cast"),
+    ("Cast", "type_conversion"),
     ("ExtractField", "record_shape"),
     ("Flatten", "record_shape"),
     ("HeaderFrom", "headers"),
@@ -50,7 +50,7 @@ _OF_KEY_OR_VALUE: Final = (
     ("MaskField", "replace_field"),
     ("ReplaceField", "replace_field"),
     ("SetSchemaMetadata", "record_shape"),
-    ("TimestampConverter", "timestamp_converter"),
+    ("TimestampConverter", "type_conversion"),
 )
 _OF_RECORDS: Final = (
     ("DropHeaders", "headers"),

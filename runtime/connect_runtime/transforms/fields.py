@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -115,11 +115,6 @@ def _incomplete(path: str, start: int) -> ConfigError:
 # copies, with Connect's rules for nulls and defaults
 
 
-def read_field(struct: Struct, name: str, *, with_default: bool) -> Any:
-    """Returns a field's value; its default instead of null if `with_default`."""
-    return struct[name] if with_default else struct.without_default(name)
-
-
 def struct_fields(schema: Schema) -> tuple[Field, ...]:
     """Returns the fields of a struct. Raises `DataError` for any other schema."""
     if schema.type is not Type.STRUCT:
@@ -164,3 +159,27 @@ def copy_values(
     """Returns values of the `fields` of a struct. Raises `DataError`."""
     values = struct.values
     return {f.target: f.read(values, with_default=with_default) for f in fields}
+
+
+def convert_fields(
+    struct: Struct,
+    target: Schema,
+    converters: Mapping[str, Callable[[Any, Schema], Any]],
+    *,
+    with_default: bool,
+) -> Struct:
+    """Returns a struct of `target` with the fields of another; `converters` by name get a field's
+    value and schema. Raises `DataError` for null in a required field, and what they raise."""
+    values = {}
+    for field in struct.schema.fields:
+        name, schema = field.name, field.schema
+        value = struct.values.get(name)
+        if value is None and with_default:
+            value = schema.default
+        convert = converters.get(name)
+        if convert is not None:
+            value = convert(value, schema)
+        if value is None:
+            validate_value(target.field(name) or schema, None, field=name)
+        values[name] = value
+    return Struct.unchecked(target, values)

@@ -28,7 +28,6 @@ from connect_runtime.transforms.fields import (
     SchemaCache,
     copied_fields,
     copy_values,
-    read_field,
 )
 from connect_runtime.transforms.transformation import (
     SCHEMAS,
@@ -155,7 +154,7 @@ class HeaderFrom(OneHalf):
                 'Cannot invoke "org.apache.kafka.connect.data.Field.schema()" because the return'
                 ' value of "org.apache.kafka.connect.data.Schema.field(String)" is null'
             )
-        value = read_field(struct, field, with_default=self._with_default)
+        value = struct[field] if self._with_default else struct.without_default(field)
         if value is None and not field_schema.optional:
             raise DataError(f"A null value requires an optional schema but was {field_schema}")
         return Header(header, value, field_schema)

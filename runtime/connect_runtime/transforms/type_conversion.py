@@ -1,4 +1,6 @@
-"""Cast changes the type of fields, or of a key or value."""
+"""Transformations that change the types of fields, or of a key or value: Cast, and for times
+TimestampConverter: between texts, numbers, and Connect's Date, Time and Timestamp.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,19 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from connect_runtime.api import (
+    DATE,
+    INT64,
+    STRING,
+    TIME,
+    TIMESTAMP,
     ConfigError,
     DataError,
     Described,
+    OneOf,
     Schema,
     Struct,
     Type,
@@ -23,10 +32,16 @@ from connect_runtime.api.schema import (
     TIMESTAMP_NAME,
     class_of,
     copy_basics,
-    validate_value,
 )
-from connect_runtime.data.logical_types import MILLIS_PER_DAY, to_millis
+from connect_runtime.data.logical_types import (
+    MILLIS_PER_DAY,
+    date_of,
+    from_millis,
+    time_of,
+    to_millis,
+)
 from connect_runtime.data.simple_header_converter import literal_text
+from connect_runtime.java.date_format import InvalidDateFormat, SimpleDateFormat
 from connect_runtime.java.numbers import (
     parse_double,
     parse_integer,
@@ -39,12 +54,14 @@ from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,
     SchemaCache,
-    read_field,
+    convert_fields,
     struct_fields,
 )
 from connect_runtime.transforms.transformation import (
     Half,
+    MissingField,
     OneHalf,
+    UnknownTimestampType,
     WrongClass,
     key_and_value,
     options,
@@ -141,6 +158,7 @@ class Cast(OneHalf):
         casts = parse_spec(options["spec"])
         self._value_type = casts.pop(None, None)
         self._casts = {field: type for field, type in casts.items() if field is not None}
+        self._converters = {name: partial(cast, type=type) for name, type in self._casts.items()}
         self._with_default: bool = options[REPLACE_NULL]
         self._schemas = SchemaCache(self._target_schema)
 
@@ -152,28 +170,18 @@ class Cast(OneHalf):
             return None, self._without_schema(value)
         target = self._schemas(schema)
         if self._value_type is not None:
-            return target, cast(schema, value, self._value_type)
-        return target, self._struct(require_struct(value, _PURPOSE, schema), target)
+            return target, cast(value, schema, self._value_type)
+        struct = require_struct(value, _PURPOSE, schema)
+        converters = self._converters
+        return target, convert_fields(struct, target, converters, with_default=self._with_default)
 
     def _without_schema(self, value: Any) -> Any:
         if self._value_type is not None:
-            return cast(None, value, self._value_type)
+            return cast(value, None, self._value_type)
         fields = dict(require_map(value, _PURPOSE))
         for field, type in self._casts.items():
-            fields[field] = cast(None, fields.get(field), type)
+            fields[field] = cast(fields.get(field), None, type)
         return fields
-
-    def _struct(self, struct: Struct, target: Schema) -> Struct:
-        values = {}
-        for field in struct.schema.fields:
-            value = read_field(struct, field.name, with_default=self._with_default)
-            type = self._casts.get(field.name)
-            if type is not None:
-                value = cast(field.schema, value, type)
-            if value is None:
-                validate_value(target.field(field.name) or field.schema, None, field=field.name)
-            values[field.name] = value
-        return Struct.unchecked(target, values)
 
     def _target_schema(self, schema: Schema) -> Schema:
         if self._value_type is not None:
@@ -187,16 +195,16 @@ class Cast(OneHalf):
             builder.optional()
         if schema.default is not None:
             # Connect tries to cast the default of a struct, which it cannot
-            cast(schema, schema.default, Type.STRUCT)
+            cast(schema.default, schema, Type.STRUCT)
         return builder.build()
 
 
 def _retyped(schema: Schema, target: Schema) -> Schema:
-    default = cast(schema, schema.default, target.type)
+    default = cast(schema.default, schema, target.type)
     return replace(target, optional=schema.optional, default=default)
 
 
-def cast(schema: Schema | None, value: Any, type: Type) -> Any:
+def cast(value: Any, schema: Schema | None, type: Type) -> Any:
     """Returns a value of `schema` as one of `type`. Raises `DataError`."""
     if value is None:
         return None
@@ -296,3 +304,173 @@ _TO: Final[Mapping[Type, Callable[[Any, Schema | None], Any]]] = {
 
 
 CastKey, CastValue = key_and_value(Cast)
+
+
+_TIMESTAMPS: Final = "converting timestamp formats"
+# Units in a second
+_UNITS: Final = {"nanoseconds": 10**9, "microseconds": 10**6, "milliseconds": 1000, "seconds": 1}
+_TARGETS: Final = {
+    "string": STRING,
+    "unix": INT64,
+    "Date": DATE,
+    "Time": TIME,
+    "Timestamp": TIMESTAMP,
+}
+_LOGICAL: Final = {TIMESTAMP_NAME: "Timestamp", DATE_NAME: "Date", TIME_NAME: "Time"}
+# by kind of schema, the value that it needs
+_EXPECTED: Final = {
+    "string": "string timestamp to be a String",
+    "unix": "Unix timestamp to be a Long",
+    **{name: f"{name} to be a java.util.Date" for name in _LOGICAL.values()},
+}
+
+
+class TimestampConverter(OneHalf):
+    """Converts a field, or the whole key or value. Texts are in UTC."""
+
+    OPTIONS = options(
+        "TimestampConverter",
+        {"target.type": OneOf.strings(*_TARGETS), "unix.precision": OneOf.strings(*_UNITS)},
+    ).embed(REPLACE_NULL_OPTION)
+
+    def set_options(self, options: Mapping[str, Any]) -> None:
+        """Sets field, target and formats. Raises `ConfigError` for a pattern that is not
+        supported."""
+        self._field: str = options["field"]
+        self._target: str = options["target.type"]
+        self._units: int = _UNITS[options["unix.precision"]]
+        self._with_default: bool = options[REPLACE_NULL]
+        self._format = _date_format(options["format"], required=self._target == "string")
+        self._write = self._writer()
+        self._converters = {self._field: self._converted}
+        self._schemas = SchemaCache(self._target_schema)
+
+    def change(self, schema: Schema | None, value: Any) -> Half:
+        """Converts the time; null stays null."""
+        if schema is None:
+            return None, self._without_schema(value)
+        if not self._field:
+            return self._retyped(schema), self._converted(value, schema)
+        struct = None if value is None else require_struct(value, _TIMESTAMPS, schema)
+        target = self._schemas(schema)
+        return target, None if struct is None else self._struct(struct, target)
+
+    def _without_schema(self, value: Any) -> Any:
+        if value is None or not self._field:
+            return self._converted(value, None)
+        changed = dict(require_map(value, _TIMESTAMPS))
+        changed[self._field] = self._converted(changed.get(self._field), None)
+        return changed
+
+    def _struct(self, struct: Struct, target: Schema) -> Struct:
+        converters = self._converters
+        return convert_fields(struct, target, converters, with_default=self._with_default)
+
+    def _retyped(self, schema: Schema) -> Schema:
+        target = _TARGETS[self._target]
+        return target.as_optional() if schema.optional else target
+
+    def _target_schema(self, schema: Schema) -> Schema:
+        builder = copy_basics(schema, Type.STRUCT)
+        for field in struct_fields(schema):
+            is_converted = field.name == self._field
+            builder.field(field.name, self._retyped(field.schema) if is_converted else field.schema)
+        if schema.optional:
+            builder.optional()
+        if schema.default is not None:
+            builder.default(self._struct(schema.default, builder.build()))
+        return builder.build()
+
+    # values
+
+    def _converted(self, value: Any, schema: Schema | None) -> Any:
+        kind = None if schema is None else _kind(schema)
+        return None if value is None else self._write(self._millis(value, kind, schema))
+
+    def _millis(self, value: Any, kind: str | None, schema: Schema | None) -> int:
+        if isinstance(value, str) and kind in (None, "string"):
+            return self._parsed(value)
+        if type(value) is int and kind in (None, "unix"):
+            return self._from_unix(value)
+        if isinstance(value, dt.date | dt.time) and kind not in ("string", "unix"):
+            return to_millis(value)
+        actual = f"class {class_of(value, schema)}"
+        if kind is None:
+            raise DataError(f"TimestampConverter does not support {actual} objects as timestamps")
+        raise DataError(f"Expected {_EXPECTED[kind]}, but found {actual}")
+
+    def _parsed(self, text: str) -> int:
+        if self._format is None:
+            raise MissingField(
+                'Cannot invoke "java.text.SimpleDateFormat.parse(String)" because "config.format"'
+                " is null"
+            )
+        try:
+            return self._format.parse(text)
+        except ValueError as error:
+            raise DataError(
+                f"Could not parse timestamp: value ({text}) does not match pattern"
+                f" ({self._format.pattern})"
+            ) from error
+
+    def _from_unix(self, value: int) -> int:
+        if self._units <= 1000:
+            return _limited(value * (1000 // self._units))
+        # towards zero
+        smaller = self._units // 1000
+        return value // smaller if value >= 0 else -(-value // smaller)
+
+    def _to_unix(self, millis: int) -> int:
+        if self._units >= 1000:
+            return _limited(millis * (self._units // 1000))
+        return millis // 1000 if millis >= 0 else -(-millis // 1000)
+
+    def _writer(self) -> Callable[[int], Any]:
+        if self._target == "string" and self._format is not None:
+            return self._format.format
+        return {
+            "unix": self._to_unix,
+            "Date": date_of,
+            "Time": time_of,
+            "Timestamp": from_millis,
+        }[self._target]
+
+
+def _limited(value: int) -> int:
+    """Returns the value within 64 bits, as Java's `TimeUnit` does."""
+    low, high = -(1 << 63), (1 << 63) - 1
+    return min(max(value, low), high)
+
+
+def _date_format(pattern: str, *, required: bool) -> SimpleDateFormat | None:
+    if not pattern.strip():
+        if required:
+            raise ConfigError(
+                "TimestampConverter requires format option to be specified when using string"
+                " timestamps"
+            )
+        return None
+    try:
+        return SimpleDateFormat(pattern)
+    except InvalidDateFormat as error:
+        # an exception where Connect's error takes a value
+        raise ConfigError(
+            f"Invalid value java.lang.IllegalArgumentException: {error} for configuration"
+            " TimestampConverter requires a SimpleDateFormat-compatible pattern for string"
+            f" timestamps: {pattern}"
+        ) from error
+
+
+def _kind(schema: Schema) -> str:
+    logical = _LOGICAL.get(schema.name or "")
+    if logical is not None:
+        return logical
+    if schema.type is Type.STRING:
+        return "string"
+    if schema.type is Type.INT64:
+        return "unix"
+    text = f"Schema {schema} does not correspond to a known timestamp type format"
+    raise UnknownTimestampType(text)
+
+
+TimestampConverterKey, TimestampConverterValue = key_and_value(TimestampConverter)
