@@ -16,8 +16,7 @@ from typing import Any
 
 from connect_runtime.api import Schema, SinkRecord, SourceRecord, Struct, Type
 from connect_runtime.api.record_plugins import ConnectRecord
-from connect_runtime.java.numbers import to_float
-from connect_runtime.java.text import java_double, java_float
+from connect_runtime.java.scalars import java_double, java_float, to_float
 
 Json = dict[str, Any]
 

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from connect_runtime.api import Header, RawHeaders, Schema, SinkRecord, SourceRecord, Struct
 from connect_runtime.data.json_writer import Options, schema_json
-from connect_runtime.java.text import java_text
+from connect_runtime.java.scalars import java_text
 from connect_specs.record_tests import Json
 
 BASE64: Final = "base64:"

@@ -24,11 +24,18 @@ from connect_runtime.api.configdef import (
 from connect_runtime.api.connectors import (
     Connector as Connector,
     ConnectorContext as ConnectorContext,
+    ErrantRecordReporter as ErrantRecordReporter,
     ExactlyOnceSupport as ExactlyOnceSupport,
+    OffsetStorageReader as OffsetStorageReader,
     SinkConnector as SinkConnector,
+    SinkTask as SinkTask,
+    SinkTaskContext as SinkTaskContext,
     SourceConnector as SourceConnector,
     SourceConnectorContext as SourceConnectorContext,
+    SourceTask as SourceTask,
+    SourceTaskContext as SourceTaskContext,
     TransactionBoundaries as TransactionBoundaries,
+    TransactionContext as TransactionContext,
     group_partitions as group_partitions,
 )
 from connect_runtime.api.errors import (
@@ -93,15 +100,6 @@ from connect_runtime.api.schema import (
 from connect_runtime.api.schema_projector import (
     SchemaProjectorError as SchemaProjectorError,
     project_value as project_value,
-)
-from connect_runtime.api.tasks import (
-    ErrantRecordReporter as ErrantRecordReporter,
-    OffsetStorageReader as OffsetStorageReader,
-    SinkTask as SinkTask,
-    SinkTaskContext as SinkTaskContext,
-    SourceTask as SourceTask,
-    SourceTaskContext as SourceTaskContext,
-    TransactionContext as TransactionContext,
 )
 from connect_runtime.api.validators import (
     AllOf as AllOf,

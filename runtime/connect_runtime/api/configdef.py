@@ -15,8 +15,14 @@ from typing import Any, Final, Protocol
 
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.api.validators import Validator, ValidList
-from connect_runtime.java.numbers import parse_double, parse_integer
-from connect_runtime.java.text import java_class, java_list, java_text, java_trim
+from connect_runtime.java.scalars import (
+    java_class,
+    java_list,
+    java_text,
+    java_trim,
+    parse_double,
+    parse_integer,
+)
 
 HIDDEN: Final = "[hidden]"
 

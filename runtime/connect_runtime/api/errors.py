@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from connect_runtime.java.text import java_text
+from connect_runtime.java.scalars import java_text
 
 
 class ConnectorError(Exception):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from connect_runtime.api.schema import Schema
-from connect_runtime.java.text import java_text
+from connect_runtime.java.scalars import java_text
 
 SourcePartition: TypeAlias = Mapping[str, Any]
 SourceOffset: TypeAlias = Mapping[str, Any]

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final
 
 from connect_runtime.api.errors import DataError
-from connect_runtime.java.text import java_class, java_text
+from connect_runtime.java.scalars import java_class, java_text
 
 
 class Type(Enum):

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Schema, Struct, Type
-from connect_runtime.java.numbers import to_double, to_float, to_integer
-from connect_runtime.java.text import java_text
+from connect_runtime.java.scalars import java_text, to_double, to_float, to_integer
 
 _WIDENING: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
 _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}

@@ -26,7 +26,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.connectors.console import Output, standard_output
 from connect_runtime.data.value_columns import Utf8Column, java_texts
-from connect_runtime.java.text import java_text
+from connect_runtime.java.scalars import java_text
 from connect_runtime.kafka_version import KAFKA_VERSION
 
 CONFIG = ConfigDef().define(

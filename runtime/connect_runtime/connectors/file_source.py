@@ -38,7 +38,7 @@ from connect_runtime.api import (
     SourceTask,
 )
 from connect_runtime.connectors.console import standard_input
-from connect_runtime.java.text import java_utf8
+from connect_runtime.java.scalars import java_utf8
 from connect_runtime.kafka_version import KAFKA_VERSION
 
 CONFIG = (

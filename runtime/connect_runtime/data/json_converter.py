@@ -23,7 +23,7 @@ from connect_runtime.api import (
     Schema,
     Write,
 )
-from connect_runtime.data.base_converter import (
+from connect_runtime.data.converters import (
     AnyPartConverter,
     UnreadableRows,
     converter_options,

@@ -38,7 +38,7 @@ from connect_runtime.data.logical_types import (
 )
 from connect_runtime.data.value_columns import StructColumn
 from connect_runtime.java.jackson import base64_data
-from connect_runtime.java.numbers import between_floats, to_float, to_floats
+from connect_runtime.java.scalars import between_floats, to_float, to_floats
 
 # matches strings, also one that does not end, in order to leave them out. Possessive: each byte is
 # read once

@@ -29,7 +29,7 @@ from connect_runtime.data.logical_types import (
 )
 from connect_runtime.data.value_columns import Part, StructColumn, rows
 from connect_runtime.java.jackson import json_string, with_pairs
-from connect_runtime.java.text import java_class, java_double, java_float
+from connect_runtime.java.scalars import java_class, java_double, java_float
 
 Encode: TypeAlias = Callable[[Any], str]
 

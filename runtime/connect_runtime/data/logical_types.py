@@ -12,7 +12,7 @@ from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, Final, TypeAlias
 
 from connect_runtime.api import DataError
-from connect_runtime.java.text import java_class
+from connect_runtime.java.scalars import java_class
 
 DateOrTime: TypeAlias = dt.date | dt.time
 

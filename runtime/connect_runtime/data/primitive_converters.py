@@ -30,9 +30,9 @@ from connect_runtime.api import (
     Write,
 )
 from connect_runtime.api.schema import class_of
-from connect_runtime.data.base_converter import AnyPartConverter, converter_options
+from connect_runtime.data.converters import AnyPartConverter, converter_options
 from connect_runtime.data.value_columns import java_texts, java_utf8_column
-from connect_runtime.java.text import java_class
+from connect_runtime.java.scalars import java_class
 
 
 class ByteArrayConverter(AnyPartConverter):

@@ -40,8 +40,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME
 from connect_runtime.data.logical_types import MILLIS_PER_DAY, from_millis, to_millis
-from connect_runtime.java.numbers import BLANKS, parse_decimal
-from connect_runtime.java.text import java_double, java_float, java_utf8
+from connect_runtime.java.scalars import BLANKS, java_double, java_float, java_utf8, parse_decimal
 from connect_runtime.kafka_version import KAFKA_VERSION
 
 

@@ -15,7 +15,7 @@ from typing import Any, AnyStr, Self, TypeAlias, TypeVar, overload
 import orjson
 
 from connect_runtime.api.schema import Schema, Struct, Type
-from connect_runtime.java.text import java_double, java_text, java_utf8
+from connect_runtime.java.scalars import java_double, java_text, java_utf8
 
 T = TypeVar("T")
 

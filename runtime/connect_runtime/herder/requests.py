@@ -31,8 +31,7 @@ from connect_runtime.herder.verbs import (
     TaskInfo,
 )
 from connect_runtime.herder.view import View
-from connect_runtime.java.numbers import parse_integer
-from connect_runtime.java.text import java_text
+from connect_runtime.java.scalars import java_text, parse_integer
 from connect_runtime.settings.connector_topics import TopicTracking
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import NewRecord

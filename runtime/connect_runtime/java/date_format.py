@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_runtime.java.numbers import to_integer, wrapped
+from connect_runtime.java.scalars import to_integer, wrapped
 
 _MILLIS_PER_DAY: Final = 24 * 60 * 60 * 1000
 _EPOCH: Final = dt.date(1970, 1, 1)

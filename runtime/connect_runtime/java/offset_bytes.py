@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Final, TypeVar
 
 from connect_runtime.java.jackson import json_string
-from connect_runtime.java.text import java_double
+from connect_runtime.java.scalars import java_double
 from connect_specs.desired import JsonScalar
 
 V = TypeVar("V")

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from connect_runtime.java.text import java_trim
+from connect_runtime.java.scalars import java_trim
 from connect_runtime.storage.snapshots import ConfigSnapshot
 
 ROOT: Final = "root"

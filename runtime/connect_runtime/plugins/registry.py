@@ -27,7 +27,7 @@ from connect_runtime.api import (
     SourceTask,
     Transformation,
 )
-from connect_runtime.java.text import java_list
+from connect_runtime.java.scalars import java_list
 from connect_runtime.plugins import built_in
 from connect_runtime.plugins.modules import (
     is_allowed,

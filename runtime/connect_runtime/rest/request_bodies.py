@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from connect_runtime.herder.verbs import RequestError
-from connect_runtime.java.text import java_trim
+from connect_runtime.java.scalars import java_trim
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
 

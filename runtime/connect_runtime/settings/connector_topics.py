@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from connect_runtime.api import ConfigError
 from connect_runtime.java import regex as java_regex
-from connect_runtime.java.text import java_list, java_trim
+from connect_runtime.java.scalars import java_list, java_trim
 
 ENABLE_KEY: Final = "topic.creation.enable"
 GROUPS_KEY: Final = "topic.creation.groups"

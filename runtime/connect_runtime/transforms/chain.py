@@ -24,7 +24,7 @@ from connect_runtime.api import (
 from connect_runtime.api.record_plugins import ConnectRecord, R
 from connect_runtime.errors.handler import ErrorHandler, Failure, Stage
 from connect_runtime.java import regex as java_regex
-from connect_runtime.java.text import java_list
+from connect_runtime.java.scalars import java_list
 from connect_runtime.plugins import registry
 from connect_runtime.transforms.transformation import (
     ColumnPredicate,

@@ -23,7 +23,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.record_plugins import ConnectRecord, R, Transformation
 from connect_runtime.api.schema import copy_basics
-from connect_runtime.java.text import java_split
+from connect_runtime.java.scalars import java_split
 from connect_runtime.option_tables import option_table
 from connect_runtime.transforms.fields import REPLACE_NULL, SchemaCache
 from connect_runtime.transforms.insert_field import InsertFieldValue

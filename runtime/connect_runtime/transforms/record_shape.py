@@ -20,7 +20,7 @@ from connect_runtime.api import (
 from connect_runtime.api.record_plugins import R
 from connect_runtime.api.schema import SchemaBuilder, copy_basics, validate_value
 from connect_runtime.data.value_columns import StructColumn
-from connect_runtime.java.text import java_class
+from connect_runtime.java.scalars import java_class
 from connect_runtime.transforms.fields import (
     FIELD_SYNTAX,
     FIELD_SYNTAX_OPTION,

@@ -23,8 +23,7 @@ from connect_runtime.api import (
 from connect_runtime.api.schema import class_of, copy_basics
 from connect_runtime.data.logical_types import date_of, from_millis, time_of
 from connect_runtime.data.value_columns import StructColumn
-from connect_runtime.java.numbers import parse_decimal, to_double, to_float, to_integer
-from connect_runtime.java.text import java_split
+from connect_runtime.java.scalars import java_split, parse_decimal, to_double, to_float, to_integer
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,

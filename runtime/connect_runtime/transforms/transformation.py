@@ -31,7 +31,7 @@ from connect_runtime.api import (
 from connect_runtime.api.record_plugins import ConnectRecord, R
 from connect_runtime.api.schema import class_of
 from connect_runtime.data.value_columns import MapColumn, StructColumn
-from connect_runtime.java.text import java_class
+from connect_runtime.java.scalars import java_class
 from connect_runtime.option_tables import option_table
 
 Name: TypeAlias = Literal[

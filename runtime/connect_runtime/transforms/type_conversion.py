@@ -42,14 +42,17 @@ from connect_runtime.data.logical_types import (
 )
 from connect_runtime.data.simple_header_converter import literal_text
 from connect_runtime.java.date_format import InvalidDateFormat, SimpleDateFormat
-from connect_runtime.java.numbers import (
+from connect_runtime.java.scalars import (
+    java_float,
+    java_split,
+    java_text,
+    java_trim,
     parse_double,
     parse_integer,
     to_double,
     to_float,
     to_integer,
 )
-from connect_runtime.java.text import java_float, java_split, java_text, java_trim
 from connect_runtime.transforms.fields import (
     REPLACE_NULL,
     REPLACE_NULL_OPTION,

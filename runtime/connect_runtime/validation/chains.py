@@ -22,7 +22,7 @@ from connect_runtime.api import (
     Validator,
     Width,
 )
-from connect_runtime.java.text import java_list
+from connect_runtime.java.scalars import java_list
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import NoDefinition, definition_of
 from connect_runtime.plugins.registry import PluginKind

@@ -15,7 +15,7 @@ from typing import Final
 
 from connect_runtime.api import ConfigDef, ConfigError, ConfigKey
 from connect_runtime.api.configdef import HIDDEN, config_text, parse_value
-from connect_runtime.java.text import java_trim
+from connect_runtime.java.scalars import java_trim
 from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.option_tables import define, sections
 from connect_runtime.settings.connector_clients import (

@@ -13,7 +13,7 @@ from functools import partial, total_ordering
 from typing import Final
 
 from connect_runtime.api import ConnectorError
-from connect_runtime.java.text import java_trim
+from connect_runtime.java.scalars import java_trim
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin, PluginKind
 

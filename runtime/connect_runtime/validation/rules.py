@@ -18,7 +18,7 @@ from connect_runtime.api import (
     TransactionBoundaries,
 )
 from connect_runtime.java import regex as java_regex
-from connect_runtime.java.text import java_list, java_trim
+from connect_runtime.java.scalars import java_list, java_trim
 from connect_runtime.plugins.registry import CONVERTER_KINDS
 from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY
 from connect_runtime.settings.connector_topics import unlisted_groups

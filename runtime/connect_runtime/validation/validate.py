@@ -18,7 +18,7 @@ from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.plugin_calls import Exits, TakesTooLong, within
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.java import regex as java_regex
-from connect_runtime.java.text import java_text
+from connect_runtime.java.scalars import java_text
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import (
     NoDefinition,

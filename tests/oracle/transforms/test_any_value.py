@@ -17,8 +17,7 @@ from connect_runtime.api import DataError, Schema, Struct
 from connect_runtime.data.json_converter import JsonConverter
 from connect_runtime.data.primitive_converters import StringConverter
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter, parse_literal
-from connect_runtime.java.numbers import to_float
-from connect_runtime.java.text import java_float
+from connect_runtime.java.scalars import java_float, to_float
 from oracle.transforms.test_any_record import JSON, schemas
 from support.connect_classes import ConnectClasses
 from support.connect_json import comparable, schema_json, value_json

@@ -22,7 +22,7 @@ from connect_runtime.api import (
     Struct,
 )
 from connect_runtime.data.primitive_converters import StringConverter
-from connect_runtime.java.text import java_text
+from connect_runtime.java.scalars import java_text
 from support.connect_classes import ConnectClasses
 from support.connect_json import schema_json, value_json
 from support.converting import reading, writing

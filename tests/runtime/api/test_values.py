@@ -21,8 +21,7 @@ from connect_runtime.api import (
     Struct,
     Type,
 )
-from connect_runtime.java.numbers import to_float
-from connect_runtime.java.text import java_float, java_text
+from connect_runtime.java.scalars import java_float, java_text, to_float
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from connect_runtime.api import (
     Type,
     decimal,
 )
-from connect_runtime.data.base_converter import UnreadableRows
+from connect_runtime.data.converters import UnreadableRows
 from connect_runtime.data.json_converter import JsonConverter
 from connect_runtime.data.json_writer import Options, encoder
 from support.converting import reading, writing

@@ -19,7 +19,7 @@ from connect_runtime.api import (
     DataError,
     Schema,
 )
-from connect_runtime.data.base_converter import AnyPartConverter
+from connect_runtime.data.converters import AnyPartConverter
 from connect_runtime.data.primitive_converters import (
     BooleanConverter,
     DoubleConverter,

@@ -9,7 +9,7 @@ import pytest
 
 from connect_runtime.api import FLOAT32, FLOAT64, INT64, OPTIONAL_STRING, STRING, Schema, Struct
 from connect_runtime.data.value_columns import MapColumn, StructColumn, java_texts
-from connect_runtime.java.text import java_text
+from connect_runtime.java.scalars import java_text
 
 INNER = Schema.struct({"x%s": STRING, "y": STRING})
 POINT = Schema.struct({"id": INT64, "50%": OPTIONAL_STRING, "in": INNER})

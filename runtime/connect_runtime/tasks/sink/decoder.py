@@ -27,8 +27,7 @@ from connect_runtime.api import (
     SinkRecord,
 )
 from connect_runtime.api.records import Lazy
-from connect_runtime.data.base_converter import UnreadableRows
-from connect_runtime.data.converters import Converters
+from connect_runtime.data.converters import Converters, UnreadableRows
 from connect_runtime.errors.columns import pieces_of
 from connect_runtime.errors.handler import ErrorHandler, Failure, RecordSkipped, Stage
 from connect_runtime.plugins import registry
