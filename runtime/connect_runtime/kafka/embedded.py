@@ -143,14 +143,11 @@ def client_properties(port: int, password: str | None) -> dict[str, str]:
 
 
 class BrokerError(Unreachable):
-    """The broker is not available: `what` went wrong, `log_tail` of its log, and a `hint`."""
+    """The broker is not available."""
 
-    def __init__(self, what: str, *, log_tail: tuple[str, ...] = (), hint: str = "") -> None:
-        text = "\n".join(log_tail)
-        super().__init__(Diagnostic("kafka.embedded", what, why=text, hint=hint))
-        self.what = what
-        self.log_tail = log_tail
-        self.hint = hint
+
+def _failure(problem: str, *, log_tail: Sequence[str] = (), hint: str = "") -> BrokerError:
+    return BrokerError(Diagnostic("kafka.embedded", problem, why="\n".join(log_tail), hint=hint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +173,7 @@ def _read_record(folder: Path) -> BrokerRecord | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
-        raise BrokerError(
+        raise _failure(
             f"{folder / _RECORD} is not a broker's record: {error}",
             hint="If no broker runs on that folder, remove the file.",
         ) from error
@@ -221,13 +218,13 @@ class EmbeddedBroker:
             living = find_broker(folder)
             if living is not None:
                 if port not in (None, living.port):
-                    raise BrokerError(
+                    raise _failure(
                         f"the broker in {folder} runs on port {living.port}, not {port}",
                         hint=f"Stop it first; its pid is {living.pid}.",
                     )
                 if authentication != bool(read_password(folder / _PASSWORD)):
                     login = "no login" if authentication else "a login"
-                    raise BrokerError(
+                    raise _failure(
                         f"the broker in {folder} runs, and asks for {login}",
                         hint=f"Stop it first, to change that; its pid is {living.pid}.",
                     )
@@ -281,7 +278,7 @@ def _start_process(
 ) -> BrokerRecord:
     java = find_java()
     if java is None:
-        raise BrokerError("Kafka needs Java 17 or newer, and there is none", hint=NO_JAVA_HINT)
+        raise _failure("Kafka needs Java 17 or newer, and there is none", hint=NO_JAVA_HINT)
     java_command = [str(java), *_JVM_FLAGS, "-cp", classpath("broker")]
     archived = class_archive().flags()
     planned = _plan_record(folder, port)
@@ -300,7 +297,7 @@ def _start_process(
     pid = spawn([*java_command, "kafka.Kafka", str(properties)], log=folder / _LOG, private=True)
     started = start_time(pid)
     if started is None:
-        raise BrokerError("the broker ended at once", log_tail=_log_tail(folder))
+        raise _failure("the broker ended at once", log_tail=_log_tail(folder))
     record = replace(planned, pid=pid, started=started)
     _write_record(folder, record)
     return record
@@ -309,7 +306,7 @@ def _start_process(
 def _plan_record(folder: Path, port: int | None) -> BrokerRecord:
     """Returns ports and cluster id for the next start: the previous ones, if possible."""
     if port is not None and not is_free(port):
-        raise BrokerError(f"port {port} is taken", hint="Name another port, or omit it.")
+        raise _failure(f"port {port} is taken", hint="Name another port, or omit it.")
     last = _read_record(folder)
     client_port = port or (last.port if last and is_free(last.port) else free_port())
     controller_port = last.controller_port if last else 0
@@ -355,18 +352,17 @@ def _format_once(folder: Path, java_command: list[str], properties: Path, cluste
             umask=0o077,
         )
     except subprocess.TimeoutExpired:
-        raise BrokerError(f"{folder / 'data'} was not formatted within {_START_S:.0f} s") from None
+        raise _failure(f"{folder / 'data'} was not formatted within {_START_S:.0f} s") from None
     if done.returncode != 0:
         tail = (done.stdout + done.stderr).strip().splitlines()[-5:]
-        raise BrokerError(f"{folder / 'data'} cannot be formatted", log_tail=tuple(tail))
+        raise _failure(f"{folder / 'data'} cannot be formatted", log_tail=tail)
 
 
-def _log_tail(folder: Path) -> tuple[str, ...]:
+def _log_tail(folder: Path) -> Sequence[str]:
     try:
-        lines = (folder / _LOG).read_text(errors="replace").splitlines()
+        return (folder / _LOG).read_text(errors="replace").splitlines()[-5:]
     except FileNotFoundError:
         return ()
-    return tuple(lines[-5:])
 
 
 def _wait_until_ready(folder: Path, record: BrokerRecord) -> None:
@@ -413,7 +409,7 @@ def _answers(client: AdminClient, folder: Path, record: BrokerRecord) -> bool:
     except KafkaException:
         return False
     if metadata.cluster_id not in (None, record.cluster_id):
-        raise BrokerError(
+        raise _failure(
             f"port {record.port} is cluster {metadata.cluster_id}, "
             f"not the one in {folder}, {record.cluster_id}",
             hint=f"Find out what listens there; the broker's pid is {record.pid}.",
@@ -422,4 +418,4 @@ def _answers(client: AdminClient, folder: Path, record: BrokerRecord) -> bool:
 
 
 def _not_started(problem: str, folder: Path) -> BrokerError:
-    return BrokerError(problem, log_tail=_log_tail(folder), hint=f"Its whole log: {folder / _LOG}")
+    return _failure(problem, log_tail=_log_tail(folder), hint=f"Its whole log: {folder / _LOG}")

@@ -47,19 +47,11 @@ _IVY_SETTINGS = """\
 
 
 class JarsError(Unreachable):
-    """The jars are not available: `what` went wrong, and `hint` says what to do."""
-
-    def __init__(self, what: str, *, hint: str) -> None:
-        super().__init__(Diagnostic("kafka.jars", what, hint=hint))
-        self.what = what
-        self.hint = hint
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_error, (self.what, self.hint)
+    """The jars are not available."""
 
 
-def _rebuild_error(problem: str, hint: str) -> JarsError:
-    return JarsError(problem, hint=hint)
+def _failure(problem: str, hint: str) -> JarsError:
+    return JarsError(Diagnostic("kafka.jars", problem, hint=hint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +141,7 @@ def _verify(jars: Sequence[Jar], folder: Path) -> None:
             checksum = hashlib.file_digest(content, "sha256").hexdigest()
         if checksum != jar.sha256:
             path.unlink()
-            raise JarsError(
+            raise _failure(
                 f"{path} was not the file that is expected: SHA-256 {checksum}, not {jar.sha256}",
                 hint="It was removed; run the command again to fetch it again.",
             )
@@ -166,7 +158,7 @@ def _fetch(jars: Sequence[Jar], *, into: Path) -> None:
     """Downloads to a folder beside `into`, then moves files with the right checksum, one by one."""
     java = find_java()
     if java is None:
-        raise JarsError("Kafka needs Java 17 or newer, and there is none", hint=NO_JAVA_HINT)
+        raise _failure("Kafka needs Java 17 or newer, and there is none", hint=NO_JAVA_HINT)
     ivy = _find_ivy()
     temporary = Path(tempfile.mkdtemp(prefix="fetch-", dir=into.parent))
     try:
@@ -174,7 +166,7 @@ def _fetch(jars: Sequence[Jar], *, into: Path) -> None:
         arrived = temporary / "jars"
         for jar in jars:
             if not (arrived / jar.file_name).is_file():
-                raise JarsError(f"{jar.file_name} was not found", hint=_FETCH_HINT)
+                raise _failure(f"{jar.file_name} was not found", hint=_FETCH_HINT)
         _verify(jars, arrived)
         for jar in jars:
             (arrived / jar.file_name).replace(into / jar.file_name)
@@ -188,7 +180,7 @@ def _find_ivy() -> Path:
     for folder in (spec.submodule_search_locations or []) if spec else []:
         for ivy in sorted(Path(folder, "jars").glob("ivy-*.jar")):
             return ivy
-    raise JarsError(
+    raise _failure(
         "Kafka's jars are fetched with the Ivy in PySpark, which is not installed",
         hint="pip install '.[runtime]' in the folder of connect's sources",
     )
@@ -237,12 +229,12 @@ def _run_ivy(java: Path, ivy: Path, jars: Sequence[Jar], temporary: Path) -> Non
             timeout=_FETCH_TIMEOUT_S,
         )
     except subprocess.TimeoutExpired:
-        raise JarsError(
+        raise _failure(
             f"Kafka's jars were not fetched in {_FETCH_TIMEOUT_S} s", hint=_FETCH_HINT
         ) from None
     if done.returncode != 0:
         tail = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][-5:]
-        raise JarsError("\n".join(["Kafka's jars were not fetched:", *tail]), hint=_FETCH_HINT)
+        raise _failure("\n".join(["Kafka's jars were not fetched:", *tail]), hint=_FETCH_HINT)
 
 
 def main(arguments: Sequence[str]) -> int:

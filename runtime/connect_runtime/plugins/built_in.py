@@ -46,9 +46,9 @@ _OF_KEY_OR_VALUE: Final = (
     ("Flatten", "record_shape"),
     ("HeaderFrom", "headers"),
     ("HoistField", "record_shape"),
-    ("InsertField", "insert_field"),
-    ("MaskField", "replace_field"),
-    ("ReplaceField", "replace_field"),
+    ("InsertField", "field_transformations"),
+    ("MaskField", "field_transformations"),
+    ("ReplaceField", "field_transformations"),
     ("SetSchemaMetadata", "record_shape"),
     ("TimestampConverter", "type_conversion"),
 )

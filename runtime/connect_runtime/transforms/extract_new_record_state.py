@@ -25,10 +25,13 @@ from connect_runtime.api.record_plugins import ConnectRecord, R, Transformation
 from connect_runtime.api.schema import copy_basics
 from connect_runtime.java.scalars import java_split
 from connect_runtime.option_tables import option_table
+from connect_runtime.transforms.field_transformations import (
+    InsertFieldValue,
+    ReplaceFieldKey,
+    ReplaceFieldValue,
+)
 from connect_runtime.transforms.fields import REPLACE_NULL, SchemaCache
-from connect_runtime.transforms.insert_field import InsertFieldValue
 from connect_runtime.transforms.record_shape import ExtractFieldValue
-from connect_runtime.transforms.replace_field import ReplaceFieldKey, ReplaceFieldValue
 from connect_runtime.transforms.transformation import (
     InvalidArgument,
     KeyOrValue,

@@ -92,7 +92,7 @@ def test_without_pyspark_the_error_says_what_to_install(
     monkeypatch.setattr(jars, "find_spec", lambda _: None)
     with pytest.raises(JarsError) as caught:
         jars_folder("broker")
-    assert ".[runtime]" in caught.value.hint
+    assert ".[runtime]" in caught.value.diagnostics[0].hint
 
 
 def test_a_repository_that_does_not_answer_is_an_error_with_a_hint(
@@ -107,7 +107,7 @@ def test_a_repository_that_does_not_answer_is_an_error_with_a_hint(
     monkeypatch.setenv("CONNECT_IVY_SETTINGS", str(settings))
     with pytest.raises(JarsError) as caught:
         jars_folder("broker")
-    assert "CONNECT_IVY_SETTINGS" in caught.value.hint
+    assert "CONNECT_IVY_SETTINGS" in caught.value.diagnostics[0].hint
 
 
 def test_finding_the_jars_does_not_import_pyspark() -> None:

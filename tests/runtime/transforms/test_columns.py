@@ -13,7 +13,7 @@ from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import PluginKind
 from connect_runtime.transforms.chain import Chain, Filter, Step, TopicNameMatches
-from connect_runtime.transforms.insert_field import InsertFieldValue
+from connect_runtime.transforms.field_transformations import InsertFieldValue
 from connect_runtime.transforms.transformation import ColumnPredicate, Columns, ColumnTransformation
 from support.applying_transforms import TABLES, Configuration, configurations
 from support.connect_json import Json, record_json

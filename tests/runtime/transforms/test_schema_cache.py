@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from connect_runtime.api import INT64, STRING, Schema, SinkRecord, Struct
+from connect_runtime.transforms.field_transformations import InsertFieldValue
 from connect_runtime.transforms.fields import SchemaCache
-from connect_runtime.transforms.insert_field import InsertFieldValue
 
 
 def _schema(number: int) -> Schema:
