@@ -1,7 +1,11 @@
-"""What a worker answers to an envelope before any task runs."""
+"""What a worker answers to an envelope before any task runs.
+The process that tasks are forked from prepares all of them.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,3 +105,34 @@ def test_a_task_that_counts_nothing_publishes_less_often(monkeypatch: pytest.Mon
     watch._watch()
     assert waits[:6] == [5, 5, 10, 20, 20, 5]
     assert not watch()
+
+
+# Spark's own server would wait for Spark
+_PREPARED = """
+import os, sys
+from connect_runtime.spark import daemon, node_watch
+import pyspark.daemon
+node_watch.start = lambda: None
+pyspark.daemon.manager = lambda: None
+daemon.main()
+print(len(os.listdir("/proc/self/task")), *sys.modules)
+before = set(sys.modules)
+"utf-16".encode("utf-16-le")
+from connect_runtime.kafka import clients
+clients.producer({"bootstrap.servers": "127.0.0.1:1"})
+print(*set(sys.modules) - before)
+"""
+
+
+def test_it_has_one_thread_and_all_modules_when_it_begins_to_fork() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _PREPARED], capture_output=True, text=True, timeout=60, check=True
+    )
+    prepared, later = done.stdout.splitlines()
+    threads, *modules = prepared.split()
+    assert threads == "1"
+    assert {"connect_runtime.tasks.source.source_task", "connect_runtime.tasks.sink.sink_task"} <= {
+        *modules
+    }
+    assert later == ""
+    assert done.stderr == ""

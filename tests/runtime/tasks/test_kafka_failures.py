@@ -1,13 +1,16 @@
-"""What passes by itself, and what stays until somebody acts."""
+"""What passes by itself, and what stays until somebody acts.
+Errors among a sink's messages end it only if they do not pass.
+"""
 
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from connect_runtime.kafka.errors import as_failure, passes
 from connect_runtime.storage.log import Fenced, LogBlocked
 from connect_runtime.tasks.kafka_failures import Interrupted, kafka_may_interrupt
+from connect_runtime.tasks.sink.consumer import _without_errors
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
 PASSES = [
@@ -80,3 +83,26 @@ def test_an_open_transaction_interrupts_and_a_newer_writer_does_not() -> None:
         raise LogBlocked(Diagnostic("log.blocked", "hidden"))
     with pytest.raises(Fenced), kafka_may_interrupt():
         raise Fenced(Diagnostic("task.fenced", "newer"))
+
+
+RECORD = Message("t", 0, 1, b"key", b"value")
+
+
+def error(code: int) -> Message:
+    return Message("t", 0, error=KafkaError(code))
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC])
+def test_a_topic_that_does_not_exist_yet_is_waited_for(code: int) -> None:
+    missing: list[str] = []
+    assert _without_errors([RECORD, error(code), RECORD], missing.append) == [RECORD, RECORD]
+    assert missing == ["t"]
+    assert _without_errors([error(code)], missing.append) == []
+    assert _without_errors([RECORD], missing.append) == [RECORD]
+    assert missing == ["t", "t"]
+
+
+def test_an_error_that_does_not_pass_is_raised() -> None:
+    with pytest.raises(KafkaException) as raised:
+        _without_errors([RECORD, error(KafkaError.TOPIC_AUTHORIZATION_FAILED)], [].append)
+    assert raised.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
