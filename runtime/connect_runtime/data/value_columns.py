@@ -206,23 +206,22 @@ def _parts(values: Sequence[Any], schema: Schema | None) -> list[Part[str]]:
             return [values]
         if kind is bytes:
             return [java_utf8_column(values)]
-        if kind is dict and values[0] and _alike(values):
+        if (
+            kind is dict
+            and values[0]
+            and list(map(tuple, values)).count(tuple(values[0])) == len(values)
+        ):
             columns = zip(*map(dict.values, values), strict=True)
             return _parts_of_maps(dict(zip(values[0], columns, strict=True)), schema)
         if kind is Struct and (structs := StructColumn.of(values)):
             return _parts_of_structs(structs)
-        if kind is float and not _is_float(schema):
+        if kind is float and (schema is None or schema.type is not Type.FLOAT32):
             return [_doubles(values)]
         if kind is int or kind is bool:
             return [_whole(values)]
         if kind is NoneType:
             return ["null"]
     return [[java_text(value, schema) for value in values]]
-
-
-def _alike(maps: Sequence[dict[Any, Any]]) -> bool:
-    """Returns True if all have the same fields in the same order."""
-    return list(map(tuple, maps)).count(tuple(maps[0])) == len(maps)
 
 
 def _parts_of_maps(fields: Mapping[Any, Sequence[Any]], schema: Schema | None) -> list[Part[str]]:
@@ -248,10 +247,6 @@ def _parts_of_structs(structs: StructColumn) -> list[Part[str]]:
         elif types != {NoneType}:  # the first field depends on the struct
             return [list(map(str, structs))]
     return ["Struct{", *columns, "}"]
-
-
-def _is_float(schema: Schema | None) -> bool:
-    return schema is not None and schema.type is Type.FLOAT32
 
 
 def _doubles(values: Sequence[float]) -> Sequence[str]:

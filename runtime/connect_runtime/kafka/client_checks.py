@@ -102,7 +102,8 @@ def _invalid(
     kind: _ClientKind, base: Mapping[str, str], overrides: Mapping[str, str], prefix: str
 ) -> Iterator[tuple[str, str]]:
     """Yields each property that is invalid by itself; if none, the error of all together."""
-    if _is_eager(overrides.get(_STRATEGY, "")):
+    strategy = overrides.get(_STRATEGY, "")
+    if _COOPERATIVE not in strategy and any(name in strategy for name in _EAGER):
         error = (
             f"tasks of sinks need an assignor that stops only partitions that move: {_COOPERATIVE}"
         )
@@ -136,10 +137,6 @@ def _error(kind: _ClientKind, properties: Mapping[str, str]) -> str | None:
     if kind.name == "consumer":
         client.close()
     return None
-
-
-def _is_eager(strategy: str) -> bool:
-    return _COOPERATIVE not in strategy and any(name in strategy for name in _EAGER)
 
 
 def _prefixed(config: Mapping[str, str | None], prefix: str) -> dict[str, str]:

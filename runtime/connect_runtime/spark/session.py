@@ -354,12 +354,6 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def makes_secret(master: str) -> bool:
-    """Returns whether Spark itself makes the secret of its connections for each application. A
-    standalone master shares one with all its applications."""
-    return is_local(master) or master == "yarn" or master.startswith("k8s://")
-
-
 def _set_environment(local: bool, python: str) -> None:
     """Sets what Spark reads from the environment only. `python` is that of executors."""
     # unset, it is the `python3` on PATH, which may lack this package
@@ -392,6 +386,8 @@ def _settings(master: str, folder: Path, overrides: Mapping[str, str]) -> dict[s
         "spark.ui.showConsoleProgress": "false",
     }
     heartbeats = _OF_THIS_MACHINE if is_local(master) else _OF_CLUSTERS
-    secured = _SECURED if makes_secret(master) or _SECRET in overrides else {}
+    # Spark makes a secret for each application, but a standalone master shares one with all of its
+    makes_secret = is_local(master) or master == "yarn" or master.startswith("k8s://")
+    secured = _SECURED if makes_secret or _SECRET in overrides else {}
     own = {"spark.master": master, _NAME: "connect"}
     return own | defaults | heartbeats | secured | dict(overrides)

@@ -181,26 +181,18 @@ class TaskSetup:
     @property
     def boundary_interval_s(self) -> float:
         """Returns how long a transaction may last with `transaction.boundary=interval`."""
-        return self._boundary_interval_ms / 1000
+        interval = self._launch.connector_config.get("transaction.boundary.interval.ms")
+        return int(interval) / 1000 if interval else self.flush_interval_s
 
     @property
     def flush_interval_s(self) -> float:
         """Returns how often offsets are committed by default."""
-        return self._flush_interval_ms / 1000
+        return int(self._launch.worker.get("offset.flush.interval.ms") or 60_000) / 1000
 
     @property
     def flush_timeout_s(self) -> float:
         """Returns how long a commit without transactions waits for acknowledgements."""
         return int(self._launch.worker.get("offset.flush.timeout.ms") or 5_000) / 1000
-
-    @property
-    def _flush_interval_ms(self) -> int:
-        return int(self._launch.worker.get("offset.flush.interval.ms") or 60_000)
-
-    @property
-    def _boundary_interval_ms(self) -> int:
-        interval = self._launch.connector_config.get("transaction.boundary.interval.ms")
-        return int(interval or self._flush_interval_ms)
 
     def with_smaller_batches(self) -> TaskSetup | None:
         """Returns the same setup whose producer makes smaller batches; None if they are the
@@ -253,7 +245,7 @@ class TaskSetup:
         """
         timeout_ms = _TRANSACTION_TIMEOUT_MS
         if self.transaction_boundary != "poll":
-            timeout_ms = self._boundary_interval_ms + _INTERVAL_SLACK_MS
+            timeout_ms = round(self.boundary_interval_s * 1000) + _INTERVAL_SLACK_MS
         return (
             self._source_defaults
             | {"transaction.timeout.ms": str(timeout_ms), "linger.ms": str(_LINGER_MS)}

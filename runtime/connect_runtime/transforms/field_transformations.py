@@ -1,5 +1,5 @@
-"""Transformations of fields. InsertField adds the record's topic, partition, offset or timestamp, or
-a fixed text; ReplaceField drops, keeps or renames fields; MaskField replaces their values by an
+"""Transformations of fields: InsertField adds the record's topic, partition, offset or timestamp,
+or a fixed text; ReplaceField drops, keeps or renames fields; MaskField replaces their values by an
 empty value of their type, or by a set one.
 """
 
