@@ -397,14 +397,15 @@ EMOJI = Schema.struct(
 )
 VALUES: Sequence[tuple[Schema | None, Sequence[Any]]] = (
     (None, [
-        None, True, 1, -5, 1.5, 1e21, 100.0, 1e-5, "a\x1f\n\u00e9", b"\x00", [1, None],
+        None, True, 1, -5, 1.5, 1e21, 100.0, 1e-5, 1e7, 0.0001, float("nan"), [float("-inf")],
+        "a\x1f\n\u00e9", b"\x00", [1, None], {"x": None, "y": float("nan")}, "1.5e9 null \\u00",
         {"a": [None]}, {1: "a"}, {}, [], Decimal("1.5"), Struct(POINT, {"x": 1}),
         "\U0001f600\u20ac", {"\U0001f600": ["\U000e226e", 1e21]}, {"\ud800": ["\udcff\u20ac"]},
     ]),
     (BOOLEAN, [True, 1, "x", None]),
     *((schema, [1, -1, 127, True, "x", 1.5, None]) for schema in (INT8, INT16, INT32, INT64)),
     (FLOAT32, [0.5, 0.1, 1e30, float("nan"), float("inf"), "x"]),
-    (FLOAT64, [0.5, 0.1, 1e21, 1e-5, float("nan"), float("-inf"), "x"]),
+    (FLOAT64, [0.5, 0.1, 1e21, 1e-5, 3, float("nan"), float("-inf"), "x"]),
     (STRING, ["", "x\"\\\u2028\u007f", "\\u00ab", "\\\u001f\\\\u001f", 1, None]),
     (STRING, ["\U0001f600 \u00e9\u20ac \U000e226e", "\U00010000\U0010ffff\n", "\uffff"]),
     (STRING, ["\U0001f600", "\u00e9"]),
@@ -415,6 +416,7 @@ VALUES: Sequence[tuple[Schema | None, Sequence[Any]]] = (
     (Schema(Type.STRING, default="d"), [None, "x"]),
     (decimal(2), [
         Decimal("12.34"), Decimal("-0.01"), Decimal("0.00"), Decimal("1.28"), Decimal("12.345"),
+        Decimal("-1.28"),
         Decimal("123456789012345678901234567890123456.78"), "x", None,
     ]),
     (decimal(8), [
@@ -426,7 +428,8 @@ VALUES: Sequence[tuple[Schema | None, Sequence[Any]]] = (
     (TIME, [dt.time(0, 0), dt.time(23, 59, 59, 999000), "x"]),
     (TIMESTAMP, [
         dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(1, 1, 1, tzinfo=dt.UTC),
-        dt.datetime(2024, 2, 29, 1, 2, 3, 4000, tzinfo=dt.UTC), "x",
+        dt.datetime(2024, 2, 29, 1, 2, 3, 4000, tzinfo=dt.UTC),
+        dt.datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=dt.UTC), "x",
     ]),
     (Schema.array(INT32), [[], [1, 2], [1, "x"], [None], "x", 1]),
     (Schema.map(STRING, INT32), [{}, {"a": 1}, {"a": "x"}, {"a": None}, "x"]),
