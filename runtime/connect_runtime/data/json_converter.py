@@ -14,15 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from connect_runtime.api import (
-    Column,
-    DataError,
-    OneOf,
-    RawHeaders,
-    Read,
-    Schema,
-    Write,
-)
+from connect_runtime.api import Column, DataError, OneOf, RawHeaders, Read, Schema, Write
 from connect_runtime.data.converters import (
     AnyPartConverter,
     UnreadableRows,

@@ -22,11 +22,7 @@ from connect_runtime.kafka.log_reader import KafkaLogReader
 from connect_runtime.kafka.log_writer import KafkaLogWriter
 from connect_runtime.kafka.topics import create_topic, describe_topics
 from connect_runtime.settings.connector_clients import ConnectorClients
-from connect_runtime.storage.log import (
-    InternalTopic,
-    LogRecord,
-    unread_text,
-)
+from connect_runtime.storage.log import InternalTopic, LogRecord, unread_text
 from connect_runtime.waiting import wait_until
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
 

@@ -11,22 +11,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    Message,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from connect_runtime.kafka.clients import consumer
-from connect_runtime.kafka.errors import (
-    END_OF_PARTITION,
-    SILENT,
-    as_failure,
-    reason,
-)
+from connect_runtime.kafka.errors import END_OF_PARTITION, SILENT, as_failure, reason
 from connect_runtime.kafka.kafka_logging import logged
 from connect_runtime.kafka.topics import ends_now, list_offsets
 from connect_runtime.storage.log import LogBlocked, LogRecord

@@ -24,11 +24,7 @@ from connect_runtime.validation.plugin_choice import (
     required_versions,
     version_errors,
 )
-from connect_runtime.validation.validate import (
-    PATIENCE_S,
-    framework_definitions,
-    validate,
-)
+from connect_runtime.validation.validate import PATIENCE_S, framework_definitions, validate
 
 # Kinds of plugins other than connectors, in the order in which Connect lists them
 OTHER_KINDS: Final[tuple[PluginKind, ...]] = (

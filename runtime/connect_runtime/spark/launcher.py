@@ -39,13 +39,7 @@ from connect_runtime.spark.launch_messages import (
     outcome_from_json,
 )
 from connect_runtime.spark.master import Tenure
-from connect_runtime.spark.session import (
-    SparkSession,
-    is_local,
-    is_retried,
-    node_of,
-    other_hosts,
-)
+from connect_runtime.spark.session import SparkSession, is_local, is_retried, node_of, other_hosts
 from connect_runtime.spark.session_supervisor import SessionSupervisor
 from connect_runtime.spark.worker import DRAIN_S, Body, run_partition
 from connect_runtime.storage.snapshots import TaskId

@@ -7,15 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from connect_runtime.api import (
-    ConfigError,
-    DataError,
-    Field,
-    OneOf,
-    Schema,
-    Struct,
-    Type,
-)
+from connect_runtime.api import ConfigError, DataError, Field, OneOf, Schema, Struct, Type
 from connect_runtime.api.schema import class_of, validate_value, wrong_class
 from connect_runtime.transforms.transformation import options
 

@@ -8,15 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from connect_runtime.api import (
-    ConfigError,
-    DataError,
-    Field,
-    Schema,
-    Struct,
-    Type,
-    ValidList,
-)
+from connect_runtime.api import ConfigError, DataError, Field, Schema, Struct, Type, ValidList
 from connect_runtime.api.record_plugins import R
 from connect_runtime.api.schema import SchemaBuilder, copy_basics, validate_value
 from connect_runtime.data.value_columns import StructColumn

@@ -8,11 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from connect_runtime.api import (
-    ConfigError,
-    DataError,
-    ValidRegex,
-)
+from connect_runtime.api import ConfigError, DataError, ValidRegex
 from connect_runtime.api.record_plugins import R
 from connect_runtime.api.records import record_text
 from connect_runtime.java import regex as java_regex

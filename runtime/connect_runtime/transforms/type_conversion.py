@@ -26,13 +26,7 @@ from connect_runtime.api import (
     Struct,
     Type,
 )
-from connect_runtime.api.schema import (
-    DATE_NAME,
-    TIME_NAME,
-    TIMESTAMP_NAME,
-    class_of,
-    copy_basics,
-)
+from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME, class_of, copy_basics
 from connect_runtime.data.logical_types import (
     MILLIS_PER_DAY,
     date_of,

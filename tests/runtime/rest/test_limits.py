@@ -18,14 +18,7 @@ from connect_runtime.rest.http_server import ConnectionLimits
 from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.settings.worker_config import from_properties
 from runtime.rest.client import SOURCE, WORKER, error
-from runtime.rest.serving import (
-    HeldVerbs,
-    Served,
-    is_closed,
-    read_answer,
-    resident_mb,
-    served,
-)
+from runtime.rest.serving import HeldVerbs, Served, is_closed, read_answer, resident_mb, served
 from support import http
 from support.wait import wait_until
 

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from connect_runtime.herder.verbs import (
-    ConnectorInfo,
-    ConnectorStatus,
-    InstanceStatus,
-    RuntimeInfo,
-)
+from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus, InstanceStatus, RuntimeInfo
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.desired import OffsetEntry

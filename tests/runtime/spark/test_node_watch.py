@@ -14,14 +14,7 @@ import pytest
 from connect_runtime.node import door
 from connect_runtime.spark import node_watch
 from connect_runtime.spark.node_watch import LOOKS, Seen, look
-from support.processes import (
-    Process,
-    daemon_processes,
-    kill,
-    node_servers,
-    of_session,
-    process,
-)
+from support.processes import Process, daemon_processes, kill, node_servers, of_session, process
 from support.processes import frozen as stopped
 from support.wait import wait_until
 

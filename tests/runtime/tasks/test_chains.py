@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connect_runtime.api import (
-    RetriableError,
-    SinkBatch,
-    SinkTask,
-    SourceBatch,
-    SourceRecord,
-)
+from connect_runtime.api import RetriableError, SinkBatch, SinkTask, SourceBatch, SourceRecord
 from connect_runtime.tasks.launch import AttemptEnd
 from support.broker import create_topic, produce, read_to_end
 from support.task_runs import Scripted, committed, started, stopped

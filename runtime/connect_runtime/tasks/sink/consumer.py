@@ -14,16 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    KafkaError,
-    KafkaException,
-    Message,
-)
-from confluent_kafka import (
-    TopicPartition as KafkaPartition,
-)
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_runtime.api import ConnectorError, TopicPartition
 from connect_runtime.kafka import clients

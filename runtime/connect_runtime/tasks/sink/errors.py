@@ -9,13 +9,7 @@ from typing import Final
 from connect_runtime.api import ConnectorError, RawHeaders, SinkRecord
 from connect_runtime.data.converters import Converters
 from connect_runtime.errors.dead_letters import DeadLetterQueue, FailureHeaders
-from connect_runtime.errors.handler import (
-    DeadLetters,
-    ErrorHandler,
-    ErrorReporter,
-    Failure,
-    Stage,
-)
+from connect_runtime.errors.handler import DeadLetters, ErrorHandler, ErrorReporter, Failure, Stage
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.topics import NewTopics
 from connect_runtime.metrics.task_metrics import TaskMetrics

@@ -43,12 +43,7 @@ from connect_runtime.tasks.control.worker_topics import (
 )
 from connect_runtime.tasks.kafka_failures import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.launch import AttemptEnd
-from connect_runtime.tasks.source.offsets import (
-    SourceTopics,
-    TaskOffsets,
-    Uncommitted,
-    read_layers,
-)
+from connect_runtime.tasks.source.offsets import SourceTopics, TaskOffsets, Uncommitted, read_layers
 from connect_runtime.tasks.source.pipeline import Polled, RecordPipeline
 from connect_runtime.tasks.source.plain_writer import PlainWriter
 from connect_runtime.tasks.source.transactions import (
