@@ -164,6 +164,7 @@ def test_offsets_of_groups(site: Site, topic: str) -> None:
 
 def test_a_topic_that_does_not_exist_has_no_records(site: Site, unique: str) -> None:
     assert list(site.view.records(unique)) == []
+    assert site.view.read([unique]).records == {}
 
 
 def test_every_topic_is_visible(site: Site, topic: str) -> None:

@@ -16,7 +16,7 @@ import pytest
 from connect_reconciler.actions import Create
 from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.rest.client import RestClient
-from connect_reconciler.backend.rest_only import KeyedCluster
+from connect_reconciler.backend.rest_only import RestOnlyCluster
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.workflow.rollback import ledger_of
 from connect_runtime.kafka_version import KAFKA_VERSION
@@ -168,14 +168,14 @@ def test_a_rename_where_nothing_can_be_created_stopped(
     for name in (snk.name, src.name):
         wait_until(lambda name=name: project.offsets(name), what="offsets")
 
-    set_target = KeyedCluster.set_target
+    set_target = RestOnlyCluster.set_target
 
-    def late(cluster: KeyedCluster, name: str, target: TargetState) -> None:
+    def late(cluster: RestOnlyCluster, name: str, target: TargetState) -> None:
         if name.endswith("2") and target is STOPPED:
             wait_until(lambda: failed_tasks(cluster, name), what=f"{name} to fail")
         set_target(cluster, name, target)
 
-    monkeypatch.setattr(KeyedCluster, "set_target", late)
+    monkeypatch.setattr(RestOnlyCluster, "set_target", late)
     project.specs = {}
     project.want(
         replace(sink(f"{topic}-snk2", new, topic), renamed_from=snk.name),

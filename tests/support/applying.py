@@ -23,7 +23,7 @@ from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.lease import Lease
 from connect_reconciler.backend.ledger import Ledger, read_ledger
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
-from connect_reconciler.backend.observe.observe import observe_view
+from connect_reconciler.backend.observe.observe import observe_topics, read_topics
 from connect_reconciler.backend.plugins import ChainedDefinitions, InstalledDefinitions
 from connect_reconciler.backend.port import Cluster
 from connect_reconciler.model.ledger import LedgerState
@@ -101,16 +101,17 @@ class Applying:
     view_of_sink: Callable[[str, Mapping[str, str]], KafkaPort] | None = None
 
     def observe(self, desired: Desired) -> Live:
-        seen = observe_view(
+        live = observe_topics(
             PROJECT,
             desired,
+            read_topics(TOPICS, self.kafka),
             self.kafka,
             now_ms=lambda: 1_000,
             fingerprint_key=self.key,
             plugins=self.plugins,
         )
         # The newest that address every name that the ledger can hold
-        return replace(seen, version="3.9.1")
+        return replace(live, version="3.9.1")
 
     def plan(self, desired: Desired) -> Plan:
         return make_plan(desired, self.observe(desired), group_id=GROUP_ID)

@@ -14,6 +14,7 @@ from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.herder import requests
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus, RequestError
+from connect_runtime.kafka.log import ReadTopics
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.memory import MemoryLogs
@@ -49,7 +50,6 @@ class FakeKafka:
     times: dict[TopicPartition, list[int]] = field(default_factory=dict)
     active: set[str] = field(default_factory=set)
     members: dict[str, list[GroupMember]] = field(default_factory=dict)
-    unread: dict[str, str] = field(default_factory=dict)
 
     def produce(self, at: TopicPartition, *times: int) -> None:
         """Appends a record for each timestamp, in ms."""
@@ -66,18 +66,18 @@ class FakeKafka:
     def cluster_id(self) -> str:
         return "fake"
 
-    def read(
-        self, topics: Sequence[str], as_available: Collection[str] = ()
-    ) -> Mapping[str, Sequence[LogRecord]]:
-        return {topic: self.records(topic) for topic in topics}
+    def read(self, topics: Sequence[str], as_available: Collection[str] = ()) -> ReadTopics:
+        records: dict[str, list[LogRecord]] = {}
+        for topic in topics:
+            try:
+                records[topic] = list(self.logs.reader(topic).read_to_end(1))
+            except Failed as error:
+                if error.diagnostics[0].code != "topic.missing":
+                    raise
+        return ReadTopics(records, {})
 
     def records(self, topic: str) -> Sequence[LogRecord]:
-        try:
-            return self.logs.reader(topic).read_to_end(1)
-        except Failed as error:
-            if error.diagnostics[0].code == "topic.missing":
-                return ()
-            raise
+        return self.read([topic]).records.get(topic, ())
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
         return {group: dict(self.groups.get(group, {})) for group in groups}

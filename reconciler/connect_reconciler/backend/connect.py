@@ -13,11 +13,10 @@ from dataclasses import replace
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.http import HttpCluster, RestBackend
 from connect_reconciler.backend.lease import OnWait
-from connect_reconciler.backend.observe.kafka_view import KeepingView
+from connect_reconciler.backend.observe.observe import Topics
 from connect_reconciler.backend.observe.same_cluster import (
     connectors_of,
     ensure_same_cluster,
-    kafka_side_read,
     not_compared,
 )
 from connect_reconciler.backend.on_kafka import KafkaBackend
@@ -50,14 +49,13 @@ class ConnectBackend(RestBackend, KafkaBackend):
         # The client of an apply that is open
         self._patient: RestClient | None = None
 
-    def _with_workers(self, desired: Desired, live: Live, view: KeepingView) -> Live:
+    def _with_workers(self, desired: Desired, live: Live, topics: Topics) -> Live:
         # If no worker answers, topics are enough for a plan, and a warning says so
         concerned = connectors_of(desired, live.ledger)
         with self.rest() as client:
             try:
-                kafka_side = kafka_side_read(self.project, self.kafka, view)
                 rest_side = ensure_same_cluster(
-                    self.project, self.kafka, client, concerned, read_side=kafka_side
+                    self.project, self.kafka, client, concerned, topics=topics
                 )
             except (Invalid, NotConnect):
                 raise

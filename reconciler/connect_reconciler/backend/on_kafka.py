@@ -25,11 +25,9 @@ from connect_reconciler.backend.observe.connector_clusters import (
 from connect_reconciler.backend.observe.kafka_view import (
     KafkaPort,
     KafkaView,
-    KeepingView,
-    TolerantView,
     fingerprint_key_given,
 )
-from connect_reconciler.backend.observe.observe import observe_view
+from connect_reconciler.backend.observe.observe import Topics, observe_topics, read_topics
 from connect_reconciler.backend.port import Cluster
 from connect_reconciler.drift.model import LiveWithHistory
 from connect_reconciler.drift.topic_history import history_of
@@ -42,38 +40,45 @@ from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.config_topic import subject
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Failed, Unreachable
-from connect_specs.names import ClusterTopics
 
 
 class KafkaBackend(Backend):
     """Reads the topics, keeps the ledger in one, and holds a lease while it applies."""
 
     def observe(self, desired: Desired) -> Live:
-        return self._observed(desired, KeepingView(self.kafka))
+        live, _ = self._observed(desired, KafkaView(self.kafka))
+        return live
 
     def observe_with_history(self, desired: Desired) -> LiveWithHistory:
-        view = TolerantView(self.kafka)
-        return seen(self._observed(desired, view), self.project.topics, self.kafka, view)
+        view, names = KafkaView(self.kafka, tolerant=True), self.project.topics
+        live, topics = self._observed(desired, view)
+        config, offsets, ledger = (
+            topics.records.get(name, ()) for name in (names.config, names.offsets, names.ledger)
+        )
+        once = {about[1] for record in config if (about := subject(record.key))}
+        groups = _left_groups(once - live.connectors.keys(), self.kafka, view)
+        return LiveWithHistory(live, history_of(config, offsets, ledger), groups, view.groups_hidden)
 
-    def _observed(self, desired: Desired, view: KeepingView) -> Live:
-        key = fingerprint_key_given()
+    def _observed(self, desired: Desired, view: KafkaView) -> tuple[Live, Topics]:
+        key, names = fingerprint_key_given(), self.project.topics
         with self.plugins() as plugins:
-            live = observe_view(
+            topics = read_topics(names, view)
+            live = observe_topics(
                 self.project,
                 desired,
+                topics,
                 view,
                 now_ms=now_ms,
                 fingerprint_key=key,
                 plugins=plugins,
                 client=self.kafka,
             )
-        topic = self.project.topics.ledger
-        if view.kept.get(topic) is not None:
-            live = replace(live, ledger_policy=view.cleanup_policy(topic))
-        return self._with_workers(desired, live, view)
+        if names.ledger in topics.records:
+            live = replace(live, ledger_policy=view.cleanup_policy(names.ledger))
+        return self._with_workers(desired, live, topics), topics
 
     @abstractmethod
-    def _with_workers(self, desired: Desired, live: Live, view: KeepingView) -> Live:
+    def _with_workers(self, desired: Desired, live: Live, topics: Topics) -> Live:
         """Returns `live`, which was read from topics, with what a worker reports."""
 
     def ledger(self) -> LedgerSnapshot:
@@ -157,19 +162,6 @@ class KafkaBackend(Backend):
 
 
 _PREFIX = "connect-"
-
-
-def seen(
-    live: Live, topics: ClusterTopics, client: Mapping[str, str], view: TolerantView
-) -> LiveWithHistory:
-    """Returns live with its history, and with the groups that deleted connectors left. `view` has
-    read the topics."""
-    config, offsets, ledger = (
-        view.kept.get(topic) or () for topic in (topics.config, topics.offsets, topics.ledger)
-    )
-    once = {about[1] for record in config if (about := subject(record.key))}
-    groups = _left_groups(once - live.connectors.keys(), client, view)
-    return LiveWithHistory(live, history_of(config, offsets, ledger), groups, view.groups_hidden)
 
 
 def _left_groups(gone: Set[str], client: Mapping[str, str], view: KafkaPort) -> dict[str, int]:

@@ -1,18 +1,18 @@
 """A Connect cluster that is reached by REST alone: no journal, no lease, no history.
 
 Each connector's config holds its ledger entry. REST does not report target states; they follow from
-statuses, which lag behind what was asked here.
+statuses, which lag behind the requests that were accepted.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 
+from connect_reconciler import actions as act
 from connect_reconciler.backend.backend import AtOnce, Connection, now_ms
-from connect_reconciler.backend.config_ledger import ConfigKeyLedger, NoLease
 from connect_reconciler.backend.http import HttpCluster, RestBackend
 from connect_reconciler.backend.lease import Lease, OnWait, no_progress
 from connect_reconciler.backend.observe.kafka_view import fingerprint_key_given
@@ -26,14 +26,28 @@ from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.backend.rest.refusals import PATIENT
 from connect_reconciler.backend.rest.shapes import FOLLOWS_S, is_passing, target_of
 from connect_reconciler.drift.model import LiveWithHistory
-from connect_reconciler.ledger.topic import LedgerSnapshot
+from connect_reconciler.ledger.config_entry import (
+    Entry,
+    dump_entry,
+    entry_of,
+    load_entry,
+    offsets_mark,
+)
+from connect_reconciler.ledger.journal import Ending, Journal, JournalEntry
+from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
+from connect_reconciler.model.ledger import LedgerState
+from connect_reconciler.model.ledger_records import PIN, RENAME, parts_of
 from connect_reconciler.model.live import Feature, Live, knows
 from connect_reconciler.model.secrets import masked_keys, same_spec, seen
-from connect_runtime.herder.verbs import ConnectorInfo
-from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
+from connect_runtime.herder.verbs import ConnectorInfo, RequestError
+from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 from connect_specs.states import TargetState
+
+_NOT_FOUND = 404
+_STATUS_UNKNOWN = "its status does not say whether it is stopped"
 
 
 class RestOnlyBackend(RestBackend):
@@ -90,105 +104,109 @@ def connection_over_rest(
 ) -> Connection:
     """Returns what an apply needs; the ledger is as the configs hold it now. The caller closes
     `client`."""
-    asks = HttpCluster(client)
-    read_back = RestConnectorReader(
-        asks, client, lambda name, config: seen(name, config, ledger.state, desired)
+    cluster = RestOnlyCluster(
+        client,
+        lambda name: ledger.entry(name),
+        lambda name, config: seen(name, config, ledger.state, desired),
     )
     state, entries = ledger_over_rest(client, fingerprint_key)
-    ledger = ConfigKeyLedger(state, RestEntryStore(asks, read_back), entries)
-    return Connection(KeyedCluster(client, ledger.entry, read_back), ledger, NoLease(), read_back)
+    ledger = ConfigKeyLedger(state, cluster, entries)
+    return Connection(cluster, ledger, NoLease(), cluster.read_back)
 
 
-@dataclass(slots=True)
-class RestConnectorReader:
-    """Implements `ReadConnector`. `unmask` puts known values in the place of a connector's masks.
+class RestOnlyCluster(HttpCluster):
+    """Writes a connector's ledger `entry` with its config. `unmask` puts known values in the place
+    of a connector's masks.
 
     Changes that were accepted here count until the cluster reports them too, and a target state
     also while the status does not show it: a worker that is not the leader may follow late.
     """
 
-    cluster: HttpCluster
-    client: RestClient
-    unmask: Callable[[str, Mapping[str, str]], Mapping[str, str]]
-    _asked: dict[str, TargetState] = field(default_factory=dict)
-    _written: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(
+        self,
+        client: RestClient,
+        entry: Callable[[str], str],
+        unmask: Callable[[str, Mapping[str, str]], Mapping[str, str]],
+    ) -> None:
+        super().__init__(client)
+        self._entry = entry
+        self._unmask = unmask
+        # What the cluster has accepted
+        self._targets: dict[str, TargetState] = {}
+        self._configs: dict[str, Mapping[str, str]] = {}
+        self._lock = threading.Lock()
 
-    def __call__(self, name: str) -> StoredConnector | None:
+    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
+        super().create(name, self._with_entry(name, config), state)
         with self._lock:
-            exists, config = name in self._asked, self._written.get(name)
+            self._targets[name] = state
+            self._configs[name] = without_reserved(config)
+
+    def update_config(self, name: str, config: Mapping[str, str]) -> None:
+        super().update_config(name, self._with_entry(name, config))
+        with self._lock:
+            self._configs[name] = without_reserved(config)
+
+    def set_target(self, name: str, target: TargetState) -> None:
+        super().set_target(name, target)
+        with self._lock:
+            self._targets[name] = target
+
+    def delete(self, name: str) -> None:
+        super().delete(name)
+        with self._lock:
+            self._targets.pop(name, None)
+            self._configs.pop(name, None)
+
+    def _with_entry(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
+        entry, bare = self._entry(name), without_reserved(config)
+        return {**bare, LEDGER_KEY: entry} if entry else bare
+
+    def read_back(self, name: str) -> StoredConnector | None:
+        """Implements `ReadConnector`."""
+        with self._lock:
+            exists, config = name in self._targets, self._configs.get(name)
         answers: list[ConnectorInfo | None] = []
 
         def followed() -> bool:
-            info = self.client.read(connector_path(name), shapes.connector, exists=exists)
+            info = self._client.read(connector_path(name), shapes.connector, exists=exists)
             answers.append(info)
             return info is None or config is None or same_spec(info.config, config)
 
-        self.client.wait_for(followed, FOLLOWS_S)
+        self._client.wait_for(followed, FOLLOWS_S)
         info = answers[-1]
         if info is None:
             return None
         target = self.target(name) or TargetState.RUNNING
-        return StoredConnector(self.unmask(name, info.config), target, len(info.tasks))
-
-    def asked(self, name: str, target: TargetState) -> None:
-        """Takes note of what the cluster has accepted."""
-        with self._lock:
-            self._asked[name] = target
-
-    def wrote(self, name: str, config: Mapping[str, str]) -> None:
-        """Takes note of a config that the cluster has accepted."""
-        with self._lock:
-            self._written[name] = without_reserved(config)
-
-    def deleted(self, name: str) -> None:
-        """Takes note that nothing is there any more."""
-        with self._lock:
-            self._asked.pop(name, None)
-            self._written.pop(name, None)
-
-    def target(self, name: str) -> TargetState | None:
-        """Returns the target state; None where it is unknown."""
-        with self._lock:
-            target_asked = self._asked.get(name)
-        answers: list[TargetState | None] = []
-
-        def settled() -> bool:
-            status = self.cluster.status(name)
-            answers.append(target_of(status))
-            if target_asked is None:
-                return not is_passing(status)
-            return answers[-1] in (None, target_asked)
-
-        self.client.wait_for(settled, FOLLOWS_S)
-        return answers[-1] or target_asked
-
-
-@dataclass(frozen=True, slots=True)
-class RestEntryStore:
-    """The cluster as a ledger in configs uses it."""
-
-    cluster: HttpCluster
-    read_back: RestConnectorReader
+        return StoredConnector(self._unmask(name, info.config), target, len(info.tasks))
 
     def target(self, name: str) -> TargetState | None:
         """Returns the target state; None if it is unknown, or the connector does not exist."""
-        return self.read_back.target(name)
+        with self._lock:
+            accepted = self._targets.get(name)
+        answers: list[TargetState | None] = []
 
-    def offsets(self, name: str) -> Sequence[OffsetEntry]:
-        return self.cluster.offsets(name)
+        def settled() -> bool:
+            status = self.status(name)
+            answers.append(target_of(status))
+            if accepted is None:
+                return not is_passing(status)
+            return answers[-1] in (None, accepted)
+
+        self._client.wait_for(settled, FOLLOWS_S)
+        return answers[-1] or accepted
 
     def write_entry(self, name: str, entry: str) -> None:
         """Writes the entry into the connector's config. Raises RequestError, OutcomeUnknown."""
         try:
-            self._write(name, entry)
+            self._write_entry(name, entry)
         except OutcomeUnknown:
             # Asked again rather than looked for: it says the same twice
-            self._write(name, entry)
+            self._write_entry(name, entry)
 
-    def _write(self, name: str, entry: str) -> None:
-        if knows(self.cluster.version, Feature.PATCH_CONFIG):
-            self.cluster.patch_config(name, {LEDGER_KEY: entry})
+    def _write_entry(self, name: str, entry: str) -> None:
+        if knows(self.version, Feature.PATCH_CONFIG):
+            self.patch_config(name, {LEDGER_KEY: entry})
             return
         stored = self.read_back(name)
         config = {} if stored is None else stored.config
@@ -197,36 +215,191 @@ class RestEntryStore:
             problem = f"the cluster masks {', '.join(masked)}, and a mask is never written"
             hint = "put the true value into the spec, or a ${provider:…} reference"
             raise Failed(Diagnostic("ledger.masked-config", problem, name, hint=hint))
-        self.cluster.update_config(name, {**config, LEDGER_KEY: entry})
+        super().update_config(name, {**config, LEDGER_KEY: entry})
 
 
-class KeyedCluster(HttpCluster):
-    """Writes a connector's ledger entry with its config, and notes what was accepted."""
+class ConfigKeyLedger:
+    """The ledger over REST alone, a key in each connector's own config. Implements `LedgerWriter`.
+
+    Writing a config restarts the tasks. So the entry is written together with a config change,
+    while the connector is stopped, or right before a stop that serves another action. The records
+    of a resume are written before it, with a mark of the current offsets, which later shows whether
+    the connector ran. There is no journal. `entries` are those in the configs now, by connector.
+
+    Raises Failed where a connector's entry could not be written: the others can go on.
+    """
+
+    topic = LEDGER_KEY
 
     def __init__(
-        self, client: RestClient, entry: Callable[[str], str], read_back: RestConnectorReader
+        self, state: LedgerState, cluster: RestOnlyCluster, entries: Mapping[str, str]
     ) -> None:
-        super().__init__(client)
-        self._entry = entry
-        self._read_back = read_back
+        self._snapshot = LedgerSnapshot(state)
+        self._upcoming: dict[str, LedgerSnapshot] = {}
+        self._kept = dict(entries)
+        self._cluster = cluster
+        self._lock = threading.Lock()
 
-    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
-        super().create(name, self._keyed(name, config), state)
-        self._read_back.asked(name, state)
-        self._read_back.wrote(name, config)
+    @property
+    def state(self) -> LedgerState:
+        return self._snapshot.state
 
-    def update_config(self, name: str, config: Mapping[str, str]) -> None:
-        super().update_config(name, self._keyed(name, config))
-        self._read_back.wrote(name, config)
+    def begin(self, journal: Journal, *, new_fingerprint_key: bytes | None) -> None:
+        """Does nothing: there is no journal, and no place for a key."""
 
-    def set_target(self, name: str, target: TargetState) -> None:
-        super().set_target(name, target)
-        self._read_back.asked(name, target)
+    def started(
+        self,
+        step: JournalEntry,
+        records: Sequence[NewRecord] = (),
+        *,
+        upcoming: Sequence[NewRecord] = (),
+    ) -> None:
+        self.correct(records)
+        with self._lock:
+            self._upcoming |= dict.fromkeys(
+                _connectors_of(step, upcoming), _with_records(self._snapshot, upcoming)
+            )
+        name = step.connector
+        action = act.ACTIONS[step.action]
+        if action.asks_for is TargetState.STOPPED and self._restore_to(name) is not None:
+            self._write(name, self._entry(name))
+        elif action is act.Delete and self._restore_to(name) is not None:
+            # If this fails, the connector is deleted all the same
+            with suppress(Failed):
+                self._write(name, entry_of(name, self.state))
+        elif action in (act.Pause, act.Resume):
+            is_told = any(map(_is_pin_or_rename, records))
+            self._write_before_restoring(step, must=is_told or self._restore_to(name) is not None)
 
-    def delete(self, name: str) -> None:
-        super().delete(name)
-        self._read_back.deleted(name)
+    def done(self, step: JournalEntry, records: Sequence[NewRecord] = ()) -> None:
+        self.correct(records)
+        names = _connectors_of(step, records)
+        with self._lock:
+            for name in names:
+                self._upcoming.pop(name, None)
+            if issubclass(act.ACTIONS[step.action], act.ConfigAction):
+                self._kept[step.connector] = dump_entry(self._entry(step.connector))
+        for name in names:
+            if self._is_out_of_date(name) and self._can_be_written(name, step):
+                self._write(name, self._entry(name), may_be_gone=name != step.connector)
 
-    def _keyed(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
-        entry, bare = self._entry(name), without_reserved(config)
-        return {**bare, LEDGER_KEY: entry} if entry else bare
+    def correct(self, records: Sequence[NewRecord]) -> None:
+        """Keeps the records in memory, to be written with the connector's next change."""
+        with self._lock:
+            self._snapshot = _with_records(self._snapshot, records)
+
+    def failed(self, step: JournalEntry) -> None:
+        with self._lock:
+            self._upcoming.pop(step.connector, None)
+
+    def finish(
+        self, ending: Ending, *, exit_code: int, now_ms: int, proven: Collection[str] = ()
+    ) -> None:
+        """Does nothing: there is no journal."""
+
+    def prove(self, project: str, proven: Collection[str]) -> None:
+        """Does nothing: there is no journal."""
+
+    def entry(self, name: str) -> str:
+        """Returns the entry for a config that is written now, with what the step is going to
+        record."""
+        with self._lock:
+            return dump_entry(self._entry(name))
+
+    def _entry(self, name: str) -> Entry | None:
+        return entry_of(name, self._upcoming.get(name, self._snapshot).state)
+
+    def _write_before_restoring(self, step: JournalEntry, *, must: bool) -> None:
+        """Writes what the step is going to record, and the state that is yet to be restored."""
+        name = step.connector
+        target = self._cluster.target(name)
+        if target is None and must:
+            raise _not_written(name, _STATUS_UNKNOWN)
+        if target is not TargetState.STOPPED:
+            return
+        entry, restore_to = self._entry(name), self._restore_to(name)
+        if entry is not None and restore_to is not None:
+            # A paused connector is written again later, and moves no offsets
+            mark = self._mark(name) if step.action == act.Resume.__name__ else None
+            owned = replace(entry.owned, restore_to=restore_to, resuming=mark)
+            entry = replace(entry, owned=owned)
+        self._write(name, entry)
+
+    def _mark(self, name: str) -> str:
+        try:
+            return offsets_mark(self._cluster.offsets(name))
+        except RequestError as error:
+            raise _not_written(name, error.message) from error
+
+    def _restore_to(self, name: str) -> TargetState | None:
+        return self.state.restore_to(name)
+
+    def _is_out_of_date(self, name: str) -> bool:
+        """Returns True if the entry in the config is out of date."""
+        entry = self.entry(name)
+        return bool(entry) and self._kept.get(name) != entry
+
+    def _can_be_written(self, name: str, step: JournalEntry) -> bool:
+        """Returns True if writing restarts no tasks. Raises Failed where it must not wait and may
+        restart some."""
+        action = act.ACTIONS[step.action]
+        if action is act.Resume or (action is act.Pause and not self._has_state_to_restore(name)):
+            return False
+        target = self._cluster.target(name)
+        if target is TargetState.STOPPED:
+            return True
+        if action is act.Pause and target is TargetState.PAUSED:
+            return True
+        # afterwards it is stopped, and what was recorded must not be lost
+        stopped = action.asks_for is TargetState.STOPPED or issubclass(action, act.OffsetsAction)
+        if stopped and name == step.connector:
+            reason = _STATUS_UNKNOWN if target is None else f"it is {target.value}, not stopped"
+            raise _not_written(name, reason)
+        return False
+
+    def _has_state_to_restore(self, name: str) -> bool:
+        """Returns True if the entry in its config has a state to restore."""
+        text = self._kept.get(name)
+        return text is not None and load_entry(name, text).owned.restore_to is not None
+
+    def _write(self, name: str, entry: Entry | None, *, may_be_gone: bool = False) -> None:
+        """Writes the entry. `may_be_gone`: another thread may delete the connector meanwhile."""
+        text = dump_entry(entry)
+        if not text or self._kept.get(name) == text:
+            return
+        try:
+            self._cluster.write_entry(name, text)
+        except RequestError as error:
+            if may_be_gone and error.status == _NOT_FOUND:
+                return
+            raise _not_written(name, error.message) from error
+        with self._lock:
+            self._kept[name] = text
+
+
+def _not_written(name: str, reason: str) -> Failed:
+    problem = f"what was applied to {name} could not be kept in its config"
+    hint = "run apply again: it goes on where this one ended"
+    return Failed(Diagnostic("ledger.not-written", problem, name, reason, hint))
+
+
+class NoLease:
+    """Stands for the lease over REST alone, where nothing keeps two applies apart."""
+
+    def keep(self) -> None:
+        """Does nothing: there is no lease to lose."""
+
+
+def _connectors_of(step: JournalEntry, records: Sequence[NewRecord]) -> tuple[str, ...]:
+    """Returns the step's own connector, and those of its records."""
+    return tuple(dict.fromkeys([step.connector, *(parts_of(record.key)[1] for record in records)]))
+
+
+def _is_pin_or_rename(record: NewRecord) -> bool:
+    return parts_of(record.key)[0] in (PIN, RENAME)
+
+
+def _with_records(snapshot: LedgerSnapshot, records: Sequence[NewRecord]) -> LedgerSnapshot:
+    return reduce_all(
+        snapshot, (LogRecord(record.topic, 0, 0, 0, record.key, record.value) for record in records)
+    )

@@ -22,7 +22,8 @@ from connect_reconciler.backend.lease import (
     no_progress,
     who,
 )
-from connect_reconciler.backend.observe.kafka_view import KafkaView, KeepingView
+from connect_reconciler.backend.observe.kafka_view import KafkaView
+from connect_reconciler.backend.observe.observe import Topics, read_topics
 from connect_reconciler.backend.on_kafka import KafkaBackend
 from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.client import RestClient
@@ -64,25 +65,20 @@ class RuntimeBackend(KafkaBackend):
     def address(self) -> str:
         return self.project.group_id
 
-    def _with_workers(self, desired: Desired, live: Live, view: KeepingView) -> Live:
+    def _with_workers(self, desired: Desired, live: Live, topics: Topics) -> Live:
         return replace(live, ours=True)
 
     def statuses(self) -> LiveStatuses:
-        topics, view = self.project.topics, KafkaView(self.kafka)
-        view.cluster_id()
-        config = config_topic.reduce_all(ConfigSnapshot(), view.records(topics.config))
-        leader = find_leader(self.kafka, self.project.group_id, topics.config, _ELECTED_S)
-        records = view.read([topics.status], (topics.status,))[topics.status]
-        status = status_topic.reduce_all(StatusSnapshot(), records)
-        topics_view = View(config=config, status=status)
+        names, view = self.project.topics, KafkaView(self.kafka)
+        topics = read_topics(names, view, (names.config, names.status))
+        leader = find_leader(self.kafka, self.project.group_id, names.config, _ELECTED_S)
+        connectors, topics_view = topics.config.connectors, View(topics.config, topics.status)
         statuses = {
             name: requests.status(topics_view, name, lambda class_name: "unknown")
-            for name in config.connectors.keys() & status.connectors.keys()
+            for name in connectors.keys() & topics.status.connectors.keys()
         }
-        unread = view.unread.get(topics.status)
-        return LiveStatuses(
-            leader.identity if leader else None, config.connectors, statuses, unread
-        )
+        identity = leader.identity if leader else None
+        return LiveStatuses(identity, connectors, statuses, topics.unread)
 
     def config(self, name: str) -> Mapping[str, str] | None:
         # Nobody has to lead for that

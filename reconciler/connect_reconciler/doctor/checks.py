@@ -32,13 +32,13 @@ _CONNECTS = ("config", "offsets", "status")
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """A topic as the brokers describe it. `policy` None: we may not ask. `offline`: its partitions
-    that no broker leads."""
+    """A topic as the brokers describe it. `policy` is empty if this login may not read it;
+    `offline` are the partitions that no broker leads."""
 
     name: str
     partitions: int
     replication: int
-    policy: str | None
+    policy: str
     offline: tuple[int, ...] = ()
 
 
@@ -319,7 +319,7 @@ def check_topics(project: Project, side: ClusterInTopics) -> Iterator[Diagnostic
 
 
 def _topic(kind: str, facts: TopicFacts, brokers: int) -> Iterator[Diagnostic]:
-    if facts.policy not in (None, "compact"):
+    if facts.policy not in ("", "compact"):
         problem = f"the {kind} topic has cleanup.policy={facts.policy}: old records are deleted"
         hint = "set cleanup.policy=compact on it"
         yield Diagnostic("doctor.not-compacted", problem, facts.name, hint=hint)

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import ConfigResource, ResourceType
+from confluent_kafka import KafkaError, KafkaException
 
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.observe.connector_clusters import (
@@ -17,7 +16,7 @@ from connect_reconciler.backend.observe.connector_clusters import (
     worker_properties,
 )
 from connect_reconciler.backend.observe.connector_offsets import offsets_now, strangers_of_sinks
-from connect_reconciler.backend.observe.kafka_view import KeepingView
+from connect_reconciler.backend.observe.kafka_view import KafkaView
 from connect_reconciler.backend.observe.observe import read_topics, statuses_unread
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
 from connect_reconciler.backend.observe.rest import connectors_over_rest
@@ -49,6 +48,7 @@ from connect_runtime.herder.verbs import ConnectorInfo, RequestError
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.errors import as_failure, error_of
+from connect_runtime.kafka.topics import describe_topics
 from connect_runtime.settings.connector_clients import Kind
 from connect_runtime.storage.snapshots import OffsetSnapshot, State
 from connect_specs.desired import OffsetEntry, Project
@@ -230,10 +230,9 @@ def _refused_later(
 
 def _topics_side(backend: Backend) -> ClusterInTopics:
     project, client = backend.project, backend.kafka
-    view, names = KeepingView(client), project.topics
-    cluster_id = view.cluster_id()
-    stored = read_topics(names, view, ledger=False)
-    unread = statuses_unread(names, view)
+    view, names = KafkaView(client), project.topics
+    stored = read_topics(names, view, (names.config, names.status, names.offsets))
+    config, offset_records = (stored.records.get(name, ()) for name in (names.config, names.offsets))
     clusters = ConnectorClusters(project, worker_properties(project, client), view)
     connectors = stored.config.connectors
     kinds = {
@@ -247,9 +246,9 @@ def _topics_side(backend: Backend) -> ClusterInTopics:
     clusters.reach(clients_by_name.values())
     offsets = offsets_now(clients_by_name, {}, stored.offsets, clusters)
     return ClusterInTopics(
-        cluster_id=cluster_id,
+        cluster_id=stored.cluster_id,
         brokers=brokers_of(client),
-        topics=topic_facts(client, names),
+        topics=topic_facts(client, names, view),
         config=stored.config,
         status=stored.status,
         offsets=offsets.offsets,
@@ -263,10 +262,10 @@ def _topics_side(backend: Backend) -> ClusterInTopics:
             stored.config,
             clusters,
         ),
-        unread=unread,
+        unread=statuses_unread(names, stored),
         sinks=frozenset(name for name, kind in kinds.items() if kind == SINK),
-        offset_records=view.kept[names.offsets] or (),
-        places=RecordLocations.index(view.kept[names.config] or (), view.kept[names.offsets] or ()),
+        offset_records=offset_records,
+        places=RecordLocations.index(config, offset_records),
     )
 
 
@@ -335,25 +334,18 @@ def brokers_of(client: Mapping[str, str]) -> int:
         raise as_failure(error_of(error), "The brokers cannot be listed", "Kafka") from None
 
 
-def topic_facts(client: Mapping[str, str], topics: ClusterTopics) -> dict[str, TopicFacts]:
+def topic_facts(
+    client: Mapping[str, str], topics: ClusterTopics, view: KafkaView
+) -> dict[str, TopicFacts]:
     """Returns the facts of the cluster's topics that exist."""
     names = [topics.config, topics.offsets, topics.status, topics.assignments, topics.ledger]
-    asks = admin(client)
     facts: dict[str, TopicFacts] = {}
-    described = asks.describe_topics(TopicCollection(names), request_timeout=_REQUEST_S)
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-    settings = asks.describe_configs(resources, request_timeout=_REQUEST_S)
-    for name, resource in zip(names, resources, strict=True):
-        try:
-            topic = described[name].result()
-        except KafkaException:
+    for name, topic in describe_topics(admin(client), names, _REQUEST_S).items():
+        if isinstance(topic, KafkaError):
             continue
         offline = tuple(partition.id for partition in topic.partitions if partition.leader is None)
         replication = min((len(partition.replicas) for partition in topic.partitions), default=0)
-        try:
-            policy = str(settings[resource].result()["cleanup.policy"].value)
-        except KafkaException:
-            policy = None
+        policy = view.cleanup_policy(name)
         facts[name] = TopicFacts(name, len(topic.partitions), replication, policy, offline)
     return facts
 

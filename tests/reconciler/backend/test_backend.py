@@ -13,14 +13,15 @@ from connect_reconciler.backend import connect, open_backend
 from connect_reconciler.backend.backend import Backend
 from connect_reconciler.backend.connect import ConnectBackend
 from connect_reconciler.backend.lease import no_progress
-from connect_reconciler.backend.observe.kafka_view import KeepingView
-from connect_reconciler.backend.observe.same_cluster import KafkaSide, RestSide
+from connect_reconciler.backend.observe.observe import Topics
+from connect_reconciler.backend.observe.same_cluster import RestSide
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import RestOnlyBackend
 from connect_reconciler.backend.runtime import RuntimeBackend
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
 from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot, StatusSnapshot
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 from connect_specs.names import ClusterTopics
@@ -28,6 +29,9 @@ from connect_specs.names import ClusterTopics
 KAFKA = {"bootstrap.servers": "127.0.0.1:1"}
 TARGET = RestTarget("http://user:zq9@connect.test:8083")
 NOTHING = Desired("orders", {})
+TOPICS = Topics(
+    "K", ConfigSnapshot(), StatusSnapshot(), OffsetSnapshot(), LedgerSnapshot(), records={}
+)
 
 
 def backend(target: RestTarget | None, kafka: Mapping[str, str]) -> Backend:
@@ -56,8 +60,6 @@ class Compared:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> None:
         self.count, self.errors = 0, list(errors)
-        side = KafkaSide("K", {}, None)
-        monkeypatch.setattr(connect, "kafka_side_read", lambda *_: side)
         monkeypatch.setattr(connect, "ensure_same_cluster", self)
         monkeypatch.setattr(RestClient, "checked", lambda target, *_: RestClient(target))
         monkeypatch.setattr(connect, "ConfirmedCluster", lambda *_: "cluster")
@@ -79,7 +81,7 @@ class Logs:
 
 
 def seen_and_opened(opened: ConnectBackend) -> Live:
-    live = opened._with_workers(NOTHING, Live(), KeepingView(KAFKA))
+    live = opened._with_workers(NOTHING, Live(), TOPICS)
     with ExitStack() as stack:
         opened._cluster_to_change(NOTHING, Logs(), stack, no_progress)  # type: ignore[arg-type]
     return live
@@ -122,7 +124,7 @@ def test_an_open_apply_needs_the_answer_again(monkeypatch: pytest.MonkeyPatch) -
     seen_and_opened(opened)
 
     def look() -> Live:
-        return opened._with_workers(NOTHING, Live(), KeepingView(KAFKA))
+        return opened._with_workers(NOTHING, Live(), TOPICS)
 
     with ExitStack() as stack:
         opened._cluster_to_change(NOTHING, Logs(), stack, no_progress)  # type: ignore[arg-type]

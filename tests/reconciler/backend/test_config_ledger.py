@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from connect_reconciler.backend.config_ledger import ConfigKeyLedger
+from connect_reconciler.backend.rest_only import ConfigKeyLedger
 from connect_reconciler.ledger.config_entry import (
     Entry,
     dump_entry,

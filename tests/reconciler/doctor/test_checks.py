@@ -216,7 +216,7 @@ def facts(kind: str, **changes: object) -> Callable[[], ClusterInTopics]:
     ("side", "found"),
     [
         (facts("config"), []),
-        (facts("config", policy=None), []),
+        (facts("config", policy=""), []),
         (facts("status", policy="delete"), ["doctor.not-compacted"]),
         (facts("status", offline=(1, 2)), ["doctor.offline"]),
         (facts("config", policy="compact,delete"), ["doctor.not-compacted"]),

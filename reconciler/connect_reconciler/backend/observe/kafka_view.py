@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -20,7 +21,7 @@ from connect_runtime.kafka.clients import check_reachable, consumer
 from connect_runtime.kafka.errors import is_denied
 from connect_runtime.kafka.groups import list_offsets_of_groups, members_of_groups
 from connect_runtime.kafka.kafka_logging import logged
-from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.log import KafkaLogs, ReadTopics
 from connect_runtime.kafka.topics import log_ranges, newest_times, offsets_for_times, topic_sizes
 from connect_runtime.storage.log import LogRecord
 from connect_specs.diagnostics import ConnectError, Unreachable
@@ -34,22 +35,17 @@ _SLICE_S = 0.05
 
 
 class KafkaPort(Protocol):
-    """A Kafka cluster as observing sees it. `read` returns the records of each of these topics, up
-    to its end; those of a topic that does not exist are none, as in `records`.
+    """A Kafka cluster as observing sees it. `read` returns the records of these topics up to their
+    ends, without topics that do not exist; of those of `as_available`, what can be read now, and
+    why others are missing.
 
-    Of the topics of `as_available` it returns what can be read now, and `unread` then says by topic
-    what is missing. `topics` are all of them, with how many partitions they have. `offsets_at`
-    wants times in ms, and leaves out those after a partition's last record. `ensure_visible` raises
-    Unreachable where Kafka hides one of these topics: it would leave them out of all answers, as if
-    there were none.
+    `topics` are all of them, with how many partitions they have. `offsets_at` wants times in ms,
+    and leaves out those after a partition's last record. `ensure_visible` raises Unreachable where
+    Kafka hides one of these topics: it would leave them out of all answers, as if there were none.
     """
 
     def cluster_id(self) -> str: ...
-    @property
-    def unread(self) -> Mapping[str, str]: ...
-    def read(
-        self, topics: Sequence[str], as_available: Collection[str] = ()
-    ) -> Mapping[str, Sequence[LogRecord]]: ...
+    def read(self, topics: Sequence[str], as_available: Collection[str] = ()) -> ReadTopics: ...
     def records(self, topic: str) -> Sequence[LogRecord]: ...
     def ensure_visible(self, topics: Iterable[str]) -> None: ...
     def group_offsets(
@@ -68,35 +64,34 @@ class KafkaPort(Protocol):
 
 
 class KafkaView:
-    """The cluster that client properties under Java's names lead to, `consumer` those that read.
-    One object, many threads."""
+    """The cluster of client properties under Java's names; `consumer` are those of readers. One
+    object, many threads.
+
+    A `tolerant` view does without the offsets of sinks where Kafka does not let this login see
+    them; `groups_hidden` is then True.
+    """
 
     def __init__(
-        self, properties: Mapping[str, str], *, consumer: Mapping[str, str] | None = None
+        self,
+        properties: Mapping[str, str],
+        *,
+        consumer: Mapping[str, str] | None = None,
+        tolerant: bool = False,
     ) -> None:
         self._properties = dict(properties)
         self._consumer = self._properties if consumer is None else dict(consumer)
         self._logs = KafkaLogs(self._properties, consumer=self._consumer)
-        self.unread: dict[str, str] = {}
+        self._tolerant = tolerant
+        self.groups_hidden = False
 
     def cluster_id(self) -> str:
         return check_reachable(self._properties, _REACH_S)
 
-    def read(
-        self, topics: Sequence[str], as_available: Collection[str] = ()
-    ) -> Mapping[str, Sequence[LogRecord]]:
-        records = self._read(topics, as_available)
-        return {topic: records.get(topic, ()) for topic in topics}
-
-    def _read(
-        self, topics: Sequence[str], as_available: Collection[str]
-    ) -> Mapping[str, Sequence[LogRecord]]:
-        records = self._logs.read_to_ends(topics, READ_TIMEOUT_S, as_available)
-        self.unread = {**self.unread, **records.unread}
-        return records.records
+    def read(self, topics: Sequence[str], as_available: Collection[str] = ()) -> ReadTopics:
+        return self._logs.read_to_ends(topics, READ_TIMEOUT_S, as_available)
 
     def records(self, topic: str) -> Sequence[LogRecord]:
-        return self.read([topic])[topic]
+        return self.read([topic]).records.get(topic, ())
 
     def cleanup_policy(self, topic: str) -> str:
         """Returns the topic's cleanup policy; empty where it cannot be read."""
@@ -106,11 +101,22 @@ class KafkaView:
             return ""
 
     def ensure_visible(self, topics: Iterable[str]) -> None:
-        check_rights(self._properties, topics=dict.fromkeys(topics, (DESCRIBE,)))
+        with self._hidden_if_tolerant():
+            check_rights(self._properties, topics=dict.fromkeys(topics, (DESCRIBE,)))
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
-        names = sorted(groups)
-        return list_offsets_of_groups(self._properties, names)
+        with self._hidden_if_tolerant():
+            return list_offsets_of_groups(self._properties, sorted(groups))
+        return {}
+
+    @contextmanager
+    def _hidden_if_tolerant(self) -> Iterator[None]:
+        try:
+            yield
+        except Unreachable as error:
+            if not self._tolerant or not is_denied(error):
+                raise
+            self.groups_hidden = True
 
     def group_members(self, groups: Iterable[str]) -> Mapping[str, Sequence[GroupMember]]:
         by_group = members_of_groups(self._properties, sorted(set(groups)))
@@ -162,46 +168,6 @@ class KafkaView:
         finally:
             reader.close()
         return times
-
-
-class KeepingView(KafkaView):
-    """Keeps the records of the topics that are read through it; None of one that is not there."""
-
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        super().__init__(properties)
-        self.kept: dict[str, Sequence[LogRecord] | None] = {}
-
-    def read(
-        self, topics: Sequence[str], as_available: Collection[str] = ()
-    ) -> Mapping[str, Sequence[LogRecord]]:
-        records = self._read(topics, as_available)
-        self.kept |= {topic: records.get(topic) for topic in topics}
-        return {topic: records.get(topic, ()) for topic in topics}
-
-
-class TolerantView(KeepingView):
-    """Does without the offsets of sinks where Kafka does not let this login see them."""
-
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        super().__init__(properties)
-        self.groups_hidden = False
-
-    def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
-        try:
-            return super().group_offsets(groups)
-        except Unreachable as error:
-            if not is_denied(error):
-                raise
-            self.groups_hidden = True
-            return {}
-
-    def ensure_visible(self, topics: Iterable[str]) -> None:
-        try:
-            super().ensure_visible(topics)
-        except Unreachable as error:
-            if not is_denied(error):
-                raise
-            self.groups_hidden = True
 
 
 _READER = {

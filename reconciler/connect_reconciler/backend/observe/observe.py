@@ -6,9 +6,9 @@ groups and logs that they and the specs name. Nothing else on the way to a plan 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from types import MappingProxyType
 
 from connect_reconciler.backend.observe.connector_clusters import (
@@ -27,11 +27,11 @@ from connect_reconciler.backend.observe.connector_offsets import (
 )
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
 from connect_reconciler.backend.observe.plugin_facts import (
-    failed_traces,
+    Statuses,
     kinds_of,
     live_kind,
-    secret_keys,
-    with_failures,
+    with_secret_keys,
+    with_statuses,
 )
 from connect_reconciler.backend.observe.sink_logs import with_logs_elsewhere
 from connect_reconciler.drift.topic_history import history_of
@@ -49,7 +49,7 @@ from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
     OffsetSnapshot,
-    State,
+    Status,
     StatusSnapshot,
 )
 from connect_specs.desired import Desired, Project
@@ -61,18 +61,22 @@ from connect_specs.states import TargetState
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The four topics, read to their ends."""
+    """The cluster's topics, read to their ends. `records` are without topics that do not exist;
+    `unread` is why some statuses could not be read."""
 
+    cluster_id: str
     config: ConfigSnapshot
     status: StatusSnapshot
     offsets: OffsetSnapshot
     ledger: LedgerSnapshot
-    config_records: tuple[LogRecord, ...] = ()
+    records: Mapping[str, Sequence[LogRecord]]
+    unread: str | None = None
 
 
-def observe_view(
+def observe_topics(
     project: Project,
     desired: Desired,
+    topics: Topics,
     view: KafkaPort,
     *,
     now_ms: Callable[[], int],
@@ -81,13 +85,9 @@ def observe_view(
     client: Mapping[str, str] = MappingProxyType({}),
     open_view: OpenView = open_view,
 ) -> Live:
-    """Observes the cluster through `view`. `client` holds Kafka client properties under Java's
-    names, `fingerprint_key` wins over the ledger's, `open_view` opens other clusters.
-
-    Raises Unreachable within 10 s, LogBlocked where an open transaction hides records.
-    """
-    cluster_id = view.cluster_id()
-    topics = read_topics(project.topics, view)
+    """Observes the cluster of `topics` through `view`. `client` holds Kafka client properties under
+    Java's names, `fingerprint_key` wins over the ledger's, `open_view` opens other clusters. Raises
+    Unreachable."""
     ledger = _ledger(project, topics, fingerprint_key)
     kinds = kinds_of(topics.config.connectors.values(), desired, plugins)
     live_kinds = {
@@ -107,7 +107,6 @@ def observe_view(
     offsets = offsets_now(current, live_kinds, topics.offsets, clusters)
     to_be = offsets_to_be(planned, current, topics.offsets, clusters)
     ledger = _without_resumed(ledger, topics, offsets.offsets)
-    secrets = secret_keys(topics.config.connectors, desired, plugins, ledger)
     live = Live(
         connectors=_connectors(topics, live_kinds, offsets.offsets, ledger, desired),
         ledger=ledger,
@@ -118,12 +117,10 @@ def observe_view(
         },
         offsets_after_change=to_be.offsets,
         now_ms=now_ms(),
-        cluster_id=cluster_id,
+        cluster_id=topics.cluster_id,
         kinds=kinds,
-        password_keys=secrets.keys,
-        untyped_keys=secrets.untyped,
         unread_offsets={**to_be.unknown, **offsets.unknown},
-        warnings=(*_unknown(offsets, to_be), *statuses_unread(project.topics, view)),
+        warnings=(*_unknown(offsets, to_be), *statuses_unread(project.topics, topics)),
         strangers=strangers_of_sinks(
             {name: clients for name, clients in current.items() if clients.kind == "sink"},
             topics.config,
@@ -131,14 +128,10 @@ def observe_view(
         ),
     )
     stored = topics.config.connectors
-    live = _with_times(live, topics.config_records, project.name)
-    live = with_failures(
-        live,
-        _traces(topics, State.FAILED),
-        desired,
-        plugins,
-        lambda name: stored[name].task_configs,
-        _traces(topics, State.RUNNING),
+    live = with_secret_keys(live, stored, desired, plugins)
+    live = _with_times(live, topics.records.get(project.topics.config, ()), project.name)
+    live = with_statuses(
+        live, _statuses(topics), desired, plugins, lambda name: stored[name].task_configs
     )
     return with_logs_elsewhere(live, desired, {**current, **planned}, clusters)
 
@@ -173,7 +166,6 @@ def _connectors(
     ledger: LedgerState,
     desired: Desired,
 ) -> dict[str, LiveConnector]:
-    task_states = _task_states(topics.status)
     keys = {name: spec.config.keys() for name, spec in desired.connectors.items()}
     return {
         name: LiveConnector(
@@ -182,11 +174,18 @@ def _connectors(
             config=ledger.without_added(name, state.config, keys.get(name, ())),
             target=state.target,
             offsets=offsets.get(name, Offsets()),
-            state=_state(topics.status, name),
-            task_states=task_states.get(name, ()),
         )
         for name, state in sorted(topics.config.connectors.items())
     }
+
+
+def _statuses(topics: Topics) -> dict[str, Statuses]:
+    """Returns the statuses of the connectors that exist."""
+    tasks: dict[str, list[Status]] = defaultdict(list)
+    for task, status in sorted(topics.status.tasks.items()):
+        tasks[task.connector].append(status)
+    own = topics.status.connectors
+    return {name: (own.get(name), tasks[name]) for name in topics.config.connectors}
 
 
 def _with_times(live: Live, records: Iterable[LogRecord], project: str) -> Live:
@@ -225,45 +224,29 @@ def _unknown(current: OffsetsByConnector, to_be: OffsetsByConnector) -> tuple[Di
     )
 
 
-def statuses_unread(topics: ClusterTopics, view: KafkaPort) -> tuple[Diagnostic, ...]:
-    """Returns a warning if `view` could not read some statuses."""
-    reason = view.unread.get(topics.status)
-    if reason is None:
+def statuses_unread(names: ClusterTopics, topics: Topics) -> tuple[Diagnostic, ...]:
+    """Returns a warning if some statuses could not be read."""
+    if topics.unread is None:
         return ()
     problem = "the statuses of some connectors could not be read"
-    return (warning("cluster.statuses-unread", problem, topics.status, reason),)
+    return (warning("cluster.statuses-unread", problem, names.status, topics.unread),)
 
 
-def read_topics(topics: ClusterTopics, view: KafkaPort, *, ledger: bool = True) -> Topics:
-    """Reads the topics, and the statuses as far as they can be read. Without `ledger`, its topic is
-    left out. Raises Unreachable, LogBlocked, LedgerUnreadable."""
-    names = (topics.config, topics.status, topics.offsets, topics.ledger)
-    records = view.read(names if ledger else names[:3], (topics.status,))
+def read_topics(names: ClusterTopics, view: KafkaPort, subset: Sequence[str] = ()) -> Topics:
+    """Reads the four topics, or a `subset` of them, and the statuses as far as they can be read.
+
+    Raises Unreachable within 10 s, LogBlocked where an open transaction hides records,
+    LedgerUnreadable.
+    """
+    cluster_id = view.cluster_id()
+    topics = subset or (names.config, names.status, names.offsets, names.ledger)
+    records, unread = view.read(topics, (names.status,))
     return Topics(
-        config=config_topic.reduce_all(ConfigSnapshot(), records[topics.config]),
-        status=status_topic.reduce_all(StatusSnapshot(), records[topics.status]),
-        offsets=offsets_topic.reduce_all(OffsetSnapshot(), records[topics.offsets]),
-        ledger=reduce_ledger(LedgerSnapshot(), records.get(topics.ledger, ())),
-        config_records=tuple(records[topics.config]),
+        cluster_id,
+        config_topic.reduce_all(ConfigSnapshot(), records.get(names.config, ())),
+        status_topic.reduce_all(StatusSnapshot(), records.get(names.status, ())),
+        offsets_topic.reduce_all(OffsetSnapshot(), records.get(names.offsets, ())),
+        reduce_ledger(LedgerSnapshot(), records.get(names.ledger, ())),
+        records,
+        unread.get(names.status),
     )
-
-
-# --- statuses, for display ---
-
-
-def _state(status: StatusSnapshot, name: str) -> str | None:
-    connector = status.connectors.get(name)
-    return None if connector is None else connector.state.value
-
-
-def _task_states(status: StatusSnapshot) -> dict[str, tuple[str, ...]]:
-    states: dict[str, tuple[str, ...]] = {}
-    for task in sorted(status.tasks):
-        states[task.connector] = (*states.get(task.connector, ()), status.tasks[task].state.value)
-    return states
-
-
-def _traces(topics: Topics, state: State) -> dict[str, list[str]]:
-    tasks = ((task.connector, topics.status.tasks[task]) for task in sorted(topics.status.tasks))
-    traces = failed_traces(chain(topics.status.connectors.items(), tasks), state)
-    return {name: trace for name, trace in traces.items() if name in topics.config.connectors}

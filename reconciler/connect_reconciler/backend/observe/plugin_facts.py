@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Kind, Live, kind_of
@@ -34,7 +35,9 @@ from connect_specs.plugin_definitions import (
 )
 from connect_specs.secrets import Redactor, holds_text
 
-_NONE: Mapping[str, Iterable[str]] = {}
+# The status of a connector, None if it has none, and those of its tasks in order
+Statuses: TypeAlias = tuple[Status | InstanceStatus | None, Sequence[Status | InstanceStatus]]
+
 # A task's number in its error makes as many reasons as there are tasks
 _REASONS_MAX = 5
 # Characters of a reason: the full trace is in the status
@@ -73,41 +76,31 @@ def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSn
     return "sink" if "topics" in state.config else "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class SecretKeys:
-    """The keys of secrets by connector. Among `keys` are the `untyped` ones, each with the failed
-    request for its type."""
-
-    keys: Mapping[str, frozenset[str]]
-    untyped: Mapping[str, Mapping[str, str]]
-
-
-def secret_keys(
-    live: Mapping[str, ConnectorState],
-    desired: Desired,
-    plugins: Definitions,
-    ledger: LedgerState,
-) -> SecretKeys:
-    """Returns the keys whose type is PASSWORD in the plugins that a connector names or is to name,
-    and those whose types could not be asked for.
+def with_secret_keys(
+    live: Live, stored: Mapping[str, ConnectorState], desired: Desired, plugins: Definitions
+) -> Live:
+    """Returns the live state with the keys of secrets by connector, of the `stored` connectors and
+    the desired ones: those whose type is PASSWORD in the plugins that a connector names or is to
+    name, and those whose types could not be asked for.
 
     Also those that the ledger holds as fingerprints, for any type, and those that hold a secret
     value of `values/`.
     """
     keys: dict[str, frozenset[str]] = {}
     untyped: dict[str, dict[str, str]] = {}
-    for name in live.keys() | desired.connectors.keys():
+    owners = live.ledger.connectors
+    for name in stored.keys() | desired.connectors.keys():
         spec = desired.connectors.get(name)
         names = {name} if spec is None else {name, spec.renamed_from or name}
-        configs = [live[alias].config for alias in names if alias in live]
+        configs = [stored[alias].config for alias in names if alias in stored]
         configs += [] if spec is None else [spec.config]
         secret = {key for config in configs for key in passwords_in(config, plugins)}
         texts = desired.secrets
-        if name in live and texts:
-            secret |= {key for key, text in live[name].config.items() if holds_text(text, texts)}
-        for owned in (ledger.connectors[alias] for alias in names & ledger.connectors.keys()):
+        if name in stored and texts:
+            secret |= {key for key, text in stored[name].config.items() if holds_text(text, texts)}
+        for owned in (owners[alias] for alias in names & owners.keys()):
             secret |= _recorded(owned, configs, plugins)
-            secret |= _possibly_secret(owned, spec, configs, plugins, ledger)
+            secret |= _possibly_secret(owned, spec, configs, plugins, live.ledger)
             # It may have been applied with another class
             configs.append({**owned.config, CLASS_KEY: configs[0].get(CLASS_KEY, "")})
         unknown: dict[str, str] = {}
@@ -117,7 +110,7 @@ def secret_keys(
             untyped[name] = unknown
         if secret or unknown:
             keys[name] = frozenset(secret | unknown.keys())
-    return SecretKeys(keys, untyped)
+    return replace(live, password_keys=keys, untyped_keys=untyped)
 
 
 def _recorded(
@@ -203,42 +196,42 @@ def redactor_of(
     return ConfigRedactor(name, None, sensitive, specs.texts, untyped)
 
 
-def failed_traces(
-    instances: Iterable[tuple[str, Status | InstanceStatus]], state: State = State.FAILED
-) -> dict[str, list[str]]:
-    """Returns the traces by connector, of itself and of its tasks, of those that failed; or of
-    those in another `state`: a running task may report an error, such as a poll that it repeats."""
-    traces: dict[str, list[str]] = {}
-    for name, instance in instances:
-        if instance.state is state and instance.trace:
-            traces.setdefault(name, []).append(instance.trace)
-    return traces
-
-
-def with_failures(
+def with_statuses(
     live: Live,
-    traces: Mapping[str, Iterable[str]],
+    statuses: Mapping[str, Statuses],
     desired: Desired,
     plugins: Definitions,
     task_configs: Callable[[str], Iterable[Mapping[str, str]]] = lambda name: (),
-    running: Mapping[str, Iterable[str]] = _NONE,
 ) -> Live:
-    """Returns the live state with the reasons of failed connectors, and the errors of those that
-    are `running`, each once, redacted; of many, the first ones. Both by connector."""
+    """Returns the live state with the states of connectors and tasks, by connector; the reasons of
+    those that failed, and the errors of those that run, such as a poll that is repeated: each once,
+    redacted; of many, the first ones."""
     connectors = dict(live.connectors)
-    for name in {**traces, **running}:
+    for name, (own, tasks) in statuses.items():
         spec, connector = desired.connectors.get(name), connectors[name]
+        connector = connectors[name] = replace(
+            connector,
+            state=None if own is None else own.state.value,
+            task_states=tuple(task.state.value for task in tasks),
+        )
+        traces = [
+            (status.state, status.trace)
+            for status in (own, *tasks)
+            if status is not None and status.trace
+        ]
+        if not traces:
+            continue
         configs = (connector.config, *task_configs(name))
         redactor = live_redactor(name, live, spec)
         sensitive = redactor.named.union(untyped_keys(configs[0], plugins, configs[1:]))
         redactor = replace(redactor, named=sensitive, texts=desired.secrets)
         # The cluster may show masks only, for values that the spec has
         of_texts = redactor.for_texts(*configs, {} if spec is None else spec.config)
-        connectors[name] = replace(
-            connector,
-            failure=_reasons(traces.get(name, ()), of_texts),
-            error=_reasons(running.get(name, ()), of_texts),
+        failure, error = (
+            _reasons((trace for state, trace in traces if state is sought), of_texts)
+            for sought in (State.FAILED, State.RUNNING)
         )
+        connectors[name] = replace(connector, failure=failure, error=error)
     return replace(live, connectors=connectors)
 
 

@@ -13,11 +13,11 @@ from fnmatch import fnmatchcase
 
 from connect_reconciler.backend.observe.plugin_facts import (
     SpecSecrets,
-    failed_traces,
+    Statuses,
     kinds_of,
     redactor_of,
-    secret_keys,
-    with_failures,
+    with_secret_keys,
+    with_statuses,
 )
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient, connector_path
@@ -36,7 +36,7 @@ from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import see_through_masks
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_runtime.herder.verbs import ConnectorStatus, RequestError
-from connect_runtime.storage.snapshots import ConnectorState, State
+from connect_runtime.storage.snapshots import ConnectorState
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, RestTarget
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plugin_definitions import Definitions
@@ -44,6 +44,7 @@ from connect_specs.states import TargetState
 
 _AT_ONCE = 8
 _STATUSES_AT_ONCE = 4
+_KINDS: Mapping[str, Kind] = {"source": "source", "sink": "sink"}
 # After a change of one of these it matters which offsets there are
 _RELEVANT = (
     "connector.class",
@@ -92,17 +93,13 @@ def observe_rest(
         for name in concerned
         if is_passing(reported[name].status)
     ]
-    ledger = replace(ledger, fingerprint_key=fingerprint_key)
-    secrets = secret_keys(states, desired, plugins, ledger)
     live = Live(
         connectors={
             name: _live(name, connector, targets[name], offsets.get(name, ()))
             for name, connector in sorted(reported.items())
         },
-        ledger=ledger,
+        ledger=replace(ledger, fingerprint_key=fingerprint_key),
         kinds=kinds_of(states.values(), desired, plugins),
-        password_keys=secrets.keys,
-        untyped_keys=secrets.untyped,
         errors=tuple(problems),
         warnings=(*unread, *untold),
         now_ms=now_ms(),
@@ -110,9 +107,13 @@ def observe_rest(
         rest_alone=True,
         version=about.version,
     )
-    failed, running = _traces(reported, State.FAILED), _traces(reported, State.RUNNING)
-    live = see_through_masks(live, desired)
-    return with_failures(live, failed, desired, plugins, running=running)
+    live = see_through_masks(with_secret_keys(live, states, desired, plugins), desired)
+    statuses: dict[str, Statuses] = {
+        name: (status.connector, [task for _, task in sorted(status.tasks.items())])
+        for name, connector in reported.items()
+        if (status := connector.status) is not None
+    }
+    return with_statuses(live, statuses, desired, plugins)
 
 
 def ledger_over_rest(
@@ -246,36 +247,9 @@ def _live(
     target: TargetState,
     offsets: tuple[OffsetEntry, ...] | Diagnostic,
 ) -> LiveConnector:
-    status = connector.status
-    return LiveConnector(
-        name=name,
-        kind=_kind(connector.info.type),
-        config=connector.info.config,
-        target=target,
-        offsets=Offsets(() if isinstance(offsets, Diagnostic) else offsets),
-        state=None if status is None else status.connector.state.value,
-        task_states=()
-        if status is None
-        else tuple(status.tasks[number].state.value for number in sorted(status.tasks)),
-    )
-
-
-def _traces(reported: Mapping[str, ReportedConnector], state: State) -> dict[str, list[str]]:
-    instances = (
-        (name, instance)
-        for name, connector in reported.items()
-        if connector.status is not None
-        for instance in (connector.status.connector, *connector.status.tasks.values())
-    )
-    return failed_traces(instances, state)
-
-
-def _kind(kind: str) -> Kind:
-    match kind:
-        case "source" | "sink":
-            return kind
-        case _:
-            return "unknown"
+    kind = _KINDS.get(connector.info.type, "unknown")
+    known = Offsets(() if isinstance(offsets, Diagnostic) else offsets)
+    return LiveConnector(name, kind, connector.info.config, target, known)
 
 
 def statuses_over_rest(

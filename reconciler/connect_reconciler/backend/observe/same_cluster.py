@@ -13,14 +13,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from connect_reconciler.backend.observe.kafka_view import KeepingView
+from connect_reconciler.backend.observe.kafka_view import KafkaView
+from connect_reconciler.backend.observe.observe import Topics, read_topics
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.connection import shown_url
 from connect_reconciler.model.ledger import LedgerState
 from connect_runtime.kafka.election import ApacheGroup, find_leader
-from connect_runtime.storage import config_topic, status_topic
-from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location, warning
 from connect_specs.plain_text import listed
@@ -205,19 +204,19 @@ def ensure_same_cluster(
     rest: RestClient,
     concerned: Collection[str],
     *,
-    read_side: KafkaSide | None = None,
+    topics: Topics | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> RestSide:
-    """Returns REST's side, if both are of one cluster, as far as that can be known. `read_side` is
-    Kafka's side, if it was just read.
+    """Returns REST's side, if both are of one cluster, as far as that can be known. `topics` are
+    those that were just read, if any.
 
     Raises Invalid where they are not, Unreachable or RequestError where REST does not answer.
     """
     lasting: frozenset[Sign] | None = None
     deadline = clock() + _SETTLES_S
     while True:
-        kafka, read_side = read_side or kafka_side(project, client), None
+        kafka, topics = kafka_side(project, client, topics), None
         try:
             reported = rest_side(rest)
         except ConnectError:
@@ -235,24 +234,23 @@ def ensure_same_cluster(
         sleep(_EVERY_S)
 
 
-def kafka_side(project: Project, client: Mapping[str, str]) -> KafkaSide:
-    """Reads Kafka's side. Raises Unreachable, LogBlocked."""
-    view, topics = KeepingView(client), project.topics
-    view.read([topics.config, topics.status], (topics.status,))
-    return kafka_side_read(project, client, view)
-
-
-def kafka_side_read(project: Project, client: Mapping[str, str], view: KeepingView) -> KafkaSide:
-    """Returns Kafka's side from topics that `view` has read. Raises Unreachable."""
-    has_members, cluster_id = _has_members(project, client), view.cluster_id()
-    configs, statuses = view.kept[project.topics.config], view.kept[project.topics.status]
-    if configs is None:
-        return KafkaSide(cluster_id, None, has_members)
-    status = status_topic.reduce_all(StatusSnapshot(), statuses or ())
-    names = config_topic.reduce_all(ConfigSnapshot(), configs).connectors
-    worker_ids = {name: connector.worker_id for name, connector in status.connectors.items()}
-    workers = {name: worker_ids.get(name, "") for name in names}
-    return KafkaSide(cluster_id, workers, has_members, statuses=statuses is not None)
+def kafka_side(
+    project: Project, client: Mapping[str, str], topics: Topics | None = None
+) -> KafkaSide:
+    """Returns Kafka's side from the `topics`, which are read now if they are None. Raises
+    Unreachable, LogBlocked."""
+    names = project.topics
+    if topics is None:
+        topics = read_topics(names, KafkaView(client), (names.config, names.status))
+    has_members = _has_members(project, client)
+    if names.config not in topics.records:
+        return KafkaSide(topics.cluster_id, None, has_members)
+    statuses = topics.status.connectors
+    workers = {
+        name: statuses[name].worker_id if name in statuses else ""
+        for name in topics.config.connectors
+    }
+    return KafkaSide(topics.cluster_id, workers, has_members, names.status in topics.records)
 
 
 def _has_members(project: Project, client: Mapping[str, str]) -> bool | None:

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
-from connect_reconciler.backend.observe.observe import observe_view
+from connect_reconciler.backend.observe.observe import observe_topics, read_topics
 from connect_reconciler.backend.observe.rest import observe_rest
 from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.backend.rest.client import RestClient
@@ -56,9 +56,10 @@ def observe_without_other_cluster(desired: Desired) -> Live:
         what = Diagnostic("kafka.unreachable", "Kafka does not answer", why="Connection refused")
         raise Unreachable(what)
 
-    return observe_view(
+    return observe_topics(
         PROJECT,
         desired,
+        read_topics(PROJECT.topics, kafka),
         kafka,
         now_ms=lambda: 0,
         fingerprint_key=None,
