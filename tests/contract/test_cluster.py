@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
+from connect_reconciler.backend.backend import Cluster
 from connect_reconciler.backend.http import HttpCluster
-from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import group_is_active, wants_stop
 from connect_reconciler.backend.runtime import InProcessCluster

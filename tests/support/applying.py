@@ -19,13 +19,13 @@ from connect_reconciler.apply.report import (
     Event,
 )
 from connect_reconciler.apply.scheduler import apply_plan
+from connect_reconciler.backend.backend import Cluster
 from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.backend.lease import Lease
 from connect_reconciler.backend.ledger import Ledger, read_ledger
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
 from connect_reconciler.backend.observe.observe import observe_topics, read_topics
 from connect_reconciler.backend.plugins import ChainedDefinitions, InstalledDefinitions
-from connect_reconciler.backend.port import Cluster
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from connect_reconciler.apply.context import MoveRefused, Waiter
 from connect_reconciler.apply.health import anything_left, still_running, tasks_left
-from connect_reconciler.backend.port import Cluster, OutcomeUnknown, ReadConnector
+from connect_reconciler.backend.backend import Cluster, ReadConnector
+from connect_reconciler.backend.rest.client import OutcomeUnknown
 from connect_reconciler.backend.rest.refusals import group_is_active, not_written, timed_out
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys, same_spec

@@ -10,11 +10,16 @@ from connect_reconciler.actions import AlterOffsets
 from connect_reconciler.apply.health import Lags
 from connect_reconciler.apply.report import Progress
 from connect_reconciler.apply.status_observer import StatusObserver, lags_of
-from connect_reconciler.backend.backend import Connection
+from connect_reconciler.backend.backend import (
+    Cluster,
+    Connection,
+    LeaseHandle,
+    LedgerWriter,
+    ReadConnector,
+)
 from connect_reconciler.backend.lease import LeaseLost
 from connect_reconciler.backend.ledger import NotRecorded
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
-from connect_reconciler.backend.port import Cluster, LeaseHandle, LedgerWriter, ReadConnector
 from connect_runtime.storage.log import LogBlocked
 from connect_runtime.waiting import wait_until
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreachable

@@ -36,7 +36,8 @@ from connect_reconciler.apply.report import (
     Waiting,
 )
 from connect_reconciler.apply.sink_moves import at_final_offsets, ensure_movable
-from connect_reconciler.backend.port import OutcomeUnknown, StoredConnector
+from connect_reconciler.backend.followed_topics import StoredConnector
+from connect_reconciler.backend.rest.client import OutcomeUnknown
 from connect_reconciler.ledger.journal import (
     JournalEntry,
     StepEnd,

@@ -16,10 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from connect_reconciler.apply.health import CONNECTOR, Lag, Lags, Observation
-from connect_reconciler.backend.backend import FollowedTopics
+from connect_reconciler.backend.backend import Cluster, FollowedTopics, ReadConnector
 from connect_reconciler.backend.followed_topics import Position, ReportedStatuses
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
-from connect_reconciler.backend.port import Cluster, ReadConnector
 from connect_reconciler.model.offsets import sink_offset, sink_partition
 from connect_reconciler.plan.offsets.sink_positions import sink_partitions, sink_start
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from connect_reconciler.backend.followed_topics import ConfigTopic
+from connect_reconciler.backend.backend import Cluster, ReadConnector
+from connect_reconciler.backend.followed_topics import ConfigTopic, StoredConnector
 from connect_reconciler.backend.http import HttpCluster, RestBackend
 from connect_reconciler.backend.lease import OnWait
 from connect_reconciler.backend.observe.observe import Topics
@@ -20,7 +21,6 @@ from connect_reconciler.backend.observe.same_cluster import (
     not_compared,
 )
 from connect_reconciler.backend.on_kafka import KafkaBackend
-from connect_reconciler.backend.port import Cluster, ReadConnector, StoredConnector
 from connect_reconciler.backend.rest.answers import NotConnect
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import PATIENT

@@ -14,17 +14,31 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from connect_reconciler.backend.port import StoredConnector
 from connect_runtime.herder.verbs import InstanceStatus
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import LogReader, LogRecord, unread_text
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, Status, StatusSnapshot, TaskId
 from connect_specs.diagnostics import ConnectError
+from connect_specs.states import TargetState
 
 # The number of records that were read before
 Position: TypeAlias = int
 
 _READ_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConnector:
+    """A connector that is there. `tasks_current`: its tasks were made from this very config. Each
+    set of task configs has its own `generation`, and each write of the config its own `written_at`;
+    over REST alone neither is known."""
+
+    config: Mapping[str, str]
+    target: TargetState
+    tasks: int = 0
+    tasks_current: bool = True
+    generation: int = 0
+    written_at: int = -1
 
 
 class ConfigTopic:

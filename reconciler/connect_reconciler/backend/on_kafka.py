@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 
-from connect_reconciler.backend.backend import AtOnce, Backend, Connection, FollowedTopics, now_ms
+from connect_reconciler.backend.backend import (
+    AtOnce,
+    Backend,
+    Cluster,
+    Connection,
+    FollowedTopics,
+    now_ms,
+)
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic
 from connect_reconciler.backend.lease import (
     Lease,
@@ -28,7 +35,6 @@ from connect_reconciler.backend.observe.kafka_view import (
     fingerprint_key_given,
 )
 from connect_reconciler.backend.observe.observe import Topics, observe_topics, read_topics
-from connect_reconciler.backend.port import Cluster
 from connect_reconciler.drift.model import LiveWithHistory
 from connect_reconciler.drift.topic_history import history_of
 from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
@@ -57,7 +63,9 @@ class KafkaBackend(Backend):
         )
         once = {about[1] for record in config if (about := subject(record.key))}
         groups = _left_groups(once - live.connectors.keys(), self.kafka, view)
-        return LiveWithHistory(live, history_of(config, offsets, ledger), groups, view.groups_hidden)
+        return LiveWithHistory(
+            live, history_of(config, offsets, ledger), groups, view.groups_hidden
+        )
 
     def _observed(self, desired: Desired, view: KafkaView) -> tuple[Live, Topics]:
         key, names = fingerprint_key_given(), self.project.topics

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from connect_reconciler import actions as act
 from connect_reconciler.backend.backend import AtOnce, Connection, now_ms
+from connect_reconciler.backend.followed_topics import StoredConnector
 from connect_reconciler.backend.http import HttpCluster, RestBackend
 from connect_reconciler.backend.lease import Lease, OnWait, no_progress
 from connect_reconciler.backend.observe.kafka_view import fingerprint_key_given
@@ -20,9 +21,8 @@ from connect_reconciler.backend.observe.rest import (
     ledger_over_rest,
     observe_rest,
 )
-from connect_reconciler.backend.port import OutcomeUnknown, StoredConnector
 from connect_reconciler.backend.rest import shapes
-from connect_reconciler.backend.rest.client import RestClient, connector_path
+from connect_reconciler.backend.rest.client import OutcomeUnknown, RestClient, connector_path
 from connect_reconciler.backend.rest.refusals import PATIENT
 from connect_reconciler.backend.rest.shapes import FOLLOWS_S, is_passing, target_of
 from connect_reconciler.drift.model import LiveWithHistory

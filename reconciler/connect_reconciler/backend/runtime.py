@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
 
-from connect_reconciler.backend.backend import LiveStatuses, short_timeout_client
+from connect_reconciler.backend.backend import Cluster, LiveStatuses, short_timeout_client
 from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.lease import (
     LeaseRefused,
@@ -25,7 +25,6 @@ from connect_reconciler.backend.lease import (
 from connect_reconciler.backend.observe.kafka_view import KafkaView
 from connect_reconciler.backend.observe.observe import Topics, read_topics
 from connect_reconciler.backend.on_kafka import KafkaBackend
-from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.model.live import Live
 from connect_runtime.config_providers.registry import ConfigProviders

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from connect_reconciler.backend.backend import Backend
+from connect_reconciler.backend.backend import Backend, Cluster
 from connect_reconciler.backend.observe.plugin_facts import redactor_of
-from connect_reconciler.backend.port import Cluster
 from connect_reconciler.backend.rest.refusals import wants_stop
 from connect_reconciler.cli.connecting import backend_of
 from connect_reconciler.cli.output import progress_of_wait

@@ -14,11 +14,11 @@ from connect_reconciler.apply.report import (
     Performed,
     Started,
 )
-from connect_reconciler.backend.followed_topics import ConfigTopic
+from connect_reconciler.backend.followed_topics import ConfigTopic, StoredConnector
 from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
-from connect_reconciler.backend.port import OutcomeUnknown, StoredConnector
+from connect_reconciler.backend.rest.client import OutcomeUnknown
 from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record

@@ -10,8 +10,8 @@ from connect_reconciler.actions import FieldChange, UpdateConfig
 from connect_reconciler.apply.cluster_operations import ClusterOperations
 from connect_reconciler.apply.context import Limits, Waiter
 from connect_reconciler.apply.report import Outcome
-from connect_reconciler.backend.followed_topics import ConfigTopic
-from connect_reconciler.backend.port import OutcomeUnknown, StoredConnector
+from connect_reconciler.backend.followed_topics import ConfigTopic, StoredConnector
+from connect_reconciler.backend.rest.client import OutcomeUnknown
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record

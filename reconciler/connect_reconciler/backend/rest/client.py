@@ -15,7 +15,6 @@ from urllib.parse import quote
 import httpx
 import orjson
 
-from connect_reconciler.backend.port import OutcomeUnknown
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.answers import (
     LOGIN_HINT,
@@ -41,7 +40,7 @@ from connect_reconciler.backend.rest.refusals import (
 from connect_reconciler.backend.rest.shapes import ACCEPTED, About, ExpectedAnswer
 from connect_runtime.waiting import wait_until
 from connect_specs.desired import RestTarget
-from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Unreachable
 
 T = TypeVar("T")
 
@@ -54,6 +53,10 @@ _RUNTIME_TRUST_HINT = (
     "check listeners.https.ssl.truststore.* under 'worker', or without them the system's"
     " authorities (SSL_CERT_FILE); a runtime that asks for certificates wants its key store here"
 )
+
+
+class OutcomeUnknown(Failed):
+    """A change was asked for and no answer came: it may have taken place, or may still."""
 
 
 class RestClient:

@@ -24,8 +24,7 @@ from connect_specs.states import TargetState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from connect_reconciler.backend.backend import Backend
-    from connect_reconciler.backend.port import Cluster
+    from connect_reconciler.backend.backend import Backend, Cluster
     from connect_reconciler.cli.connector_access import Known
     from connect_specs.desired import OffsetEntry
 

@@ -25,8 +25,7 @@ from connect_specs.plain_text import listed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from connect_reconciler.backend.backend import Backend
-    from connect_reconciler.backend.port import Cluster
+    from connect_reconciler.backend.backend import Backend, Cluster
     from connect_reconciler.plan.scope import Scope
     from connect_runtime.herder.verbs import ConnectorStatus
     from connect_specs.desired import Project

@@ -14,10 +14,9 @@ import httpx
 import pytest
 
 from connect_reconciler.backend.http import HttpCluster
-from connect_reconciler.backend.port import OutcomeUnknown
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.answers import NotConnect, short
-from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.backend.rest.client import OutcomeUnknown, RestClient
 from connect_reconciler.backend.rest.exchange_log import covered
 from connect_reconciler.backend.rest.refusals import (
     Retries,

@@ -19,9 +19,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from connect_reconciler.backend.port import OutcomeUnknown
 from connect_reconciler.backend.rest import shapes
-from connect_reconciler.backend.rest.client import RestClient
+from connect_reconciler.backend.rest.client import OutcomeUnknown, RestClient
 from connect_reconciler.backend.rest.refusals import Retries
 from connect_runtime.kafka.local_processes import LOOPBACK
 from connect_specs.desired import RestTarget
