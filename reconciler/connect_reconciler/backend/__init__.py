@@ -19,7 +19,7 @@ def open_backend(project: Project, kafka: Mapping[str, str]) -> Backend:
 
         return RuntimeBackend(project, kafka)
     if kafka:
-        from connect_reconciler.backend.connect import ConnectBackend
+        from connect_reconciler.backend.on_kafka import ConnectBackend
 
         return ConnectBackend(project, kafka, project.target)
     from connect_reconciler.backend.rest_only import RestOnlyBackend

@@ -2,7 +2,7 @@
 the cluster, reading a connector back, the ledger and the lease.
 
 There are three kinds: our runtime, found through Kafka (`runtime`); Apache's Connect over REST with
-its Kafka (`connect`); and Connect over REST alone (`rest_only`).
+its Kafka (`on_kafka`); and Connect over REST alone (`rest_only`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic, StoredConnector
-from connect_reconciler.backend.lease import Lease, OnWait, no_progress
+from connect_reconciler.backend.lease import Lease, OnWait, no_progress, taken_over
 from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters
 from connect_reconciler.backend.plugins import known_plugins
 from connect_reconciler.backend.rest.answers import LOGIN_HINT
@@ -27,9 +27,11 @@ from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Live
 from connect_runtime.herder.verbs import ConnectorStatus
+from connect_runtime.kafka.clients import REACH_S, check_reachable
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
+from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.plugin_definitions import Definitions
 from connect_specs.states import TargetState
 
@@ -194,10 +196,10 @@ class Backend(ABC):
         where REST and topics are those of different clusters.
         """
 
-    @abstractmethod
     def observe_with_history(self, desired: Desired) -> LiveWithHistory:
-        """Observes the cluster with the history that drift needs, and what deleted connectors
-        left."""
+        """Observes the cluster with the history that drift needs, and what deleted connectors left,
+        as far as they are known."""
+        return LiveWithHistory(self.observe(desired))
 
     @abstractmethod
     def statuses(self) -> LiveStatuses:
@@ -214,9 +216,10 @@ class Backend(ABC):
         This is for optional requests: it gives up soon, and repeats nothing.
         """
 
-    @abstractmethod
-    def ensure_kafka(self, within_s: float | None = None) -> None:
+    def ensure_kafka(self, within_s: float = REACH_S) -> None:
         """Raises Unreachable where Kafka is to be asked, and does not answer in time."""
+        if self.kafka:
+            check_reachable(self.kafka, within_s)
 
     def config(self, name: str) -> Mapping[str, str] | None:
         """Reads a connector's config; None if there is no such connector. Raises RequestError.
@@ -234,10 +237,10 @@ class Backend(ABC):
 
     # --- changing ---
 
-    @abstractmethod
     def ensure_one_cluster(self, name: str) -> None:
         """Raises Invalid where REST and topics are those of different clusters, Unreachable where
         neither can be asked about this connector."""
+        self.ensure_kafka()
 
     @abstractmethod
     def cluster(self, waits: OnWait = no_progress) -> Cluster:
@@ -263,16 +266,20 @@ class Backend(ABC):
         Raises LeaseRefused while another apply runs, and as `cluster` does.
         """
 
-    @abstractmethod
     def ensure_lease(self) -> None:
         """Raises Invalid where there is no lease to wait for or to take over."""
+        if not self.kafka:
+            problem = "over REST alone there is no lease, and no other apply is known of"
+            hint = "leave out --takeover and --lock-timeout, or add cluster.kafka to connect.yaml"
+            raise Invalid(Diagnostic("apply.no-lease", problem, str(self.project.file), hint=hint))
 
-    @abstractmethod
     def take_over(self, say: Callable[[str], None]) -> AbstractContextManager[Lease]:
         """Takes the lease over: the apply that holds it is fenced, and waited for until it lets go.
 
         Raises Invalid where there is no lease, LeaseRefused if the other apply does not let go.
         """
+        self.ensure_lease()
+        return taken_over(self.project, self.kafka, say)
 
 
 def now_ms() -> int:

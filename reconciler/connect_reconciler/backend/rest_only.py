@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 
 from connect_reconciler import actions as act
@@ -25,7 +25,6 @@ from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.client import OutcomeUnknown, RestClient, connector_path
 from connect_reconciler.backend.rest.refusals import PATIENT
 from connect_reconciler.backend.rest.shapes import FOLLOWS_S, is_passing, target_of
-from connect_reconciler.drift.model import LiveWithHistory
 from connect_reconciler.ledger.config_entry import (
     Entry,
     dump_entry,
@@ -43,7 +42,7 @@ from connect_reconciler.model.secrets import masked_keys, same_spec, seen
 from connect_runtime.herder.verbs import ConnectorInfo, RequestError
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import Desired, Project, RestTarget
-from connect_specs.diagnostics import Diagnostic, Failed, Invalid
+from connect_specs.diagnostics import Diagnostic, Failed
 from connect_specs.states import TargetState
 
 _NOT_FOUND = 404
@@ -61,18 +60,8 @@ class RestOnlyBackend(RestBackend):
                 desired, client, now_ms=now_ms, fingerprint_key=key, plugins=plugins
             )
 
-    def observe_with_history(self, desired: Desired) -> LiveWithHistory:
-        # REST tells neither when things were written nor what deleted connectors left
-        return LiveWithHistory(self.observe(desired))
-
     def ledger(self) -> LedgerSnapshot:
         return LedgerSnapshot()
-
-    def ensure_kafka(self, within_s: float | None = None) -> None:
-        """Does nothing: no Kafka is used."""
-
-    def ensure_one_cluster(self, name: str) -> None:
-        """Does nothing: no topics are read that could be those of another cluster."""
 
     @contextmanager
     def connection(
@@ -88,15 +77,6 @@ class RestOnlyBackend(RestBackend):
             with at_once():
                 client = stack.enter_context(RestClient.checked(self.target, PATIENT))
             yield connection_over_rest(client, desired, fingerprint_key_given())
-
-    def ensure_lease(self) -> None:
-        problem = "over REST alone there is no lease, and no other apply is known of"
-        hint = "leave out --takeover and --lock-timeout, or add cluster.kafka to connect.yaml"
-        raise Invalid(Diagnostic("apply.no-lease", problem, str(self.project.file), hint=hint))
-
-    def take_over(self, say: Callable[[str], None]) -> AbstractContextManager[Lease]:
-        self.ensure_lease()
-        raise AssertionError("there is no lease to take over")
 
 
 def connection_over_rest(

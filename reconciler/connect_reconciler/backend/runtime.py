@@ -92,9 +92,6 @@ class RuntimeBackend(KafkaBackend):
         target = runtime_target(self.project, leader.identity)
         return short_timeout_client(target, login_hint(self.project), direct=True)
 
-    def ensure_one_cluster(self, name: str) -> None:
-        check_reachable(self.kafka)
-
     def cluster(self, waits: OnWait = no_progress) -> Cluster:
         check_reachable(self.kafka)
         deadline, statuses = time.monotonic() + _CHOOSE_S, False

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.backend import connect, open_backend
+from connect_reconciler.backend import on_kafka, open_backend
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.backend.connect import ConnectBackend
 from connect_reconciler.backend.lease import no_progress
 from connect_reconciler.backend.observe.observe import Topics
 from connect_reconciler.backend.observe.same_cluster import RestSide
+from connect_reconciler.backend.on_kafka import ConnectBackend
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import RestOnlyBackend
 from connect_reconciler.backend.runtime import RuntimeBackend
@@ -60,10 +60,10 @@ class Compared:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> None:
         self.count, self.errors = 0, list(errors)
-        monkeypatch.setattr(connect, "ensure_same_cluster", self)
+        monkeypatch.setattr(on_kafka, "ensure_same_cluster", self)
         monkeypatch.setattr(RestClient, "checked", lambda target, *_: RestClient(target))
-        monkeypatch.setattr(connect, "ConfirmedCluster", lambda *_: "cluster")
-        monkeypatch.setattr(connect, "ConfigTopic", lambda reader: reader)
+        monkeypatch.setattr(on_kafka, "ConfirmedCluster", lambda *_: "cluster")
+        monkeypatch.setattr(on_kafka, "ConfigTopic", lambda reader: reader)
         monkeypatch.setattr(ConnectBackend, "ledger", lambda _: LedgerSnapshot())
 
     def __call__(self, *_: Any, **named: Any) -> RestSide:

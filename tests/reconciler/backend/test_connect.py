@@ -7,8 +7,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from connect_reconciler.backend.connect import ConfirmedCluster, NotArrived
 from connect_reconciler.backend.followed_topics import StoredConnector
+from connect_reconciler.backend.on_kafka import ConfirmedCluster, NotArrived
 from connect_reconciler.backend.rest.client import RestClient
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka_version import KAFKA_VERSION
