@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic, StoredConnector
 from connect_reconciler.backend.lease import Lease, OnWait, no_progress, taken_over
-from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters
+from connect_reconciler.backend.observe.connector_offsets import ConnectorClusters
 from connect_reconciler.backend.plugins import known_plugins
 from connect_reconciler.backend.rest.answers import LOGIN_HINT
 from connect_reconciler.backend.rest.client import RestClient
@@ -27,7 +27,7 @@ from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.live import Live
 from connect_runtime.herder.verbs import ConnectorStatus
-from connect_runtime.kafka.clients import REACH_S, check_reachable
+from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
@@ -35,6 +35,7 @@ from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.plugin_definitions import Definitions
 from connect_specs.states import TargetState
 
+_REACH_S = 8.0
 # Timeouts of optional requests
 _CONNECT_S = 3.0
 _ANSWER_S = 15.0
@@ -216,7 +217,7 @@ class Backend(ABC):
         This is for optional requests: it gives up soon, and repeats nothing.
         """
 
-    def ensure_kafka(self, within_s: float = REACH_S) -> None:
+    def ensure_kafka(self, within_s: float = _REACH_S) -> None:
         """Raises Unreachable where Kafka is to be asked, and does not answer in time."""
         if self.kafka:
             check_reachable(self.kafka, within_s)

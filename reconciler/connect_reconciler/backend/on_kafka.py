@@ -31,7 +31,7 @@ from connect_reconciler.backend.lease import (
     no_progress,
 )
 from connect_reconciler.backend.ledger import Ledger
-from connect_reconciler.backend.observe.connector_clusters import (
+from connect_reconciler.backend.observe.connector_offsets import (
     ConnectorClusters,
     worker_properties,
 )

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from confluent_kafka import KafkaError, KafkaException
 
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.backend.observe.connector_clusters import (
+from connect_reconciler.backend.observe.connector_offsets import (
     ConnectorClusters,
+    offsets_now,
+    strangers_of_sinks,
     worker_properties,
 )
-from connect_reconciler.backend.observe.connector_offsets import offsets_now, strangers_of_sinks
 from connect_reconciler.backend.observe.kafka_view import KafkaView
 from connect_reconciler.backend.observe.observe import read_topics, statuses_unread
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, without_secrets
@@ -232,7 +233,9 @@ def _topics_side(backend: Backend) -> ClusterInTopics:
     project, client = backend.project, backend.kafka
     view, names = KafkaView(client), project.topics
     stored = read_topics(names, view, (names.config, names.status, names.offsets))
-    config, offset_records = (stored.records.get(name, ()) for name in (names.config, names.offsets))
+    config, offset_records = (
+        stored.records.get(name, ()) for name in (names.config, names.offsets)
+    )
     clusters = ConnectorClusters(project, worker_properties(project, client), view)
     connectors = stored.config.connectors
     kinds = {

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.backend.last_records import LastRecords, last_records
-from connect_reconciler.backend.observe.connector_clusters import open_view, worker_properties
+from connect_reconciler.backend.observe.connector_offsets import open_view, worker_properties
+from connect_reconciler.backend.observe.kafka_view import LastRecords, last_records
 from connect_reconciler.model.live import Kind
 from connect_reconciler.testing.comparison import Comparison, compare
 from connect_reconciler.testing.outcomes import RecordRun

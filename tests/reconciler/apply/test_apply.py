@@ -16,7 +16,7 @@ from connect_reconciler.apply.report import (
 )
 from connect_reconciler.backend.followed_topics import ConfigTopic, StoredConnector
 from connect_reconciler.backend.ledger import Ledger
-from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters
+from connect_reconciler.backend.observe.connector_offsets import ConnectorClusters
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
 from connect_reconciler.backend.rest.client import OutcomeUnknown
 from connect_reconciler.model.group_members import GroupMember

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_reconciler.backend.last_records import first_offsets, last_records
+from connect_reconciler.backend.observe.kafka_view import first_offsets, last_records
 from connect_reconciler.model.live import LogRange
 from connect_runtime.kafka.topics import Partition, log_ranges
 from connect_specs.diagnostics import ConnectError

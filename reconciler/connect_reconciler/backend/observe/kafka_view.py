@@ -9,8 +9,10 @@ import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
+from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from connect_reconciler.model.group_members import GroupMember
@@ -18,7 +20,7 @@ from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.kafka.client_checks import DESCRIBE, check_rights
 from connect_runtime.kafka.clients import check_reachable, consumer
-from connect_runtime.kafka.errors import is_denied
+from connect_runtime.kafka.errors import as_failure, is_denied
 from connect_runtime.kafka.groups import list_offsets_of_groups, members_of_groups
 from connect_runtime.kafka.kafka_logging import logged
 from connect_runtime.kafka.log import KafkaLogs, ReadTopics
@@ -32,6 +34,20 @@ _REACH_S = 8.0
 # Durations are a courtesy: without them a plan is as right.
 _TIMES_S = 3.0
 _SLICE_S = 0.05
+WITHIN_S: Final = 30.0
+_WAIT_S: Final = 0.2
+_MESSAGES_MAX: Final = 500
+_READER: Final = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "enable.partition.eof": True,
+}
+# For single records
+_SMALL_FETCHES: Final = {
+    "fetch.message.max.bytes": 65536,
+    "queued.max.messages.kbytes": 1024,
+    "reconnect.backoff.ms": 10,
+}
 
 
 class KafkaPort(Protocol):
@@ -150,7 +166,7 @@ class KafkaView:
         return newest_times(self._properties, partitions)
 
     def _times(self, offsets: Mapping[TopicPartition, int], deadline: float) -> dict[RecordAt, int]:
-        reader = consumer(self._consumer, {"group.id": "connect-times", **_READER})
+        reader = consumer(self._consumer, {"group.id": "connect-times", **_READER, **_SMALL_FETCHES})
         times: dict[RecordAt, int] = {}
         missing = dict(offsets)
         try:
@@ -168,16 +184,6 @@ class KafkaView:
         finally:
             reader.close()
         return times
-
-
-_READER = {
-    "enable.auto.commit": False,
-    "auto.offset.reset": "earliest",
-    "enable.partition.eof": True,
-    "fetch.message.max.bytes": 65536,
-    "queued.max.messages.kbytes": 1024,
-    "reconnect.backoff.ms": 10,
-}
 
 
 def _rounds(places: Iterable[RecordAt]) -> list[dict[TopicPartition, int]]:
@@ -204,3 +210,95 @@ def fingerprint_key_given() -> bytes | None:
     except ValueError:
         # An environment may hold any bytes
         return text.encode(errors="surrogateescape")
+
+
+# --- the newest records of topics ---
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecords:
+    """Messages, the oldest first. `complete` False: the time was over before all were read."""
+
+    messages: tuple[Any, ...]
+    complete: bool
+
+
+@logged("read the last records of", "ranges")
+def last_records(
+    properties: Mapping[str, str],
+    ranges: Mapping[TopicPartition, LogRange],
+    number: int,
+) -> LastRecords:
+    """Returns the newest records of these partitions together, by timestamp.
+
+    `properties` are a consumer's, in Java's names. Offsets are not records: markers of transactions
+    and compaction leave gaps, so it reads further back until there are enough.
+    """
+    deadline = time.monotonic() + WITHIN_S
+    reader = consumer(properties, {"group.id": "connect-test", **_READER})
+    messages: list[Any] = []
+    starts = {at: log.latest for at, log in ranges.items()}
+    window, complete = number, True
+    try:
+        while len(messages) < number and complete:
+            earlier = first_offsets(ranges, window)
+            windows = {
+                at: LogRange(earlier[at], starts[at]) for at in ranges if earlier[at] < starts[at]
+            }
+            if not windows:
+                break
+            complete = _read_windows(reader, windows, messages, deadline)
+            starts, window = earlier, window * 2
+    finally:
+        reader.close()
+    newest = sorted(messages, key=_age)[-number:] if number else []
+    return LastRecords(tuple(newest), complete)
+
+
+def first_offsets(
+    ranges: Mapping[TopicPartition, LogRange], count: int
+) -> dict[TopicPartition, int]:
+    """Returns where to start in each partition to read so many offsets in all: equally many of
+    each, and more where others have fewer."""
+    starts: dict[TopicPartition, int] = {}
+    missing = count
+    by_size = sorted(ranges.items(), key=lambda item: item[1].latest - item[1].earliest)
+    for at, (partition, log) in enumerate(by_size):
+        share = -(-missing // (len(by_size) - at))
+        taken = min(log.latest - log.earliest, share)
+        starts[partition] = log.latest - taken
+        missing -= taken
+    return starts
+
+
+def _read_windows(
+    reader: Any,
+    windows: dict[TopicPartition, LogRange],
+    messages: list[Any],
+    deadline: float,
+) -> bool:
+    """Adds all records in these ranges to `messages`. Returns whether there was time for all."""
+    missing = dict(windows)
+    # Records after a range are ignored. To pause its partition would spare little, and
+    # librdkafka 2.16 may never read a partition that was paused and assigned anew
+    reader.assign([KafkaPartition(*at, log.earliest) for at, log in windows.items()])
+    while missing:
+        if time.monotonic() > deadline:
+            return False
+        for message in reader.consume(_MESSAGES_MAX, _WAIT_S):
+            at = (message.topic(), message.partition())
+            error = message.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                raise as_failure(error, "The records cannot be read", f"{at[0]}-{at[1]}")
+            if at not in missing:
+                continue
+            end = missing[at].latest
+            if error is None and message.offset() < end:
+                messages.append(message)
+            if error is not None or message.offset() >= end - 1:
+                del missing[at]
+    return True
+
+
+def _age(message: Any) -> tuple[int, str, int, int]:
+    return message.timestamp()[1], message.topic(), message.partition(), message.offset()

@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from connect_reconciler.backend.observe.connector_clusters import (
-    ConnectorClusters,
-    OpenView,
-    open_view,
-    worker_properties,
-)
 from connect_reconciler.backend.observe.connector_offsets import (
+    ConnectorClusters,
     OffsetsByConnector,
-    PlanClients,
+    OpenView,
+    current_clients,
     offsets_now,
     offsets_to_be,
+    planned_clients,
+    open_view,
     strangers_of_sinks,
     topics_of_sinks,
+    worker_properties,
 )
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
 from connect_reconciler.backend.observe.plugin_facts import (
@@ -95,8 +94,8 @@ def observe_topics(
         for name, state in topics.config.connectors.items()
     }
     clusters = ConnectorClusters(project, worker_properties(project, client), view, open_view)
-    clients_of = PlanClients(desired, topics.config, live_kinds, kinds, ledger, clusters)
-    current, planned = clients_of.current(), clients_of.planned()
+    current = current_clients(desired, topics.config, live_kinds, kinds, ledger, clusters)
+    planned = planned_clients(desired, topics.config, kinds, clusters)
     clusters.reach((*current.values(), *planned.values()))
     sinks = {
         name

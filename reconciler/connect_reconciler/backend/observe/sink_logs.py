@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from functools import partial
 
-from connect_reconciler.backend.observe.connector_clusters import ConnectorClusters, attempt
+from connect_reconciler.backend.observe.connector_offsets import ConnectorClusters, attempt
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
 from connect_reconciler.model.live import Live, RecordAt, TimeAt, TopicLogs
 from connect_reconciler.model.offsets import TopicPartition, sink_offset, sink_partition
@@ -32,10 +32,9 @@ def with_logs_elsewhere(
     elsewhere: dict[str, TopicLogs] = {}
     unread = dict(live.unread_offsets)
     for name, sink in away.items():
-        reached = clusters.of(sink)
-        view = reached.view
-        if name in unread or view is None:
-            unread.setdefault(name, reached.reason)
+        view = unread.get(name) or clusters.of(sink)
+        if isinstance(view, str):
+            unread[name] = view
             continue
         spec = desired.connectors.get(name)
         names = {name, spec.renamed_from if spec else None}
