@@ -42,9 +42,9 @@ from connect_reconciler.ledger.journal import (
     JournalEntry,
     StepEnd,
     offsets_records,
+    snapshot_of,
     snapshot_records,
 )
-from connect_reconciler.ledger.snapshots import snapshot_of
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.ledger import carried
 from connect_reconciler.model.live import Live

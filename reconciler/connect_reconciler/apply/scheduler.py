@@ -32,8 +32,8 @@ from connect_reconciler.apply.report import (
     ResultRecorder,
     exit_code,
 )
+from connect_reconciler.ledger.config_entry import overtaken_stops, owned_by_configs
 from connect_reconciler.ledger.journal import Ending, Journal
-from connect_reconciler.ledger.snapshots import overtaken_stops, owned_by_configs
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.order import rank
 from connect_reconciler.plan.remaining import ensure_fresh

@@ -1,4 +1,5 @@
-"""A connector's ledger entry in its own config, where there is no ledger topic. Pure."""
+"""A connector's ledger entry in its own config, where there is no ledger topic; and corrections of
+what earlier applies recorded. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +16,21 @@ from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Rena
 from connect_reconciler.model.ledger_records import (
     FORMAT,
     owned_from_json,
+    owned_record,
     owned_to_json,
     pin_from_json,
+    pin_record,
     pin_to_json,
     rename_from_json,
+    rename_record,
     rename_to_json,
     text,
 )
+from connect_reconciler.model.live import Live
+from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import OffsetEntry, partition_key
 from connect_specs.diagnostics import Diagnostic
+from connect_specs.states import TargetState
 
 _MARK_CHARS = 16
 _WITH_RENAMES = 2
@@ -135,6 +142,35 @@ def still_held(ledger: LedgerState, went_on: Callable[[str, str], bool]) -> Ledg
             for name, owned in ledger.connectors.items()
         },
     )
+
+
+def overtaken_stops(topic: str, ledger: LedgerState, project: str, live: Live) -> list[NewRecord]:
+    """Clears `restore_to` where the connector is not stopped: the stop that it was recorded for
+    never came, or the connector was resumed manually. A later manual stop would be undone else."""
+    return [
+        owned_record(topic, name, replace(owned, restore_to=None))
+        for name, owned in ledger.connectors.items()
+        if owned.restore_to is not None
+        and owned.project == project
+        and name in live.connectors
+        and live.connectors[name].target is not TargetState.STOPPED
+    ]
+
+
+def owned_by_configs(topic: str, ledger: LedgerState, project: str, live: Live) -> list[NewRecord]:
+    """Copies the entries that only the configs of connectors hold, because those were applied over
+    REST alone: from now on this ledger holds them."""
+    missing = {
+        name: owned
+        for name, owned in live.ledger.connectors.items()
+        if owned.project == project and name not in ledger.connectors
+    }
+    pins, renames = live.ledger.pins.items(), live.ledger.renames.items()
+    return [
+        *(owned_record(topic, name, owned) for name, owned in missing.items()),
+        *(pin_record(topic, of, pin, applied) for (of, pin), applied in pins if of in missing),
+        *(rename_record(topic, *key, rename) for key, rename in renames if key[0] in missing),
+    ]
 
 
 def load_entry(name: str, document: str) -> Entry:

@@ -10,7 +10,7 @@ and no record grows with the plan.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
@@ -19,7 +19,7 @@ import orjson
 
 from connect_reconciler.actions import CopyOffsets, PinAction, action_named
 from connect_reconciler.model.config_values import Plain, Secret, Value, recorded
-from connect_reconciler.model.ledger import ConnectorSnapshot, renaming_of
+from connect_reconciler.model.ledger import ConnectorSnapshot, LedgerState, Owned, renaming_of
 from connect_reconciler.model.ledger_records import (
     decode,
     encode,
@@ -34,8 +34,10 @@ from connect_reconciler.model.ledger_records import (
     time_ms,
 )
 from connect_reconciler.model.offsets import Offsets
+from connect_reconciler.model.secrets import ConfigRedactor, fingerprint
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import OffsetEntry
+from connect_specs.states import TargetState
 
 APPLY = "apply"
 BEFORE = "before"
@@ -203,6 +205,51 @@ def unmoved(steps: Sequence[JournalEntry]) -> frozenset[str]:
             carried = action is CopyOffsets
             ends.setdefault(step.connector, set()).add(refused or carried)
     return frozenset(name for name, refused in ends.items() if refused == {True})
+
+
+def snapshot_of(
+    name: str,
+    config: Mapping[str, str] | None,
+    target: TargetState | None,
+    ledger: LedgerState,
+    redactor: ConfigRedactor,
+    *,
+    renamed_from: str | None,
+    ignore: tuple[str, ...],
+) -> ConnectorSnapshot:
+    """Returns the connector before the apply's first action on it, secrets as fingerprints.
+
+    A rollback returns to it. `config` None: it is not there. `ignore` holds the globs that its spec
+    ignores.
+    """
+    owned = ledger.connectors.get(name)
+    if owned is not None and config is not None:
+        secret = _recorded_as_secret(owned, config, redactor)
+        redactor = replace(redactor, named=redactor.named | secret)
+    # If another connector has its offsets by now, it must not run again
+    if target is TargetState.STOPPED and not ledger.carried_to(name):
+        target = ledger.restore_to(name) or target
+    return ConnectorSnapshot(
+        config=None if config is None else redactor.values(config),
+        target=target,
+        owner=ledger.owner(name),
+        prevent_delete=ledger.protects(name),
+        pins=ledger.pins_of(name),
+        renamed_from=renamed_from,
+        ignore=ignore,
+    )
+
+
+def _recorded_as_secret(
+    owned: Owned, config: Mapping[str, str], redactor: ConfigRedactor
+) -> frozenset[str]:
+    """Returns keys that an earlier spec called sensitive; the spec may be gone or changed."""
+    return frozenset(
+        key
+        for key, text in config.items()
+        if redactor.key is not None
+        and owned.config.get(key) == fingerprint(redactor.key, redactor.connector, key, text)
+    )
 
 
 def snapshot_records(

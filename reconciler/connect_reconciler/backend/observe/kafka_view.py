@@ -34,6 +34,7 @@ _REACH_S = 8.0
 # Durations are a courtesy: without them a plan is as right.
 _TIMES_S = 3.0
 _SLICE_S = 0.05
+# For the newest records of topics
 WITHIN_S: Final = 30.0
 _WAIT_S: Final = 0.2
 _MESSAGES_MAX: Final = 500

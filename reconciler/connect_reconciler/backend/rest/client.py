@@ -29,13 +29,13 @@ from connect_reconciler.backend.rest.answers import (
 from connect_reconciler.backend.rest.connection import connected, shown_url
 from connect_reconciler.backend.rest.exchange_log import exchanged
 from connect_reconciler.backend.rest.refusals import (
+    TOO_MANY,
+    TURNED_AWAY,
     Retries,
-    is_turned_away,
     nothing_done,
     refusal_in,
     retry_after_s,
     unanswered_by_leader,
-    was_not_begun,
 )
 from connect_reconciler.backend.rest.shapes import ACCEPTED, About, ExpectedAnswer
 from connect_runtime.waiting import wait_until
@@ -160,8 +160,9 @@ class RestClient:
     ) -> Any:
         """Returns the status and the body of the answer to a request that changes something.
 
-        `final` tells a 409 that will not pass; with `exists` 404 does. `done` tells whether a
-        request that was turned away on its way took place all the same; the answer is None then.
+        `final` returns True for a 409 that will not pass; with `exists` 404 does. `done` returns
+        True if a request that was turned away on its way took place all the same; the answer is
+        None then.
 
         Raises RequestError, Unreachable if it was never sent or what answers is not Connect,
         OutcomeUnknown if no answer of Connect came.
@@ -169,7 +170,7 @@ class RestClient:
         content = None if body is None else orjson.dumps(body)
         request = TargetRequest(self._target, method, path, content)
 
-        def again(response: httpx.Response) -> float:
+        def repeat_s(response: httpx.Response) -> float:
             status = response.status_code
             if status == 500 and _did_nothing(response):
                 return self._retries.rebalance_s
@@ -179,8 +180,14 @@ class RestClient:
                 return 0
             return self._retries.rebalance_s
 
-        took_place = _unasked if done is None else _told_by(done)
-        response = self._changed(request, again, took_place)
+        def took_place() -> bool:
+            try:
+                return done is not None and done()
+            except ConnectError:
+                # The cluster turns requests away
+                return False
+
+        response = self._changed(request, repeat_s, took_place)
         if response is None:
             return None
         if _turned_away(response):
@@ -197,26 +204,40 @@ class RestClient:
 
     def _got(self, request: TargetRequest, *, exists: bool, once: bool = False) -> httpx.Response:
         """Returns the last answer to a read."""
-        unanswered: list[httpx.TransportError] = []
-
-        start_s, wait = self._clock(), self._retries.every_s
+        pause = self._pauses()
+        unanswered: httpx.TransportError | None = None
         while True:
             response: httpx.Response | None = None
-            wait_s = wait
             try:
                 response = self._sent(request)
-                if _turned_away(response):
-                    wait_s = max(wait, retry_after_s(response.headers))
             except httpx.TransportError as error:
-                unanswered.append(error)
-            limit = 0.0 if once else self._read_again_s(response, exists=exists)
-            if self._clock() - start_s + wait_s > limit:
-                break
+                unanswered = error
+            limit_s = 0.0 if once else self._read_again_s(response, exists=exists)
+            if pause(limit_s, response):
+                continue
+            if response is None:
+                assert unanswered is not None
+                raise self._unreachable(unanswered) from unanswered
+            return response
+
+    def _pauses(self) -> Callable[[float, httpx.Response | None], bool]:
+        """Returns a function that sleeps before a request is sent again, longer each time, and at
+        least as long as the answer demands. If that takes longer than the limit since the first
+        request, in seconds, it returns False at once."""
+        start_s, wait = self._clock(), self._retries.every_s
+
+        def pause(limit_s: float, response: httpx.Response | None) -> bool:
+            nonlocal wait
+            wait_s = wait
+            if response is not None and _turned_away(response):
+                wait_s = max(wait, retry_after_s(response.headers))
+            if self._clock() - start_s + wait_s > limit_s:
+                return False
             self._sleep(wait_s)
             wait = min(2 * wait, self._retries.every_most_s)
-        if response is None:
-            raise self._unreachable(unanswered[-1]) from unanswered[-1]
-        return response
+            return True
+
+        return pause
 
     def _read_again_s(self, response: httpx.Response | None, *, exists: bool) -> float:
         """Returns how long a read with such an answer is repeated, in seconds."""
@@ -237,23 +258,21 @@ class RestClient:
         repeat_s: Callable[[httpx.Response], float],
         took_place: Callable[[], bool],
     ) -> httpx.Response | None:
-        """Returns the last answer to a change; None once it is `seen` to have taken place. It is
+        """Returns the last answer to a change; None once it is seen to have taken place. It is
         looked for before a request that may have passed is sent once more."""
-        start_s, wait, unsure = self._clock(), self._retries.every_s, False
+        pause, unsure = self._pauses(), False
         while True:
             response = self._answer(request)
             if _turned_away(response):
                 unsure = unsure or not _not_begun(response)
-                wait_s, limit = max(wait, retry_after_s(response.headers)), self._retries.busy_s
+                limit_s = self._retries.busy_s
             else:
                 # The first of two requests may be what the second one is refused for
                 if unsure and response.is_client_error and took_place():
                     return None
-                wait_s, limit = wait, repeat_s(response)
-            if self._clock() - start_s + wait_s > limit:
+                limit_s = repeat_s(response)
+            if not pause(limit_s, response):
                 return response
-            self._sleep(wait_s)
-            wait = min(2 * wait, self._retries.every_most_s)
             if unsure and took_place():
                 return None
 
@@ -273,7 +292,7 @@ class RestClient:
 
     def _sent(self, request: TargetRequest) -> httpx.Response:
         """Sends a request to the first worker that accepts the connection. Raises Unreachable."""
-        start_s, wait = self._clock(), self._retries.every_s
+        pause = self._pauses()
         headers = {} if request.content is None else {"Content-Type": "application/json"}
         while True:
             try:
@@ -287,11 +306,8 @@ class RestClient:
                 # The answer is unknown
                 raise httpx.RemoteProtocolError("its answer cannot be unpacked") from error
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-                late = self._clock() - start_s + wait > self._retries.connect_s
-                if late or _tls_refusal(error) is not None:
+                if _tls_refusal(error) is not None or not pause(self._retries.connect_s, None):
                     raise self._unreachable(error) from error
-            self._sleep(wait)
-            wait = min(2 * wait, self._retries.every_most_s)
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Returns True if the condition came true in time."""
@@ -357,28 +373,13 @@ def _did_nothing(response: httpx.Response) -> bool:
 
 
 def _turned_away(response: httpx.Response) -> bool:
-    return is_turned_away(response.status_code) or is_starting(response)
+    """Returns True if the request may pass a while later."""
+    return response.status_code in TURNED_AWAY or is_starting(response)
 
 
 def _not_begun(response: httpx.Response) -> bool:
-    return was_not_begun(response.status_code) or is_starting(response)
-
-
-def _unasked() -> bool:
-    """Returns False: nothing shows whether it took place."""
-    return False
-
-
-def _told_by(done: Callable[[], bool]) -> Callable[[], bool]:
-    """Returns `done` as a check that is False while the cluster turns requests away."""
-
-    def asked() -> bool:
-        try:
-            return done()
-        except ConnectError:
-            return False
-
-    return asked
+    """Returns True if the answer proves that the server did nothing."""
+    return response.status_code == TOO_MANY or is_starting(response)
 
 
 def _tls_refusal(error: BaseException) -> ssl.SSLError | None:

@@ -122,9 +122,9 @@ def takes_no_such_path(text: str) -> bool:
     return _JETTY_PATH in text
 
 
-_TOO_MANY = 429
+TOO_MANY: Final = 429
 # From a load balancer that does not reach a worker, and from a worker that is overloaded
-_TURNED_AWAY = (_TOO_MANY, 502, 503, 504)
+TURNED_AWAY: Final = (TOO_MANY, 502, 503, 504)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +147,6 @@ class Retries:
 PATIENT = Retries(read_s=10.0, connect_s=20.0, busy_s=30.0)
 # For a question beside the way to a plan
 HASTY = Retries(rebalance_s=3.0, read_s=0, busy_s=3.0)
-
-
-def is_turned_away(status: int) -> bool:
-    """Returns True if this status says that the request may pass a while later."""
-    return status in _TURNED_AWAY
-
-
-def was_not_begun(status: int) -> bool:
-    """Returns True if the status proves that the server did nothing."""
-    return status == _TOO_MANY
 
 
 def retry_after_s(headers: Mapping[str, str], now_time: datetime | None = None) -> float:
