@@ -10,12 +10,13 @@ and no record grows with the plan.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import zip_longest
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import orjson
+from pydantic import AfterValidator, TypeAdapter
 
 from connect_reconciler.actions import CopyOffsets, PinAction, action_named
 from connect_reconciler.model.config_values import Plain, Secret, Value, recorded
@@ -47,6 +48,7 @@ _CHUNK_BYTES = 500_000
 
 
 StepEnd: TypeAlias = Literal["done", "failed", "unknown"]
+TimeMs: TypeAlias = Annotated[int, AfterValidator(time_ms)]
 
 
 class Ending(StrEnum):
@@ -68,9 +70,9 @@ class JournalEntry:
     number: int
     connector: str
     action: str
-    started_ms: int = 0
+    started_ms: TimeMs = 0
     end: StepEnd | None = None
-    ended_ms: int = 0
+    ended_ms: TimeMs = 0
     detail: str = ""
 
 
@@ -87,10 +89,10 @@ class Journal:
     id: str
     project: str
     by: str
-    since_ms: int
+    since_ms: TimeMs
     actions: int
     ending: Ending | None = None
-    ended_ms: int = 0
+    ended_ms: TimeMs = 0
     exit_code: int | None = None
     rolls_back: str | None = None
     saved_as: str = ""
@@ -98,85 +100,39 @@ class Journal:
     partial: bool = False
 
 
+_ENTRY: Final = TypeAdapter(JournalEntry)
+_JOURNAL: Final = TypeAdapter(Journal)
+
+
 def journal_record(topic: str, journal: Journal) -> NewRecord:
     """Records that an apply began, or how it ended."""
-    value: dict[str, Any] = {
-        "project": journal.project,
-        "by": journal.by,
-        "since_ms": journal.since_ms,
-        "actions": journal.actions,
-        "ending": journal.ending,
-        "ended_ms": journal.ended_ms,
-        "exit_code": journal.exit_code,
-        "rolls_back": journal.rolls_back,
-        "saved_as": journal.saved_as,
-    }
-    if journal.partial:
-        value["partial"] = True
-    if journal.unproven:
-        value["unproven"] = list(journal.unproven)
-    return NewRecord(topic, key_of(APPLY, journal.id), encode(value))
+    value = asdict(journal)
+    key = key_of(APPLY, value.pop("id"))
+    for name in ("partial", "unproven"):
+        if not value[name]:
+            del value[name]
+    return NewRecord(topic, key, encode(value))
 
 
 def read_journal(apply_id: str, value: bytes) -> Journal:
-    """Reads what `journal_record` wrote."""
-    record = decode(value)
-    return Journal(
-        id=apply_id,
-        project=text(record["project"]),
-        by=text(record["by"]),
-        since_ms=time_ms(record["since_ms"]),
-        actions=int(record["actions"]),
-        ending=None if record["ending"] is None else Ending(record["ending"]),
-        ended_ms=time_ms(record.get("ended_ms", 0)),
-        exit_code=None if record.get("exit_code") is None else int(record["exit_code"]),
-        rolls_back=optional_text(record.get("rolls_back")),
-        saved_as=text(record.get("saved_as", "")),
-        unproven=tuple(text(name) for name in record.get("unproven", ())),
-        partial=record.get("partial") is True,
-    )
+    """Reads what `journal_record` wrote. Raises ValueError."""
+    return _JOURNAL.validate_python({**decode(value), "id": apply_id})
 
 
 def steps_record(
     topic: str, apply_id: str, connector: str, steps: Sequence[JournalEntry]
 ) -> NewRecord:
     """Records which of a connector's actions began, and what became of them."""
-    value = [
-        {
-            "number": step.number,
-            "action": step.action,
-            "started_ms": step.started_ms,
-            "end": step.end,
-            "ended_ms": step.ended_ms,
-            "detail": step.detail,
-        }
-        for step in steps
-    ]
+    value = [asdict(step) for step in steps]
+    for step in value:
+        del step["connector"]
     return NewRecord(topic, key_of(APPLY, apply_id, connector), encode({"steps": value}))
 
 
 def read_steps(connector: str, value: bytes) -> tuple[JournalEntry, ...]:
-    """Reads what `steps_record` wrote."""
-    return tuple(
-        JournalEntry(
-            number=int(step["number"]),
-            connector=connector,
-            action=text(step["action"]),
-            started_ms=time_ms(step["started_ms"]),
-            end=_end(step["end"]),
-            ended_ms=time_ms(step["ended_ms"]),
-            detail=text(step["detail"]),
-        )
-        for step in decode(value)["steps"]
-    )
-
-
-def _end(value: object) -> StepEnd | None:
-    match value:
-        case None | "done" | "failed" | "unknown":
-            return value
-        case _:
-            raise ValueError(f"a step of it ended in a way that is not known here: {value!r}")
+    """Reads what `steps_record` wrote. Raises ValueError, KeyError, TypeError."""
+    steps = ({**step, "connector": connector} for step in decode(value)["steps"])
+    return tuple(map(_ENTRY.validate_python, steps))
 
 
 def unfinished_steps(connector: str, value: bytes) -> tuple[JournalEntry, ...]:
