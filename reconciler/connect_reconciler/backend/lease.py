@@ -28,8 +28,6 @@ from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed
 from connect_specs.names import ledger_group, ledger_transactional_id
 
 TAKES_OVER = " --takeover"
-# The purpose of the ledger topic, for an error when it is created
-PURPOSE = "what was applied to connectors"
 
 # A killed apply keeps its lease until Kafka notices, after 6 s
 _LEASE_S = 12.0
@@ -195,16 +193,18 @@ def lease_held_message(identity: str) -> str:
     return f"another apply is running: {identity}"
 
 
-def identity(now_ms: int) -> str:
-    """Returns a name for a lease: `user@host pid 12 since 2026-11-21T14:00:00Z`."""
+def identity(now_ms: int | None = None) -> str:
+    """Returns the name of this process for the group and the journal, from now on:
+    `user@host pid 12 since 2026-11-21T14:00:00Z`."""
+    now_s = time.time() if now_ms is None else now_ms / 1000
     user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid-{os.getuid()}"
-    since = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
 
 
-def who() -> str:
-    """Returns the name of this process for the group and the journal."""
-    return identity(time.time_ns() // 1_000_000)
+def ledger_topic(name: str) -> InternalTopic:
+    """Returns the settings of the ledger topic."""
+    return InternalTopic(name, 1, "what was applied to connectors", key="cluster.topics.ledger")
 
 
 def check_lease_rights(project: Project, kafka: Mapping[str, str]) -> None:
@@ -268,7 +268,7 @@ def acquired(
     keep the ledger of this cluster in another topic."""
     topic, group = project.topics.ledger, ledger_group(project.group_id)
     is_named = ensure_one_ledger(project, kafka)
-    logs.ensure_compacted(InternalTopic(topic, 1, PURPOSE, key="cluster.topics.ledger"))
+    logs.ensure_compacted(ledger_topic(topic))
     if not is_named:
         _name_ledger(project, kafka)
     coordinators = Coordinators(kafka)
@@ -300,25 +300,18 @@ def taken_over(
     """
     check_lease_rights(project, kafka)
     ensure_one_ledger(project, kafka)
+    topic, group = project.topics.ledger, ledger_group(project.group_id)
     logs = KafkaLogs(kafka)
     try:
-        logs.ensure_compacted(
-            InternalTopic(project.topics.ledger, 1, PURPOSE, key="cluster.topics.ledger")
-        )
-        leader = _holder(project, kafka)
+        logs.ensure_compacted(ledger_topic(topic))
+        leader = find_leader(kafka, group, topic, _HOLDER_S)
         logs.fence([ledger_transactional_id(project.group_id)])
         if leader is not None:
-            say(f"taking over from {leader}, which ends after the actions in flight")
-        lease = acquired(project, kafka, logs, who() + TAKES_OVER, timeout_s=_TAKEOVER_S)
+            say(f"taking over from {leader.identity}, which ends after the actions in flight")
+        lease = acquired(project, kafka, logs, identity() + TAKES_OVER, timeout_s=_TAKEOVER_S)
     finally:
         logs.close()
     try:
         yield lease
     finally:
         lease.release()
-
-
-def _holder(project: Project, kafka: Mapping[str, str]) -> str | None:
-    group = ledger_group(project.group_id)
-    leader = find_leader(kafka, group, project.topics.ledger, _HOLDER_S)
-    return None if leader is None else leader.identity

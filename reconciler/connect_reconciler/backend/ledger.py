@@ -10,7 +10,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from connect_reconciler.backend.lease import PURPOSE, LeaseLost
+from connect_reconciler.backend.lease import LeaseLost, ledger_topic
 from connect_reconciler.ledger.journal import (
     Ending,
     Journal,
@@ -23,7 +23,6 @@ from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.ledger_records import fingerprint_key_record
 from connect_runtime.storage.log import (
     Fenced,
-    InternalTopic,
     LogReader,
     Logs,
     LogWriter,
@@ -71,7 +70,7 @@ class Ledger:
     @classmethod
     def open(cls, logs: Logs, topic: str, group_id: str) -> Ledger:
         """Creates the topic if it is missing, fences earlier writers and reads their records."""
-        logs.ensure_compacted(InternalTopic(topic, 1, PURPOSE, key="cluster.topics.ledger"))
+        logs.ensure_compacted(ledger_topic(topic))
         writer = logs.writer(ledger_transactional_id(group_id))
         try:
             return cls(topic, writer, read_ledger(logs, topic))

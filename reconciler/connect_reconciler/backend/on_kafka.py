@@ -49,8 +49,7 @@ from connect_reconciler.backend.observe.same_cluster import (
 from connect_reconciler.backend.rest.answers import NotConnect
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import PATIENT
-from connect_reconciler.drift.model import LiveWithHistory
-from connect_reconciler.drift.topic_history import history_of
+from connect_reconciler.drift.model import LiveWithHistory, history_of
 from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.live import Feature, Live, knows, tasks_follow

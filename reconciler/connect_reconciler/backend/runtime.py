@@ -7,7 +7,6 @@ then starts when a runtime does.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,9 +17,9 @@ from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.lease import (
     LeaseRefused,
     OnWait,
+    identity,
     lease_held_message,
     no_progress,
-    who,
 )
 from connect_reconciler.backend.observe.kafka_view import KafkaView
 from connect_reconciler.backend.observe.observe import Topics, read_topics
@@ -76,8 +75,8 @@ class RuntimeBackend(KafkaBackend):
             name: requests.status(topics_view, name, lambda class_name: "unknown")
             for name in connectors.keys() & topics.status.connectors.keys()
         }
-        identity = leader.identity if leader else None
-        return LiveStatuses(identity, connectors, statuses, topics.unread)
+        name = None if leader is None else leader.identity
+        return LiveStatuses(name, connectors, statuses, topics.unread)
 
     def config(self, name: str) -> Mapping[str, str] | None:
         # Nobody has to lead for that
@@ -94,23 +93,25 @@ class RuntimeBackend(KafkaBackend):
 
     def cluster(self, waits: OnWait = no_progress) -> Cluster:
         check_reachable(self.kafka)
-        deadline, statuses = time.monotonic() + _CHOOSE_S, False
-        while True:
+        leader: Leader | None = None
+        reported = False
+
+        def opened() -> Cluster | None:
+            nonlocal leader, reported
             leader = _leader(self.project, self.kafka)
             if leader is None:
-                cluster: Cluster | None = _lead(self.project, self.kafka)
-            elif _has_url(leader):
-                cluster = _over_http(self.project, leader.identity)
-            else:
-                cluster = None
-                if not statuses:
-                    waits(lease_held_message(leader.identity), _CHOOSE_S)
-                statuses = True
-            if cluster is not None:
-                return cluster
-            if time.monotonic() > deadline:
-                raise _taken(leader, self.project.group_id)
-            time.sleep(_EVERY_S)
+                return _lead(self.project, self.kafka)
+            if _has_url(leader):
+                return _over_http(self.project, leader.identity)
+            if not reported:
+                waits(lease_held_message(leader.identity), _CHOOSE_S)
+            reported = True
+            return None
+
+        cluster = wait_until(opened, _CHOOSE_S, every_s=_EVERY_S)
+        if cluster is None:
+            raise _taken(leader, self.project.group_id)
+        return cluster
 
     def _cluster_to_change(
         self, desired: Desired, logs: KafkaLogs, stack: ExitStack, waits: OnWait
@@ -156,7 +157,7 @@ def _taken(leader: Leader | None, group_id: str) -> ConnectError:
 def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | None:
     """Leads in this process. Returns None if another process won the election."""
     worker, _ = from_project(replace(project, kafka=client), None, resolve=False)
-    identity = who()
+    name = identity()
     with ExitStack() as stack:
         logs = KafkaLogs(client)
         stack.callback(logs.close)
@@ -165,12 +166,12 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
         stack.callback(providers.close)
         ensure_topics(worker, logs)
         herder = ConnectHerder(
-            identity,
-            WorkerSettings(project.group_id, project.topics, identity, worker.properties),
+            name,
+            WorkerSettings(project.group_id, project.topics, name, worker.properties),
             HerderPorts(
                 logs=logs,
                 groups=SinkGroups(),
-                election=Election(client, project.group_id, project.topics.config, identity),
+                election=Election(client, project.group_id, project.topics.config, name),
                 launcher=None,
                 check=lambda name, config: check(config, worker),
                 leader=lambda: None,

@@ -6,8 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from connect_reconciler.drift.model import ChangedIn, Drift, Finding, FindingKind, LiveWithHistory
-from connect_reconciler.drift.topic_history import Mark
+from connect_reconciler.drift.model import (
+    ChangedIn,
+    Drift,
+    Finding,
+    FindingKind,
+    LiveWithHistory,
+    Mark,
+)
 from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live, LiveConnector

@@ -18,7 +18,7 @@ from connect_reconciler.apply.report import LATER, ApplyReport, Outcome
 from connect_reconciler.apply.scheduler import apply_plan
 from connect_reconciler.apply.sink_moves import rights_to_move
 from connect_reconciler.backend.backend import Backend
-from connect_reconciler.backend.lease import Lease, LeaseRefused, OnWait, no_progress, who
+from connect_reconciler.backend.lease import Lease, LeaseRefused, OnWait, identity, no_progress
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.rollback import Configs
 from connect_reconciler.plan.scope import ALL, Scope
@@ -333,7 +333,7 @@ def apply_context(
 
     Raises LeaseRefused while another apply runs.
     """
-    by, worker = who(), backend.project.worker
+    by, worker = identity(), backend.project.worker
     at_once = nullcontext if user is None else user.at_once
     on_wait = on_wait or (no_progress if user is None else user.waits)
     with (

@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from connect_reconciler.drift.compare import compare
-from connect_reconciler.drift.model import Drift, Finding, LiveWithHistory, changes
-from connect_reconciler.drift.topic_history import ApplyRun, History, Mark
+from connect_reconciler.drift.model import (
+    ApplyRun,
+    Drift,
+    Finding,
+    History,
+    LiveWithHistory,
+    Mark,
+    changes,
+)
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from connect_reconciler.drift.topic_history import History, Mark, history_of
+from connect_reconciler.drift.model import History, Mark, history_of
 from connect_reconciler.ledger.journal import (
     Ending,
     Journal,

@@ -18,8 +18,8 @@ from connect_reconciler.backend.observe.connector_offsets import (
     current_clients,
     offsets_now,
     offsets_to_be,
-    planned_clients,
     open_view,
+    planned_clients,
     strangers_of_sinks,
     topics_of_sinks,
     worker_properties,
@@ -33,7 +33,7 @@ from connect_reconciler.backend.observe.plugin_facts import (
     with_statuses,
 )
 from connect_reconciler.backend.observe.sink_logs import with_logs_elsewhere
-from connect_reconciler.drift.topic_history import history_of
+from connect_reconciler.drift.model import history_of
 from connect_reconciler.ledger.config_entry import offsets_mark, still_held, with_configs
 from connect_reconciler.ledger.topic import LedgerSnapshot, with_fingerprint_key
 from connect_reconciler.ledger.topic import reduce_all as reduce_ledger
