@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaError, KafkaException
@@ -41,11 +41,10 @@ from connect_reconciler.doctor.checks import (
     unreadable,
 )
 from connect_reconciler.ledger.config_entry import load_ledger, with_configs
-from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.validation.keys import refused_later
-from connect_runtime.herder.verbs import ConnectorInfo, RequestError
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.election import find_leader
 from connect_runtime.kafka.errors import as_failure, error_of
@@ -93,17 +92,13 @@ def examine(backend: Backend, secrets: SpecSecrets = _NO_SPECS) -> Report:
         findings += _or_error(lambda: _unfinished(backend))
     try:
         worker = backend.rest()
-    except ConnectError:
+    except ConnectError as error:
+        if not client:
+            return Report(error.diagnostics, ())
         # The members of the group are reported above
         worker = None
-    if worker is None:
-        findings += _or_error(lambda: _topics_alone(backend, looked_at))
-        return Report(tuple(findings), tuple(looked_at))
-    with worker:
-        if client:
-            findings += _or_error(lambda: _both(backend, worker, secrets, looked_at))
-        else:
-            findings += _or_error(lambda: _rest_alone(backend, worker, secrets, looked_at))
+    with worker or nullcontext():
+        findings += _or_error(lambda: _checks(backend, worker, secrets, looked_at))
     return Report(tuple(findings), tuple(looked_at))
 
 
@@ -115,12 +110,59 @@ def _or_error(check: Callable[[], Iterator[Diagnostic]]) -> list[Diagnostic]:
         return list(error.diagnostics)
 
 
-def _topics_alone(backend: Backend, looked_at: list[str]) -> Iterator[Diagnostic]:
-    topics = _topics_side(backend)
-    _tell_topics(topics, looked_at)
-    yield from check_topics(backend.project, topics)
-    yield from _of_topics(backend, topics)
-    yield from _refused_later(backend.project, topics, {})
+def _checks(
+    backend: Backend, client: RestClient | None, secrets: SpecSecrets, looked_at: list[str]
+) -> Iterator[Diagnostic]:
+    """Yields the problems of the topics, if there is a Kafka, and of the REST API, if a worker
+    answers."""
+    project = backend.project
+    topics = _topics_side(backend) if backend.kafka else None
+    side = None if client is None else _rest_side(client)
+    if topics is not None:
+        connectors = counted(len(topics.config.connectors), "connector")
+        counts = f"{counted(len(topics.topics), 'topic')}, {connectors}"
+        looked_at.append(f"Kafka {topics.cluster_id}: {counts}")
+    if side is not None:
+        connectors = counted(len(side.infos), "connector")
+        looked_at.append(f"REST, Connect {side.version}: {connectors}")
+    if topics is not None:
+        yield from check_topics(project, topics)
+    if side is not None:
+        yield from check_version(side.version, backend.address)
+    if client is not None and topics is not None and side is not None:
+        if project.uses_runtime:
+            yield from _runtime_problem(client, backend.address)
+        topics, side, differences = _lasting_differences(backend, client, topics, side)
+        if differences and not project.uses_runtime:
+            kafka, reported = kafka_side(project, backend.kafka), rest_side(client)
+            # Nothing else that differs is worth a look then
+            if problem := problem_of(signs(kafka, reported), kafka, reported, (), project):
+                yield problem
+                return
+        yield from differences
+    if topics is not None:
+        yield from _of_topics(backend, topics)
+    if side is not None:
+        yield from _of_rest(backend, side, secrets, alone=topics is None)
+    yield from refused_later(project, _overriding(topics, side), _OVERRIDES)
+    if topics is None and side is not None:
+        yield from _unreadable_entries(side)
+
+
+def _lasting_differences(
+    backend: Backend, client: RestClient, topics: ClusterInTopics, side: ClusterOverRest
+) -> tuple[ClusterInTopics, ClusterOverRest, tuple[Diagnostic, ...]]:
+    """Looks again where both sides differ. Returns them as they were read last, and the
+    differences that stay."""
+    differences = tuple(compare(topics, side))
+    for _ in range(_LOOKS - 1):
+        if not differences:
+            break
+        time.sleep(_AGAIN_S)
+        topics, side = _topics_side(backend), _rest_side(client)
+        lasting = {finding.what for finding in compare(topics, side)}
+        differences = tuple(difference for difference in differences if difference.what in lasting)
+    return topics, side, differences
 
 
 def _of_topics(backend: Backend, topics: ClusterInTopics) -> Iterator[Diagnostic]:
@@ -133,57 +175,44 @@ def _of_topics(backend: Backend, topics: ClusterInTopics) -> Iterator[Diagnostic
     yield from keys_of_cluster(configs, _ledger(backend))
 
 
-def _rest_alone(
-    backend: Backend, client: RestClient, secrets: SpecSecrets, looked_at: list[str]
+def _of_rest(
+    backend: Backend, side: ClusterOverRest, secrets: SpecSecrets, *, alone: bool
 ) -> Iterator[Diagnostic]:
-    side = _rest_side(client)
-    _tell_rest(side, looked_at)
-    yield from check_version(side.version, backend.address)
+    """Yields the problems that the REST API shows; `alone`: no topics are read."""
     yield from failed(side)
     configs = {name: info.config for name, info in side.infos.items()}
-    yield from keys_of_cluster(configs, LedgerState())
-    yield from _running_with_errors(backend, side, secrets)
-    overriding = [(name, info.config, info.type == SINK) for name, info in side.infos.items()]
-    yield from refused_later(backend.project, overriding, _OVERRIDES)
+    if alone:
+        yield from keys_of_cluster(configs, LedgerState())
+    if not any(running_with_errors(side)):
+        return
+    secrets = secrets.with_ledger(with_configs(_ledger(backend), configs).connectors)
+    with backend.plugins() as plugins:
+        statuses = {
+            name: without_secrets(status, (configs[name],), plugins, secrets)
+            for name, status in side.statuses.items()
+        }
+    yield from running_with_errors(replace(side, statuses=statuses))
+
+
+def _overriding(
+    topics: ClusterInTopics | None, side: ClusterOverRest | None
+) -> list[tuple[str, Mapping[str, str], bool]]:
+    """Returns each connector with its config; True for sinks."""
+    infos = {} if side is None else side.infos
+    if topics is None:
+        return [(name, info.config, info.type == SINK) for name, info in infos.items()]
+    return [
+        (name, stored.config, infos[name].type == SINK if name in infos else name in topics.sinks)
+        for name, stored in topics.config.connectors.items()
+    ]
+
+
+def _unreadable_entries(side: ClusterOverRest) -> list[Diagnostic]:
+    """Returns the problems of ledger entries in configs."""
     problems: list[Diagnostic] = []
-
-    def unreadable(error: LedgerUnreadable, name: str) -> None:
-        problems.extend(error.diagnostics)
-
-    load_ledger({name: info.config for name, info in side.infos.items()}, unreadable)
-    yield from problems
-
-
-def _both(
-    backend: Backend, client: RestClient, secrets: SpecSecrets, looked_at: list[str]
-) -> Iterator[Diagnostic]:
-    project = backend.project
-    topics, side = _topics_side(backend), _rest_side(client)
-    _tell_topics(topics, looked_at)
-    _tell_rest(side, looked_at)
-    yield from check_topics(project, topics)
-    yield from check_version(side.version, backend.address)
-    if project.uses_runtime:
-        yield from _runtime_problem(client, backend.address)
-    differences = tuple(compare(topics, side))
-    for _ in range(_LOOKS - 1):
-        if not differences:
-            break
-        time.sleep(_AGAIN_S)
-        topics, side = _topics_side(backend), _rest_side(client)
-        lasting = {finding.what for finding in compare(topics, side)}
-        differences = tuple(difference for difference in differences if difference.what in lasting)
-    if differences and not project.uses_runtime:
-        kafka, reported = kafka_side(project, backend.kafka), rest_side(client)
-        # Nothing else that differs is worth a look then
-        if problem := problem_of(signs(kafka, reported), kafka, reported, (), project):
-            yield problem
-            return
-    yield from differences
-    yield from _of_topics(backend, topics)
-    yield from failed(side)
-    yield from _running_with_errors(backend, side, secrets)
-    yield from _refused_later(project, topics, side.infos)
+    configs = {name: info.config for name, info in side.infos.items()}
+    load_ledger(configs, lambda error, name: problems.extend(error.diagnostics))
+    return problems
 
 
 def _ledger(backend: Backend) -> LedgerState:
@@ -193,40 +222,11 @@ def _ledger(backend: Backend) -> LedgerState:
     return LedgerState()
 
 
-def _running_with_errors(
-    backend: Backend, side: ClusterOverRest, secrets: SpecSecrets
-) -> Iterator[Diagnostic]:
-    if not any(running_with_errors(side)):
-        return
-    owned = with_configs(_ledger(backend), {name: info.config for name, info in side.infos.items()})
-    secrets = secrets.with_ledger(owned.connectors)
-    with backend.plugins() as plugins:
-        statuses = {
-            name: without_secrets(status, (side.infos[name].config,), plugins, secrets)
-            for name, status in side.statuses.items()
-        }
-    yield from running_with_errors(replace(side, statuses=statuses))
-
-
 def _runtime_problem(client: RestClient, address: str) -> Iterator[Diagnostic]:
     """Yields the problem that the leader reports."""
     body = client.read("/runtime", shapes.a_map) or {}
     if body.get("problem"):
         yield Diagnostic("doctor.runtime", "the runtime has a problem", address, body["problem"])
-
-
-def _refused_later(
-    project: Project, topics: ClusterInTopics, infos: Mapping[str, ConnectorInfo]
-) -> Iterator[Diagnostic]:
-    connectors = [
-        (
-            name,
-            connector.config,
-            infos[name].type == SINK if name in infos else name in topics.sinks,
-        )
-        for name, connector in topics.config.connectors.items()
-    ]
-    yield from refused_later(project, connectors, _OVERRIDES)
 
 
 def _topics_side(backend: Backend) -> ClusterInTopics:
@@ -313,16 +313,6 @@ def _unfinished(backend: Backend) -> Iterator[Diagnostic]:
             hint = "if it is not running, run apply again: it goes on from there"
             topic = backend.project.topics.ledger
             yield warning("doctor.unfinished", problem, topic, hint=hint)
-
-
-def _tell_topics(side: ClusterInTopics, looked_at: list[str]) -> None:
-    topics, connectors = len(side.topics), len(side.config.connectors)
-    counts = f"{counted(topics, 'topic')}, {counted(connectors, 'connector')}"
-    looked_at.append(f"Kafka {side.cluster_id}: {counts}")
-
-
-def _tell_rest(side: ClusterOverRest, looked_at: list[str]) -> None:
-    looked_at.append(f"REST, Connect {side.version}: {counted(len(side.infos), 'connector')}")
 
 
 _REQUEST_S = 10.0
