@@ -111,7 +111,7 @@ class RestOnlyCluster(HttpCluster):
         super().__init__(client)
         self._entry = entry
         self._unmask = unmask
-        # What the cluster has accepted
+        # Accepted by the cluster
         self._targets: dict[str, TargetState] = {}
         self._configs: dict[str, Mapping[str, str]] = {}
         self._lock = threading.Lock()

@@ -41,8 +41,8 @@ from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.rest.password import USER, password_file, read_password
 from connect_runtime.settings.worker_config import from_project, project_tls
-from connect_runtime.storage import config_topic, status_topic
-from connect_runtime.storage.snapshots import ConfigSnapshot, StatusSnapshot
+from connect_runtime.storage import config_topic
+from connect_runtime.storage.snapshots import ConfigSnapshot
 from connect_runtime.validation.validate import check
 from connect_runtime.waiting import wait_until
 from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget

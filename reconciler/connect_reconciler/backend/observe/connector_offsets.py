@@ -109,9 +109,7 @@ class ConnectorClusters:
             raise Failed(Diagnostic("kafka.elsewhere", problem, name, view))
         return view
 
-    def offsets(
-        self, clients: ConnectorClients, worker_offsets: OffsetSnapshot
-    ) -> Offsets | str:
+    def offsets(self, clients: ConnectorClients, worker_offsets: OffsetSnapshot) -> Offsets | str:
         """Returns the offsets of a source, or of a sink with a login of its own, where its config
         has them, or why they are not known. `worker_offsets` are those of the worker's topic."""
         if clients.kind == "source":

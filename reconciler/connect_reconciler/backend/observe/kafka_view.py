@@ -122,9 +122,10 @@ class KafkaView:
             check_rights(self._properties, topics=dict.fromkeys(topics, (DESCRIBE,)))
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
+        offsets: dict[str, dict[TopicPartition, int]] = {}
         with self._hidden_if_tolerant():
-            return list_offsets_of_groups(self._properties, sorted(groups))
-        return {}
+            offsets = list_offsets_of_groups(self._properties, sorted(groups))
+        return offsets
 
     @contextmanager
     def _hidden_if_tolerant(self) -> Iterator[None]:
@@ -167,7 +168,9 @@ class KafkaView:
         return newest_times(self._properties, partitions)
 
     def _times(self, offsets: Mapping[TopicPartition, int], deadline: float) -> dict[RecordAt, int]:
-        reader = consumer(self._consumer, {"group.id": "connect-times", **_READER, **_SMALL_FETCHES})
+        reader = consumer(
+            self._consumer, {"group.id": "connect-times", **_READER, **_SMALL_FETCHES}
+        )
         times: dict[RecordAt, int] = {}
         missing = dict(offsets)
         try:

@@ -248,8 +248,8 @@ def _live(
     offsets: tuple[OffsetEntry, ...] | Diagnostic,
 ) -> LiveConnector:
     kind = _KINDS.get(connector.info.type, "unknown")
-    known = Offsets(() if isinstance(offsets, Diagnostic) else offsets)
-    return LiveConnector(name, kind, connector.info.config, target, known)
+    stored = Offsets(() if isinstance(offsets, Diagnostic) else offsets)
+    return LiveConnector(name, kind, connector.info.config, target, stored)
 
 
 def statuses_over_rest(

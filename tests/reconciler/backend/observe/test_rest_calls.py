@@ -11,8 +11,7 @@ import pytest
 from connect_reconciler.backend.observe import rest
 from connect_reconciler.backend.observe.plugin_facts import (
     SpecSecrets,
-    failed_traces,
-    with_failures,
+    with_statuses,
     without_secrets,
 )
 from connect_reconciler.backend.observe.rest import observe_rest
@@ -168,8 +167,9 @@ def test_each_reason_of_failed_tasks_is_shown_once_without_secrets() -> None:
     trace = "org.apache.kafka.X: no\nCaused by: java.io.IOException: no hunter2 here\n\tat x"
     failed = InstanceStatus(State.FAILED, "w", trace)
     other = replace(failed, trace="org.apache.kafka.Y: full")
-    traces = failed_traces(("a", each) for each in (runs, failed, other, failed))
-    found = with_failures(live, traces, desired_of(wanted), PluginSet()).connectors["a"]
+    statuses = {"a": (runs, [failed, other, failed])}
+    found = with_statuses(live, statuses, desired_of(wanted), PluginSet()).connectors["a"]
+    assert (found.state, found.task_states) == ("RUNNING", ("FAILED",) * 3)
     assert found.failure == "IOException: no (hidden) here; Y: full"
     assert live.connectors["a"].failure == ""
 
@@ -180,8 +180,7 @@ def test_the_error_of_a_connector_that_runs_is_no_failure_and_shown_without_secr
     live = look(worker_with(stored(wanted)), desired_of(wanted))
     runs = InstanceStatus(State.RUNNING, "w", "org.apache.kafka.X: no hunter2 here")
     waits = InstanceStatus(State.UNASSIGNED, "w", "it waits for a slot")
-    running = failed_traces((("a", each) for each in (runs, waits)), State.RUNNING)
-    found = with_failures(live, {}, desired_of(wanted), PluginSet(), running=running)
+    found = with_statuses(live, {"a": (runs, [waits])}, desired_of(wanted), PluginSet())
     connector = found.connectors["a"]
     assert (connector.error, connector.failure) == ("X: no (hidden) here", "")
 
@@ -201,8 +200,9 @@ def test_many_failed_tasks_cost_little_and_are_shown_in_a_line() -> None:
     wanted = spec("a", sensitive=("file",))
     live = look(worker_with(stored(wanted)), desired_of(wanted))
     configs = [Counted({"file": "hunter2", "task.id": str(task)}) for task in range(300)]
-    traces = {"a": [f"org.apache.kafka.X: task {task} has hunter2" for task in range(300)]}
-    found = with_failures(live, traces, desired_of(wanted), PluginSet(), lambda name: configs)
+    traces = [f"org.apache.kafka.X: task {task} has hunter2" for task in range(300)]
+    statuses = {"a": (None, [InstanceStatus(State.FAILED, "w", trace) for trace in traces])}
+    found = with_statuses(live, statuses, desired_of(wanted), PluginSet(), lambda name: configs)
     shown = "; ".join(f"X: task {task} has (hidden)" for task in range(5))
     assert found.connectors["a"].failure == f"{shown}; and 295 more"
     assert {each.searched for each in configs} == {1}
@@ -226,7 +226,6 @@ def test_a_reason_is_without_values_that_the_cluster_masks() -> None:
     live = look(worker_with(masked), desired_of(wanted))
     hidden = replace(live.connectors["a"], config=masked.config)
     live = replace(live, connectors={"a": hidden})
-    found = with_failures(
-        live, {"a": ["IOException: no hunter2 here"]}, desired_of(wanted), PluginSet()
-    )
+    failed = InstanceStatus(State.FAILED, "w", "IOException: no hunter2 here")
+    found = with_statuses(live, {"a": (failed, [])}, desired_of(wanted), PluginSet())
     assert found.connectors["a"].failure == "IOException: no (hidden) here"
