@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from connect_reconciler.backend.observe.plugin_facts import error_line
 from connect_reconciler.backend.rest.shapes import target_of
@@ -21,7 +22,7 @@ from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, StatusSnapshot, TaskId
-from connect_specs.desired import PartitionKey, Project, partition_key
+from connect_specs.desired import Project, partition_key
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import listed
 
@@ -42,34 +43,22 @@ class TopicFacts:
     offline: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordLocations:
-    """The places of the newest records by subject: `topic-partition, offset n`."""
+# By kind of record (config, target-state, offset), connector and, of offsets, partition
+RecordLocations: TypeAlias = Mapping[tuple[str, ...], str]
 
-    of: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
-    @classmethod
-    def index(cls, config: Iterable[LogRecord], offsets: Iterable[LogRecord]) -> RecordLocations:
-        """Returns the records of both topics by their subjects."""
-        texts: dict[tuple[str, ...], str] = {}
-        for record in config:
-            subject = config_topic.subject(record.key)
-            if subject is not None:
-                texts[subject] = _place(record)
-        for record in offsets:
-            about = offsets_topic.subject(record.key)
-            if about is not None:
-                texts["offset", about[0], partition_key(about[1])] = _place(record)
-        return cls(texts)
-
-    def config(self, name: str) -> str:
-        return self.of.get(("config", name), name)
-
-    def target(self, name: str) -> str:
-        return self.of.get(("target-state", name), name)
-
-    def offset(self, name: str, partition: PartitionKey) -> str:
-        return self.of.get(("offset", name, partition), name)
+def record_locations(
+    config: Iterable[LogRecord], offsets: Iterable[LogRecord]
+) -> dict[tuple[str, ...], str]:
+    """Returns the places of the newest records of both topics: `topic-partition, offset n`."""
+    places: dict[tuple[str, ...], str] = {}
+    for record in config:
+        if subject := config_topic.subject(record.key):
+            places[subject] = _place(record)
+    for record in offsets:
+        if about := offsets_topic.subject(record.key):
+            places["offset", about[0], partition_key(about[1])] = _place(record)
+    return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +80,10 @@ class ClusterInTopics:
     strangers: Mapping[str, tuple[GroupMember, ...]] = field(default_factory=dict)
     unread: tuple[Diagnostic, ...] = ()
     offset_records: Sequence[LogRecord] = ()
+
+    def place(self, *subject: str) -> str:
+        """Returns the place of the newest record, or the connector's name if there is none."""
+        return self.places.get(subject, subject[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +119,12 @@ def compare(topics: ClusterInTopics, rest_side: ClusterOverRest) -> Iterator[Dia
         return
     for name in sorted(in_topics.keys() - in_rest.keys()):
         problem = f"connector {name} is in the config topic, and the REST API does not know it"
-        yield Diagnostic("doctor.only-in-topic", problem, topics.places.config(name), hint=_RESTART)
+        yield Diagnostic(
+            "doctor.only-in-topic",
+            problem,
+            topics.place("config", name),
+            hint=_RESTART,
+        )
     for name in sorted(in_rest.keys() - in_topics.keys()):
         problem = f"the REST API tells of connector {name}, and the config topic does not hold it"
         yield Diagnostic("doctor.only-in-rest", problem, name, hint=_RESTART)
@@ -148,7 +146,7 @@ def _config(name: str, topics: ClusterInTopics, rest_side: ClusterOverRest) -> I
     ]
     if keys:
         problem = f"the config of {name} is another one over REST: {', '.join(keys)}"
-        yield Diagnostic("doctor.config", problem, topics.places.config(name), hint=_RESTART)
+        yield Diagnostic("doctor.config", problem, topics.place("config", name), hint=_RESTART)
 
 
 def _target(name: str, topics: ClusterInTopics, rest_side: ClusterOverRest) -> Iterator[Diagnostic]:
@@ -158,7 +156,9 @@ def _target(name: str, topics: ClusterInTopics, rest_side: ClusterOverRest) -> I
     )
     if reported is not None and reported is not stored:
         problem = f"{name} was asked to be {stored.value}, and is {reported.value} over REST"
-        yield Diagnostic("doctor.target", problem, topics.places.target(name), hint=_RESTART)
+        yield Diagnostic(
+            "doctor.target", problem, topics.place("target-state", name), hint=_RESTART
+        )
 
 
 def _status(name: str, topics: ClusterInTopics, rest_side: ClusterOverRest) -> Iterator[Diagnostic]:
@@ -194,7 +194,10 @@ def _offsets(
     for partition in sorted(stored.differences(reported)):
         problem = f"an offset of {name} is another one over REST: {partition}"
         yield Diagnostic(
-            "doctor.offset", problem, topics.places.offset(name, partition), hint=_RESTART
+            "doctor.offset",
+            problem,
+            topics.place("offset", name, partition),
+            hint=_RESTART,
         )
 
 
@@ -273,7 +276,9 @@ def left_over(topics: ClusterInTopics) -> Iterator[Diagnostic]:
         if state.inconsistent:
             problem = f"the task configs of {name} were committed, and are not all there"
             hint = "restart the connector: its worker then writes them again"
-            yield Diagnostic("doctor.inconsistent", problem, topics.places.config(name), hint=hint)
+            yield Diagnostic(
+                "doctor.inconsistent", problem, topics.place("config", name), hint=hint
+            )
 
 
 def failed(rest_side: ClusterOverRest) -> Iterator[Diagnostic]:

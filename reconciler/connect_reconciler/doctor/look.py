@@ -27,7 +27,6 @@ from connect_reconciler.backend.rest.client import RestClient, connector_path
 from connect_reconciler.doctor.checks import (
     ClusterInTopics,
     ClusterOverRest,
-    RecordLocations,
     TopicFacts,
     check_topics,
     check_version,
@@ -36,6 +35,7 @@ from connect_reconciler.doctor.checks import (
     keys_of_cluster,
     left_over,
     read_by_strangers,
+    record_locations,
     running_with_errors,
     scattered_offsets,
     unreadable,
@@ -268,7 +268,7 @@ def _topics_side(backend: Backend) -> ClusterInTopics:
         unread=statuses_unread(names, stored),
         sinks=frozenset(name for name, kind in kinds.items() if kind == SINK),
         offset_records=offset_records,
-        places=RecordLocations.index(config, offset_records),
+        places=record_locations(config, offset_records),
     )
 
 

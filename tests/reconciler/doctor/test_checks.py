@@ -10,7 +10,6 @@ import pytest
 from connect_reconciler.doctor.checks import (
     ClusterInTopics,
     ClusterOverRest,
-    RecordLocations,
     TopicFacts,
     check_topics,
     check_version,
@@ -18,6 +17,7 @@ from connect_reconciler.doctor.checks import (
     failed,
     left_over,
     read_by_strangers,
+    record_locations,
     running_with_errors,
     scattered_offsets,
     unreadable,
@@ -45,7 +45,7 @@ from support.applying import PROJECT
 CONFIG = {"name": "a", "connector.class": "X", "db.password": "hunter2"}
 AT = OffsetEntry({"p": 1}, {"o": 7})
 RECORD = config_topic.connector_record("configs", "a", CONFIG)
-PLACES = RecordLocations.index([LogRecord("configs", 0, 17, 0, RECORD.key, RECORD.value)], [])
+PLACES = record_locations([LogRecord("configs", 0, 17, 0, RECORD.key, RECORD.value)], [])
 
 TOPICS = ClusterInTopics(
     cluster_id="k",

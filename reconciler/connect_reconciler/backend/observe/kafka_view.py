@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -118,23 +117,23 @@ class KafkaView:
             return ""
 
     def ensure_visible(self, topics: Iterable[str]) -> None:
-        with self._hidden_if_tolerant():
+        try:
             check_rights(self._properties, topics=dict.fromkeys(topics, (DESCRIBE,)))
+        except Unreachable as error:
+            self._tolerate(error)
 
     def group_offsets(self, groups: Iterable[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
-        offsets: dict[str, dict[TopicPartition, int]] = {}
-        with self._hidden_if_tolerant():
-            offsets = list_offsets_of_groups(self._properties, sorted(groups))
-        return offsets
-
-    @contextmanager
-    def _hidden_if_tolerant(self) -> Iterator[None]:
         try:
-            yield
+            return list_offsets_of_groups(self._properties, sorted(groups))
         except Unreachable as error:
-            if not self._tolerant or not is_denied(error):
-                raise
-            self.groups_hidden = True
+            self._tolerate(error)
+            return {}
+
+    def _tolerate(self, error: Unreachable) -> None:
+        """Raises the error unless a tolerant view can do without the answer."""
+        if not self._tolerant or not is_denied(error):
+            raise error
+        self.groups_hidden = True
 
     def group_members(self, groups: Iterable[str]) -> Mapping[str, Sequence[GroupMember]]:
         by_group = members_of_groups(self._properties, sorted(set(groups)))

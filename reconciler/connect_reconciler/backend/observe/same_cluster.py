@@ -9,8 +9,10 @@ One side may show a change before the other: only lasting differences count.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from connect_reconciler.backend.observe.kafka_view import KafkaView
@@ -85,23 +87,52 @@ def problem_of(
 
     If a login may see some connectors only, REST leaves out the others: these do not matter.
     """
-    problems = _Problems(project)
+    topics, group = project.topics, project.group_id
+    url = "" if project.target is None else shown_url(project.target)
+    servers = (project.kafka or {}).get("bootstrap.servers", "Kafka")
+    problem_at = partial(_diagnostic, project)
     if rest_side.cluster_id and rest_side.cluster_id != kafka.cluster_id:
-        return problems.other_kafka(kafka, rest_side)
-    kinds = {kind for kind, _ in lasting}
-    if "no-topic" in kinds:
-        return problems.no_config_topic()
-    only_rest = sorted(name for kind, name in lasting if kind == "in-rest")
-    only_topic = sorted(name for kind, name in lasting if kind == "in-topic")
+        problem = f"the workers at {url} use another Kafka than cluster.kafka leads to"
+        reason = f"REST says {rest_side.cluster_id}, and {servers} is {kafka.cluster_id}"
+        return problem_at("other-kafka", problem, reason, "target", "kafka")
+    names: dict[str, list[str]] = defaultdict(list)
+    for kind, name in sorted(lasting):
+        names[kind].append(name)
+    if "no-topic" in names:
+        problem = f"there is no topic {topics.config} on {servers}"
+        reason = f"the workers of group {group} would keep their connectors there"
+        return problem_at("no-config-topic", problem, reason, "group.id", "topics", "kafka")
+    others = f"the workers at {url} are not those of group {group}"
+    only_rest, only_topic, moved = names["in-rest"], names["in-topic"], names["worker"]
     common = (kafka.workers or {}).keys() & rest_side.workers.keys()
     if only_rest or (only_topic and (not common or set(only_topic) & set(concerned))):
-        return problems.other_connectors(only_rest, only_topic)
-    elsewhere = sorted(name for kind, name in lasting if kind == "worker")
-    if elsewhere and set(elsewhere) >= set(_placed(kafka, rest_side)):
-        return problems.other_workers(elsewhere[0], kafka, rest_side)
-    if "no-member" in kinds:
-        return problems.empty_group()
-    return problems.other_statuses() if "no-status" in kinds else None
+        reasons = []
+        if only_rest:
+            reasons.append(
+                f"REST tells of {listed(only_rest)}, which topic {topics.config} does not hold"
+            )
+        if only_topic:
+            reasons.append(
+                f"topic {topics.config} holds {listed(only_topic)}, which REST does not know"
+            )
+        reason = "; ".join(reasons)
+        return problem_at("other-group", others, reason, "target", "group.id", "topics")
+    if moved and set(moved) >= set(_placed(kafka, rest_side)):
+        name, stored = moved[0], (kafka.workers or {})[moved[0]]
+        reason = (
+            f"{name} is on {rest_side.workers[name]} as REST tells,"
+            f" and on {stored} as {topics.status} tells"
+        )
+        return problem_at("other-group", others, reason, "target", "group.id", "topics")
+    if "no-member" in names:
+        problem = f"no worker is in the group {group}, and one answers at {url}"
+        reason = "group.id is not the one in the properties of these workers"
+        return problem_at("empty-group", problem, reason, "group.id", "target")
+    if "no-status" in names:
+        problem = f"topic {topics.status} is not the status topic of the workers at {url}"
+        reason = "REST tells how its connectors are, and the topic holds no status of any of them"
+        return problem_at("other-status-topic", problem, reason, "topics", "group.id")
+    return None
 
 
 def _placed(kafka: KafkaSide, rest_side: RestSide) -> list[str]:
@@ -110,77 +141,15 @@ def _placed(kafka: KafkaSide, rest_side: RestSide) -> list[str]:
     return [name for name, worker in rest_side.workers.items() if worker and stored.get(name)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Problems:
-    """The diagnostics, with the reports of either side and the lines of connect.yaml."""
-
-    project: Project
-
-    def other_kafka(self, kafka: KafkaSide, rest_side: RestSide) -> Diagnostic:
-        problem = f"the workers at {self._url()} use another Kafka than cluster.kafka leads to"
-        reason = f"REST says {rest_side.cluster_id}, and {self._kafka()} is {kafka.cluster_id}"
-        return self._diagnostic("other-kafka", problem, reason, "target", "kafka")
-
-    def no_config_topic(self) -> Diagnostic:
-        topic = self.project.topics.config
-        problem = f"there is no topic {topic} on {self._kafka()}"
-        reason = f"the workers of group {self.project.group_id} would keep their connectors there"
-        return self._diagnostic("no-config-topic", problem, reason, "group.id", "topics", "kafka")
-
-    def other_connectors(self, only_rest: list[str], only_topic: list[str]) -> Diagnostic:
-        reasons = []
-        if only_rest:
-            reasons.append(
-                f"REST tells of {listed(only_rest)}, which {self._topic()} does not hold"
-            )
-        if only_topic:
-            reasons.append(f"{self._topic()} holds {listed(only_topic)}, which REST does not know")
-        return self._other_group("; ".join(reasons))
-
-    def other_workers(self, name: str, kafka: KafkaSide, rest_side: RestSide) -> Diagnostic:
-        stored = (kafka.workers or {})[name]
-        location = f"{name} is on {rest_side.workers[name]} as REST tells, and on {stored}"
-        return self._other_group(f"{location} as {self.project.topics.status} tells")
-
-    def empty_group(self) -> Diagnostic:
-        group = self.project.group_id
-        problem = f"no worker is in the group {group}, and one answers at {self._url()}"
-        reason = "group.id is not the one in the properties of these workers"
-        return self._diagnostic("empty-group", problem, reason, "group.id", "target")
-
-    def other_statuses(self) -> Diagnostic:
-        topic = self.project.topics.status
-        problem = f"topic {topic} is not the status topic of the workers at {self._url()}"
-        reason = "REST tells how its connectors are, and the topic holds no status of any of them"
-        return self._diagnostic("other-status-topic", problem, reason, "topics", "group.id")
-
-    def _other_group(self, reason: str) -> Diagnostic:
-        group = self.project.group_id
-        problem = f"the workers at {self._url()} are not those of group {group}"
-        return self._diagnostic("other-group", problem, reason, "target", "group.id", "topics")
-
-    def _diagnostic(self, code: str, problem: str, reason: str, *fields: str) -> Diagnostic:
-        """Returns a diagnostic with the `fields` of the cluster that may be wrong, the likeliest
-        first."""
-        places = self.project.cluster_locations
-        likely = [(field_name, places[field_name]) for field_name in fields if field_name in places]
-        names = [
-            f"cluster.{field_name} ({location.file}:{location.line})"
-            for field_name, location in likely
-        ]
-        hint = f"nothing was changed; correct {' or '.join(names or ['connect.yaml'])}"
-        location = likely[0][1] if likely else Location(self.project.file.name)
-        return Diagnostic(f"cluster.{code}", problem, location, reason, hint)
-
-    def _url(self) -> str:
-        target = self.project.target
-        return "" if target is None else shown_url(target)
-
-    def _kafka(self) -> str:
-        return (self.project.kafka or {}).get("bootstrap.servers", "Kafka")
-
-    def _topic(self) -> str:
-        return f"topic {self.project.topics.config}"
+def _diagnostic(project: Project, code: str, problem: str, reason: str, *fields: str) -> Diagnostic:
+    """Returns a diagnostic with the `fields` of the cluster that may be wrong, the likeliest
+    first."""
+    places = project.cluster_locations
+    likely = [(name, places[name]) for name in fields if name in places]
+    names = [f"cluster.{name} ({location.file}:{location.line})" for name, location in likely]
+    hint = f"nothing was changed; correct {' or '.join(names or ['connect.yaml'])}"
+    location = likely[0][1] if likely else Location(project.file.name)
+    return Diagnostic(f"cluster.{code}", problem, location, reason, hint)
 
 
 def connectors_of(desired: Desired, ledger: LedgerState) -> frozenset[str]:

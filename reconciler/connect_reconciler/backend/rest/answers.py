@@ -65,11 +65,6 @@ class Refused(RequestError):
         self.exchange, self.hint = exchange, hint
         self.diagnostics = (Diagnostic(f"connect.{status}", message, why=exchange, hint=hint),)
 
-    def __reduce__(  # type: ignore[override]
-        self,
-    ) -> tuple[type[Refused], tuple[int, str, str, str, Refusal | None]]:
-        return type(self), (self.status, self.message, self.exchange, self.hint, self.refusal)
-
 
 class NotConnect(Unreachable):
     """An answer that Connect does not give to such a request; `exchange` names both."""
@@ -77,9 +72,6 @@ class NotConnect(Unreachable):
     def __init__(self, problem: Diagnostic, status: int = 0, exchange: str = "") -> None:
         super().__init__(problem)
         self.status, self.exchange = status, exchange
-
-    def __reduce__(self) -> tuple[type[NotConnect], tuple[Diagnostic, int, str]]:
-        return type(self), (self.diagnostics[0], self.status, self.exchange)
 
 
 @dataclass(frozen=True, slots=True)

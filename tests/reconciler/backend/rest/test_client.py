@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import pickle
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -518,7 +517,6 @@ def test_an_error_of_connect_names_its_request(ask: Over) -> None:
     (problem,) = refused.value.diagnostics
     assert problem.why == "PUT http://connect:8083/connectors/a/config answered 400 Bad Request"
     assert problem.hint
-    assert pickle.loads(pickle.dumps(refused.value)).diagnostics == refused.value.diagnostics
 
 
 def test_what_is_not_connect_shows_no_secret_that_it_echoes() -> None:
