@@ -14,7 +14,6 @@ from connect_reconciler.cli.output import progress_of_wait
 from connect_reconciler.cli.session import secrets_of_specs
 from connect_reconciler.cli.signals import may_change
 from connect_reconciler.ledger.config_entry import load_ledger, with_configs
-from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_runtime.herder.verbs import RequestError
 from connect_specs.desired import Project
@@ -215,8 +214,7 @@ def ensure_unprotected(connector: Known) -> None:
 
 
 def _owned_by_config(name: str, config: Mapping[str, str]) -> Owned | None:
-
-    def refused(error: LedgerUnreadable, _: str) -> None:
-        raise error
-
-    return load_ledger({name: config}, refused).connectors.get(name)
+    ledger, unreadable = load_ledger({name: config})
+    if name in unreadable:
+        raise unreadable[name]
+    return ledger.connectors.get(name)

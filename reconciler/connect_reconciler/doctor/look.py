@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -146,7 +147,8 @@ def _checks(
         yield from _of_rest(backend, side, secrets, alone=topics is None)
     yield from refused_later(project, _overriding(topics, side), _OVERRIDES)
     if topics is None and side is not None:
-        yield from _unreadable_entries(side)
+        _, errors = load_ledger({name: info.config for name, info in side.infos.items()})
+        yield from chain.from_iterable(error.diagnostics for error in errors.values())
 
 
 def _lasting_differences(
@@ -205,14 +207,6 @@ def _overriding(
         (name, stored.config, infos[name].type == SINK if name in infos else name in topics.sinks)
         for name, stored in topics.config.connectors.items()
     ]
-
-
-def _unreadable_entries(side: ClusterOverRest) -> list[Diagnostic]:
-    """Returns the problems of ledger entries in configs."""
-    problems: list[Diagnostic] = []
-    configs = {name: info.config for name, info in side.infos.items()}
-    load_ledger(configs, lambda error, name: problems.extend(error.diagnostics))
-    return problems
 
 
 def _ledger(backend: Backend) -> LedgerState:

@@ -87,19 +87,20 @@ def offsets_mark(offsets: Iterable[OffsetEntry]) -> str:
 
 
 def load_ledger(
-    configs: Mapping[str, Mapping[str, str]], refused: Callable[[LedgerUnreadable, str], None]
-) -> LedgerState:
-    """Returns the ledger of all configs. `refused` is called for each unreadable entry."""
+    configs: Mapping[str, Mapping[str, str]],
+) -> tuple[LedgerState, dict[str, LedgerUnreadable]]:
+    """Returns the ledger of all configs, without unreadable entries, and the errors of these."""
     connectors: dict[str, Owned] = {}
     pins: dict[tuple[str, str], AppliedPin] = {}
     renames: dict[tuple[str, str], Renaming] = {}
+    unreadable: dict[str, LedgerUnreadable] = {}
     for name, config in configs.items():
         if LEDGER_KEY not in config:
             continue
         try:
             entry = load_entry(name, config[LEDGER_KEY])
         except LedgerUnreadable as error:
-            refused(error, name)
+            unreadable[name] = error
             continue
         if entry.owned.config.get("name", name) != name:
             continue  # a copy of another connector's config: this one has no owner
@@ -111,14 +112,14 @@ def load_ledger(
             for old_name, record in entry.renames.items()
             if old_name in configs
         }
-    return LedgerState(connectors, pins, renames)
+    return LedgerState(connectors, pins, renames), unreadable
 
 
 def with_configs(topic: LedgerState, configs: Mapping[str, Mapping[str, str]]) -> LedgerState:
     """Returns the topic's ledger, and the entries of connectors that it does not know, which were
     applied over REST alone. Unreadable entries are ignored."""
     unknown = {name: config for name, config in configs.items() if name not in topic.connectors}
-    entries = load_ledger(unknown, lambda error, name: None)
+    entries, _ = load_ledger(unknown)
     return replace(
         topic,
         connectors={**entries.connectors, **topic.connectors},

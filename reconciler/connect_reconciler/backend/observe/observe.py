@@ -88,11 +88,10 @@ def observe_topics(
     Java's names, `fingerprint_key` wins over the ledger's, `open_view` opens other clusters. Raises
     Unreachable."""
     ledger = _ledger(project, topics, fingerprint_key)
-    kinds = kinds_of(topics.config.connectors.values(), desired, plugins)
-    live_kinds = {
-        name: live_kind(state, kinds, topics.offsets)
-        for name, state in topics.config.connectors.items()
-    }
+    stored = topics.config.connectors
+    configs = {name: state.config for name, state in stored.items()}
+    kinds = kinds_of(configs.values(), desired, plugins)
+    live_kinds = {name: live_kind(state, kinds, topics.offsets) for name, state in stored.items()}
     clusters = ConnectorClusters(project, worker_properties(project, client), view, open_view)
     current = current_clients(desired, topics.config, live_kinds, kinds, ledger, clusters)
     planned = planned_clients(desired, topics.config, kinds, clusters)
@@ -126,8 +125,7 @@ def observe_topics(
             clusters,
         ),
     )
-    stored = topics.config.connectors
-    live = with_secret_keys(live, stored, desired, plugins)
+    live = with_secret_keys(live, configs, desired, plugins)
     live = _with_times(live, topics.records.get(project.topics.config, ()), project.name)
     live = with_statuses(
         live, _statuses(topics), desired, plugins, lambda name: stored[name].task_configs

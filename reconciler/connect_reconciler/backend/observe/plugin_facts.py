@@ -54,11 +54,10 @@ _PACKAGE = re.compile(r"^(?:[A-Za-z_][\w$]*\.)+(?=[A-Z][\w$]*(?::|$))")
 
 
 def kinds_of(
-    live: Iterable[ConnectorState], desired: Desired, plugins: Definitions
+    stored: Iterable[Mapping[str, str]], desired: Desired, plugins: Definitions
 ) -> dict[str, Kind]:
-    """Returns the kinds by class as specs and configs write it, for known classes."""
-    configs = [state.config for state in live]
-    configs += [spec.config for spec in desired.connectors.values()]
+    """Returns the kinds by class as specs and `stored` configs write it, for known classes."""
+    configs = [*stored, *(spec.config for spec in desired.connectors.values())]
     kinds: dict[str, Kind] = {}
     for name in {config.get(CLASS_KEY, "") for config in configs} - {""}:
         plugin = plugins.find(name, CONNECTORS)
@@ -77,9 +76,12 @@ def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSn
 
 
 def with_secret_keys(
-    live: Live, stored: Mapping[str, ConnectorState], desired: Desired, plugins: Definitions
+    live: Live,
+    stored: Mapping[str, Mapping[str, str]],
+    desired: Desired,
+    plugins: Definitions,
 ) -> Live:
-    """Returns the live state with the keys of secrets by connector, of the `stored` connectors and
+    """Returns the live state with the keys of secrets by connector, of the `stored` configs and
     the desired ones: those whose type is PASSWORD in the plugins that a connector names or is to
     name, and those whose types could not be asked for.
 
@@ -92,12 +94,12 @@ def with_secret_keys(
     for name in stored.keys() | desired.connectors.keys():
         spec = desired.connectors.get(name)
         names = {name} if spec is None else {name, spec.renamed_from or name}
-        configs = [stored[alias].config for alias in names if alias in stored]
+        configs = [stored[alias] for alias in names if alias in stored]
         configs += [] if spec is None else [spec.config]
         secret = {key for config in configs for key in passwords_in(config, plugins)}
         texts = desired.secrets
         if name in stored and texts:
-            secret |= {key for key, text in stored[name].config.items() if holds_text(text, texts)}
+            secret |= {key for key, text in stored[name].items() if holds_text(text, texts)}
         for owned in (owners[alias] for alias in names & owners.keys()):
             secret |= _recorded(owned, configs, plugins)
             secret |= _possibly_secret(owned, spec, configs, plugins, live.ledger)
@@ -196,12 +198,25 @@ def redactor_of(
     return ConfigRedactor(name, None, sensitive, specs.texts, untyped)
 
 
+def redactor_in(
+    live: Live,
+    name: str,
+    desired: Desired,
+    plugins: Definitions,
+    task_configs: Iterable[Mapping[str, str]] = (),
+) -> ConfigRedactor:
+    """Returns a redactor of the secrets in the configs of a live connector and of its tasks."""
+    redactor = live_redactor(name, live, desired.connectors.get(name))
+    untyped = untyped_keys(live.connectors[name].config, plugins, task_configs)
+    return replace(redactor, named=redactor.named.union(untyped), texts=desired.secrets)
+
+
 def with_statuses(
     live: Live,
     statuses: Mapping[str, Statuses],
     desired: Desired,
     plugins: Definitions,
-    task_configs: Callable[[str], Iterable[Mapping[str, str]]] = lambda name: (),
+    configs_of_tasks: Callable[[str], Iterable[Mapping[str, str]]] = lambda name: (),
 ) -> Live:
     """Returns the live state with the states of connectors and tasks, by connector; the reasons of
     those that failed, and the errors of those that run, such as a poll that is repeated: each once,
@@ -221,12 +236,11 @@ def with_statuses(
         ]
         if not traces:
             continue
-        configs = (connector.config, *task_configs(name))
-        redactor = live_redactor(name, live, spec)
-        sensitive = redactor.named.union(untyped_keys(configs[0], plugins, configs[1:]))
-        redactor = replace(redactor, named=sensitive, texts=desired.secrets)
+        task_configs = tuple(configs_of_tasks(name))
+        redactor = redactor_in(live, name, desired, plugins, task_configs)
         # The cluster may show masks only, for values that the spec has
-        of_texts = redactor.for_texts(*configs, {} if spec is None else spec.config)
+        of_spec = {} if spec is None else spec.config
+        of_texts = redactor.for_texts(connector.config, *task_configs, of_spec)
         failure, error = (
             _reasons((trace for state, trace in traces if state is sought), of_texts)
             for sought in (State.FAILED, State.RUNNING)

@@ -12,10 +12,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from connect_reconciler.backend.observe.plugin_facts import (
-    SpecSecrets,
     Statuses,
     kinds_of,
-    redactor_of,
+    redactor_in,
     with_secret_keys,
     with_statuses,
 )
@@ -28,7 +27,6 @@ from connect_reconciler.backend.rest.shapes import (
     target_of,
 )
 from connect_reconciler.ledger.config_entry import load_ledger, offsets_mark, still_held
-from connect_reconciler.ledger.topic import LedgerUnreadable
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Kind, Live, LiveConnector
@@ -68,22 +66,14 @@ def observe_rest(
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
         about = client.about()
         reported = connectors_over_rest(client, pool)
-        problems: list[Diagnostic] = []
-        ledger = _ledger(reported, desired, problems)
+        configs = {name: connector.info.config for name, connector in reported.items()}
+        ledger, unreadable = load_ledger(configs)
         names = desired.connectors.keys() | ledger.owned_by(desired.project)
         concerned = [name for name in reported if name in names]
         reported |= _settled({name: reported[name] for name in concerned}, client)
         ledger = still_held(ledger, _went_on(reported, lambda name: _offsets(client, name)))
         to_read = sorted(offsets_needed(desired, reported, ledger))
         offsets = dict(zip(to_read, pool.map(lambda n: _offsets(client, n), to_read), strict=True))
-    states = {
-        name: ConnectorState(name, connector.info.config) for name, connector in reported.items()
-    }
-    unread = [
-        _covered(connector, name, reported[name].info.config, plugins, desired, ledger)
-        for name, connector in offsets.items()
-        if isinstance(connector, Diagnostic)
-    ]
     targets = {
         name: _target(connector, ledger.connectors.get(name))
         for name, connector in reported.items()
@@ -99,15 +89,29 @@ def observe_rest(
             for name, connector in sorted(reported.items())
         },
         ledger=replace(ledger, fingerprint_key=fingerprint_key),
-        kinds=kinds_of(states.values(), desired, plugins),
-        errors=tuple(problems),
-        warnings=(*unread, *untold),
+        kinds=kinds_of(configs.values(), desired, plugins),
+        # Other connectors are not touched
+        errors=tuple(
+            problem
+            for name, error in unreadable.items()
+            if name in desired.connectors
+            for problem in error.diagnostics
+        ),
         now_ms=now_ms(),
         cluster_id=about.kafka_cluster_id,
         rest_alone=True,
         version=about.version,
     )
-    live = see_through_masks(with_secret_keys(live, states, desired, plugins), desired)
+    live = with_secret_keys(live, configs, desired, plugins)
+    unread = [
+        replace(
+            problem,
+            why=redactor_in(live, name, desired, plugins).redact(problem.why, configs[name]),
+        )
+        for name, problem in offsets.items()
+        if isinstance(problem, Diagnostic)
+    ]
+    live = see_through_masks(replace(live, warnings=(*unread, *untold)), desired)
     statuses: dict[str, Statuses] = {
         name: (status.connector, [task for _, task in sorted(status.tasks.items())])
         for name, connector in reported.items()
@@ -124,7 +128,7 @@ def ledger_over_rest(
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
         reported = connectors_over_rest(client, pool)
     configs = {name: connector.info.config for name, connector in reported.items()}
-    ledger = load_ledger(configs, lambda error, name: None)
+    ledger, _ = load_ledger(configs)
     ledger = still_held(ledger, _went_on(reported, lambda name: _offsets(client, name)))
     entries = {name: configs[name][LEDGER_KEY] for name in ledger.connectors}
     return replace(ledger, fingerprint_key=fingerprint_key), entries
@@ -167,19 +171,6 @@ def _settled(
     return passing
 
 
-def _ledger(
-    reported: Mapping[str, ReportedConnector], desired: Desired, problems: list[Diagnostic]
-) -> LedgerState:
-    def refused(error: LedgerUnreadable, name: str) -> None:
-        # Other connectors are not touched
-        if name in desired.connectors:
-            problems.extend(error.diagnostics)
-
-    return load_ledger(
-        {name: connector.info.config for name, connector in reported.items()}, refused
-    )
-
-
 def _went_on(
     reported: Mapping[str, ReportedConnector],
     offsets: Callable[[str], Sequence[OffsetEntry] | Diagnostic],
@@ -203,21 +194,6 @@ def _offsets(client: RestClient, name: str) -> tuple[OffsetEntry, ...] | Diagnos
     except RequestError as error:
         problem = f"the offsets of {name} cannot be read, so effects on them are not told"
         return warning("observe.no-offsets", problem, name, error.message)
-
-
-def _covered(
-    problem: Diagnostic,
-    name: str,
-    config: Mapping[str, str],
-    plugins: Definitions,
-    desired: Desired,
-    ledger: LedgerState,
-) -> Diagnostic:
-    spec = desired.connectors.get(name)
-    sensitive = () if spec is None else spec.sensitive
-    secrets = SpecSecrets(lambda name: sensitive, desired.secrets).with_ledger(ledger.connectors)
-    redactor = redactor_of(name, [config], plugins, secrets)
-    return replace(problem, why=redactor.redact(problem.why, config))
 
 
 def _target(connector: ReportedConnector, owned: Owned | None) -> TargetState:
