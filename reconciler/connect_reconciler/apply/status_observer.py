@@ -93,7 +93,7 @@ class StatusObserver:
         that its task configs are current by now, even if they were not written again."""
         mark, stored = self._marks[name], self.followed.configs.known(name)
         statuses = self.followed.statuses
-        reported, later = statuses.told(name), statuses.told_since(name, mark.first)
+        reported, later = statuses.statuses_of(name), statuses.statuses_since(name, mark.first)
         if stored is None or reported.connector is None:
             return Observation(None, 0, tasks_current=False, unread=statuses.unread)
         status = ConnectorStatus(name, reported.connector, reported.tasks, "unknown")
@@ -121,7 +121,7 @@ class StatusObserver:
         at = statuses.read()
         configs.read()
         for name in names:
-            stored, tasks = configs.known(name), statuses.told(name).tasks
+            stored, tasks = configs.known(name), statuses.statuses_of(name).tasks
             generation = None if stored is None else stored.generation
             self._marks[name] = marked(self._marks.get(name), at, generation, tasks)
 
@@ -135,7 +135,7 @@ class StatusObserver:
             if silent or reported.connector.state is State.FAILED:
                 outdated.add(CONNECTOR)
         if mark.tasks is not None:
-            later = self.followed.statuses.told_since(name, mark.tasks)
+            later = self.followed.statuses.statuses_since(name, mark.tasks)
         for number, status in reported.tasks.items():
             if number not in later.tasks and (mark.tasks is not None or _failed(status)):
                 outdated.add(number)

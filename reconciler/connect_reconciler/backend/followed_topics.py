@@ -140,12 +140,12 @@ class StatusTopic:
         """Returns why statuses could not be read, which may be any connector's."""
         return unread_text(self._reader.left_out)
 
-    def told(self, name: str) -> ReportedStatuses:
+    def statuses_of(self, name: str) -> ReportedStatuses:
         """Returns the newest statuses that were read."""
         with self._lock:
             return _reported(name, self._all.get(name, StatusSnapshot()))
 
-    def told_since(self, name: str, position: Position) -> ReportedStatuses:
+    def statuses_since(self, name: str, position: Position) -> ReportedStatuses:
         """Returns the statuses from that position on, as if there were none before it."""
         with self._lock:
             later = [record for at, record in self._later.get(name, ()) if at >= position]

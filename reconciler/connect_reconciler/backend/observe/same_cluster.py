@@ -102,8 +102,8 @@ def problem_of(
         problem = f"there is no topic {topics.config} on {servers}"
         reason = f"the workers of group {group} would keep their connectors there"
         return problem_at("no-config-topic", problem, reason, "group.id", "topics", "kafka")
-    others = f"the workers at {url} are not those of group {group}"
-    only_rest, only_topic, moved = names["in-rest"], names["in-topic"], names["worker"]
+    other_group = f"the workers at {url} are not those of group {group}"
+    only_rest, only_topic, misplaced = names["in-rest"], names["in-topic"], names["worker"]
     common = (kafka.workers or {}).keys() & rest_side.workers.keys()
     if only_rest or (only_topic and (not common or set(only_topic) & set(concerned))):
         reasons = []
@@ -116,14 +116,14 @@ def problem_of(
                 f"topic {topics.config} holds {listed(only_topic)}, which REST does not know"
             )
         reason = "; ".join(reasons)
-        return problem_at("other-group", others, reason, "target", "group.id", "topics")
-    if moved and set(moved) >= set(_placed(kafka, rest_side)):
-        name, stored = moved[0], (kafka.workers or {})[moved[0]]
+        return problem_at("other-group", other_group, reason, "target", "group.id", "topics")
+    if misplaced and set(misplaced) >= set(_placed(kafka, rest_side)):
+        name, stored = misplaced[0], (kafka.workers or {})[misplaced[0]]
         reason = (
             f"{name} is on {rest_side.workers[name]} as REST tells,"
             f" and on {stored} as {topics.status} tells"
         )
-        return problem_at("other-group", others, reason, "target", "group.id", "topics")
+        return problem_at("other-group", other_group, reason, "target", "group.id", "topics")
     if "no-member" in names:
         problem = f"no worker is in the group {group}, and one answers at {url}"
         reason = "group.id is not the one in the properties of these workers"
@@ -170,7 +170,7 @@ def not_compared(error: ConnectError) -> Diagnostic:
 def ensure_same_cluster(
     project: Project,
     client: Mapping[str, str],
-    rest: RestClient,
+    worker: RestClient,
     concerned: Collection[str],
     *,
     topics: Topics | None = None,
@@ -187,7 +187,7 @@ def ensure_same_cluster(
     while True:
         kafka, topics = kafka_side(project, client, topics), None
         try:
-            reported = rest_side(rest)
+            reported = rest_side(worker)
         except ConnectError:
             if kafka.workers is not None:
                 raise
@@ -232,12 +232,12 @@ def _has_members(project: Project, client: Mapping[str, str]) -> bool | None:
         return None
 
 
-def rest_side(rest_side: RestClient) -> RestSide:
+def rest_side(worker: RestClient) -> RestSide:
     """Reads REST's side. Raises Unreachable, also if Connect does not answer there;
     RequestError."""
-    about, names = rest_side.about(), rest_side.must("/connectors", shapes.names)
+    about, names = worker.about(), worker.must("/connectors", shapes.names)
     # Leaves out what has no status yet
     path, parse = "/connectors?expand=status", shapes.expanded_statuses
-    statuses = rest_side.must(path, parse) if names else {}
+    statuses = worker.must(path, parse) if names else {}
     workers = {name: status.connector.worker_id for name, status in statuses.items()}
     return RestSide(about.kafka_cluster_id, dict.fromkeys(names, "") | workers, about.version)

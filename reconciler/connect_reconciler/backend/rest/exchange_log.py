@@ -25,37 +25,28 @@ _SLOW_S: Final = 5.0
 
 # Fields of Connect's own whose texts are no secrets, outside configs and in them
 _SHOWN: Final = frozenset(
-    {
-        "class",
-        "commit",
-        "connector",
-        "initial_state",
-        "kafka_cluster_id",
-        "name",
-        "state",
-        "type",
-        "version",
-        "worker_id",
-    }
+    """
+    class commit connector initial_state kafka_cluster_id name state type version worker_id
+    """.split()
 )
 _SHOWN_OF_CONFIGS: Final = frozenset({"connector.class", "name", "tasks.max"})
 _CONFIG_PATHS: Final = ("/config", "/config/validate")
 _MOST = 1000
 
 
-class _Waits:
-    """Tells of requests that nobody answers, from one thread for all: a timer for each would cost
+class _SlowRequests:
+    """Warns of requests without an answer, from one thread for all: a timer for each would cost
     more than most exchanges do."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        # in the order of their beginning, so of the moments at which they have taken long
+        # By start, so that the first is due first
         self._running: dict[object, tuple[float, TargetRequest]] = {}
         self._thread: Thread | None = None
 
     @contextmanager
-    def told(self, request: TargetRequest) -> Iterator[None]:
-        """Tells once that the context takes long."""
+    def watched(self, request: TargetRequest) -> Iterator[None]:
+        """Warns once if the context takes long."""
         exchange = object()
         with self._lock:
             self._running[exchange] = (time.monotonic() + _SLOW_S, request)
@@ -70,32 +61,32 @@ class _Waits:
                 self._running.pop(exchange, None)
 
     def _watch(self) -> None:
-        # what begins while this sleeps has not taken long when it wakes up
-        while (wait_s := self._tell()) is not None:
+        # Requests that start while this sleeps have not taken long when it wakes up
+        while (wait_s := self._warn()) is not None:
             time.sleep(wait_s)
 
-    def _tell(self) -> float | None:
-        """Tells of what has taken long. Returns after how many seconds to look again; None, and no
-        thread is left, if nothing runs."""
+    def _warn(self) -> float | None:
+        """Warns of requests that have taken long. Returns the seconds until the next may have; None
+        ends the thread, because no request runs."""
         with self._lock:
             now_s = time.monotonic()
             slow = [number for number, (due, _) in self._running.items() if due <= now_s]
-            texts = [self._running.pop(number)[1] for number in slow]
-            if not texts and not self._running:
+            requests = [self._running.pop(number)[1] for number in slow]
+            if not requests and not self._running:
                 self._thread = None
                 return None
             next_s = min((due - now_s for due, _ in self._running.values()), default=_SLOW_S)
-        for request in texts:
+        for request in requests:
             _waits.warning("waiting for the answer to %s", request)
         return next_s
 
 
-_running = _Waits()
+_slow_requests = _SlowRequests()
 
 
 def exchanged(request: TargetRequest, send: Callable[[], httpx.Response]) -> httpx.Response:
-    """Returns what `send` returns or raises, which the log is told."""
-    with _running.told(request):
+    """Logs the request and its answer. Returns what `send` returns, or raises its error."""
+    with _slow_requests.watched(request):
         return _logged(request, send)
 
 
@@ -118,19 +109,23 @@ def _logged(request: TargetRequest, send: Callable[[], httpx.Response]) -> httpx
         sent,
         len(response.content),
     )
-    for way, body in (("sent", _request_text(request)), ("got", _response_text(request, response))):
+    for direction, body in (
+        ("sent", _request_text(request)),
+        ("got", _response_text(request, response)),
+    ):
         if body:
-            _log.debug("%s %s: %s", request, way, body)
+            _log.debug("%s %s: %s", request, direction, body)
     return response
 
 
-def covered(body: object, *, config: bool = False) -> object:
-    """Returns a decoded body as the log may show it; of a `config` only what never is a secret."""
+def redacted(body: object, *, config: bool = False) -> object:
+    """Returns a decoded body as the log may show it; of a `config` only values that are never
+    secret."""
     match body:
         case dict():
             return {key: _field(str(key), item, config=config) for key, item in body.items()}
         case list():
-            return [covered(item, config=config) for item in body]
+            return [redacted(item, config=config) for item in body]
         case str():
             return f"({len(body)} characters)"
         case _:
@@ -141,22 +136,22 @@ def _field(key: str, value: object, *, config: bool) -> object:
     plain_fields = _SHOWN_OF_CONFIGS if config else _SHOWN
     if isinstance(value, str) and key in plain_fields:
         return value
-    return covered(value, config=config or key == "config")
+    return redacted(value, config=config or key == "config")
 
 
 def _request_text(request: TargetRequest) -> str:
     if request.content is None:
         return ""
     config = request.path.endswith(_CONFIG_PATHS)
-    return _text(covered(orjson.loads(request.content), config=config))
+    return _text(redacted(orjson.loads(request.content), config=config))
 
 
 def _response_text(request: TargetRequest, response: httpx.Response) -> str:
     body = decoded(response)
     if request.path == "/connectors" and isinstance(body, list):
-        return _text([item if isinstance(item, str) else covered(item) for item in body])
+        return _text([item if isinstance(item, str) else redacted(item) for item in body])
     config = request.method == "GET" and request.path.endswith("/config")
-    return "" if body is None else _text(covered(body, config=config))
+    return "" if body is None else _text(redacted(body, config=config))
 
 
 def _text(value: object) -> str:

@@ -16,7 +16,7 @@ from connect_reconciler.backend.http import HttpCluster
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.answers import NotConnect, short
 from connect_reconciler.backend.rest.client import OutcomeUnknown, RestClient
-from connect_reconciler.backend.rest.exchange_log import covered
+from connect_reconciler.backend.rest.exchange_log import redacted
 from connect_reconciler.backend.rest.refusals import (
     Retries,
     not_written,
@@ -561,14 +561,14 @@ def test_an_answer_that_cannot_be_unpacked_is_none() -> None:
 def test_of_a_config_the_log_is_told_no_value_that_may_be_secret() -> None:
     config = {"name": "a", "connector.class": "C", "tasks.max": "1", "topics": "t", "type": "zq9"}
     shown = {**config, "topics": "(1 characters)", "type": "(3 characters)"}
-    assert covered(config, config=True) == shown
+    assert redacted(config, config=True) == shown
     info = {"name": "a", "config": config, "tasks": [{"connector": "a", "task": 0}], "type": "sink"}
-    assert covered(info) == {**info, "config": shown}
+    assert redacted(info) == {**info, "config": shown}
     part = {"state": "FAILED", "worker_id": "w", "trace": "zq9"}
-    assert covered({"connector": part}) == {"connector": {**part, "trace": "(3 characters)"}}
+    assert redacted({"connector": part}) == {"connector": {**part, "trace": "(3 characters)"}}
     entry = {"partition": {"file": "zq9"}, "offset": {"position": 7, "last": None}}
-    assert covered([entry]) == [{**entry, "partition": {"file": "(3 characters)"}}]
-    assert covered({"error_code": 400, "message": "zq9"}) == {
+    assert redacted([entry]) == [{**entry, "partition": {"file": "(3 characters)"}}]
+    assert redacted({"error_code": 400, "message": "zq9"}) == {
         "error_code": 400,
         "message": "(3 characters)",
     }
