@@ -117,59 +117,51 @@ def compare(topics: ClusterInTopics, rest_side: ClusterOverRest) -> Iterator[Dia
         hint = "check cluster.group.id and cluster.topics: the workers use other topics"
         yield Diagnostic("doctor.other-topics", problem, hint=hint)
         return
+    for code, problem, place in _differences(topics, rest_side):
+        yield Diagnostic(f"doctor.{code}", problem, place, hint=_RESTART)
+
+
+def _differences(
+    topics: ClusterInTopics, rest_side: ClusterOverRest
+) -> Iterator[tuple[str, str, str]]:
+    """Yields code, problem and place of each difference."""
+    in_topics, in_rest = topics.config.connectors, rest_side.infos
     for name in sorted(in_topics.keys() - in_rest.keys()):
         problem = f"connector {name} is in the config topic, and the REST API does not know it"
-        yield Diagnostic(
-            "doctor.only-in-topic",
-            problem,
-            topics.place("config", name),
-            hint=_RESTART,
-        )
+        yield "only-in-topic", problem, topics.place("config", name)
     for name in sorted(in_rest.keys() - in_topics.keys()):
         problem = f"the REST API tells of connector {name}, and the config topic does not hold it"
-        yield Diagnostic("doctor.only-in-rest", problem, name, hint=_RESTART)
+        yield "only-in-rest", problem, name
     for name in sorted(in_topics.keys() & in_rest.keys()):
-        yield from _config(name, topics, rest_side)
-        yield from _target(name, topics, rest_side)
-        yield from _status(name, topics, rest_side)
-        yield from _offsets(name, topics, rest_side)
+        config = {**in_topics[name].config, "name": name}
+        reported = {**in_rest[name].config, "name": name}
+        differing = {key for key, _ in config.items() ^ reported.items()} - masked_keys(reported)
+        if differing:
+            problem = (
+                f"the config of {name} is another one over REST: {', '.join(sorted(differing))}"
+            )
+            yield "config", problem, topics.place("config", name)
+        target, over_rest = in_topics[name].target, target_of(rest_side.statuses.get(name))
+        if over_rest is not None and over_rest is not target:
+            problem = f"{name} was asked to be {target.value}, and is {over_rest.value} over REST"
+            yield "target", problem, topics.place("target-state", name)
+        for problem in _differing_statuses(name, topics, rest_side.statuses.get(name)):
+            yield "status", problem, name
+        if name in topics.offsets and name in rest_side.offsets:
+            stored = topics.offsets[name]
+            for partition in sorted(stored.differences(rest_side.offsets[name])):
+                problem = f"an offset of {name} is another one over REST: {partition}"
+                yield "offset", problem, topics.place("offset", name, partition)
 
 
-def _config(name: str, topics: ClusterInTopics, rest_side: ClusterOverRest) -> Iterator[Diagnostic]:
-    stored = {**topics.config.connectors[name].config, "name": name}
-    reported = {**rest_side.infos[name].config, "name": name}
-    masked = masked_keys(reported)
-    keys = [
-        key
-        for key in sorted(stored.keys() | reported.keys())
-        if stored.get(key) != reported.get(key) and key not in masked
-    ]
-    if keys:
-        problem = f"the config of {name} is another one over REST: {', '.join(keys)}"
-        yield Diagnostic("doctor.config", problem, topics.place("config", name), hint=_RESTART)
-
-
-def _target(name: str, topics: ClusterInTopics, rest_side: ClusterOverRest) -> Iterator[Diagnostic]:
-    stored, reported = (
-        topics.config.connectors[name].target,
-        target_of(rest_side.statuses.get(name)),
-    )
-    if reported is not None and reported is not stored:
-        problem = f"{name} was asked to be {stored.value}, and is {reported.value} over REST"
-        yield Diagnostic(
-            "doctor.target", problem, topics.place("target-state", name), hint=_RESTART
-        )
-
-
-def _status(name: str, topics: ClusterInTopics, rest_side: ClusterOverRest) -> Iterator[Diagnostic]:
-    reported = rest_side.statuses.get(name)
+def _differing_statuses(
+    name: str, topics: ClusterInTopics, reported: ConnectorStatus | None
+) -> Iterator[str]:
     stored = topics.status.connectors.get(name)
     if reported is None or stored is None:
         if (reported is None) is not (stored is None):
             place = "over REST" if stored is None else "in the status topic"
-            yield Diagnostic(
-                "doctor.status", f"{name} has a status {place} only", name, hint=_RESTART
-            )
+            yield f"{name} has a status {place} only"
         return
     instances = [("the connector", stored.state, reported.connector.state)]
     instances += [
@@ -179,26 +171,8 @@ def _status(name: str, topics: ClusterInTopics, rest_side: ClusterOverRest) -> I
     ]
     for subject, in_topic, over_rest in instances:
         if in_topic is not over_rest:
-            problem = (
-                f"{name}: {subject} is {in_topic.value} in the status topic, {over_rest.value} over"
-            )
-            yield Diagnostic("doctor.status", f"{problem} REST", name, hint=_RESTART)
-
-
-def _offsets(
-    name: str, topics: ClusterInTopics, rest_side: ClusterOverRest
-) -> Iterator[Diagnostic]:
-    if name not in topics.offsets or name not in rest_side.offsets:
-        return
-    stored, reported = topics.offsets[name], rest_side.offsets[name]
-    for partition in sorted(stored.differences(reported)):
-        problem = f"an offset of {name} is another one over REST: {partition}"
-        yield Diagnostic(
-            "doctor.offset",
-            problem,
-            topics.place("offset", name, partition),
-            hint=_RESTART,
-        )
+            states = f"{in_topic.value} in the status topic, {over_rest.value} over REST"
+            yield f"{name}: {subject} is {states}"
 
 
 def unreadable(topics: ClusterInTopics) -> Iterator[Diagnostic]:
