@@ -40,7 +40,7 @@ _REACH_S = 8.0
 _CONNECT_S = 3.0
 _ANSWER_S = 15.0
 
-# A context in which the first signal ends whatever waits
+# A context in which the first signal ends all waits
 AtOnce: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 

@@ -2,7 +2,7 @@
 
 Both are read before and after each action, so reading must be cheap. The topics are the truth on
 our runtime and on Apache's clusters: Connect's REST API reports no target states, and only the
-status topic says in which order workers reported.
+status topic has the order in which workers reported.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class StatusTopic:
                 name = status_topic.subject(record.key)
                 if name is not None:
                     by_name[name].append(record)
-                    # of a partition that is back nobody knows when they were written
+                    # records of a partition that is back may be from any time
                     if self._begun and (record.topic, record.partition) not in missed:
                         self._later[name].append((self._position, record))
                 self._position += 1

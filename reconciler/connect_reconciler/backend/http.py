@@ -113,7 +113,7 @@ class HttpCluster:
             self.set_target(name, state)
 
     def _post(self, name: str, body: Mapping[str, object], config: Mapping[str, str]) -> None:
-        # The same status says that the name is taken and that the cluster rebalances.
+        # 409 stands for a name in use and for a rebalance
         self._client.change(
             "POST",
             "/connectors",
@@ -133,7 +133,8 @@ class HttpCluster:
         expect: ExpectedAnswer = shapes.ACCEPTED,
         done: Callable[[], bool] | None = None,
     ) -> Any:
-        """Workers other than the leader may not know yet what was just created."""
+        """Sends a change. Workers that do not lead may not have read yet that the connector
+        exists."""
         path, exists = connector_path(name, *words), name in self._made
         return self._client.change(method, path, body, expect=expect, done=done, exists=exists)
 
@@ -148,7 +149,7 @@ class HttpCluster:
             if stored is None or (masked_keys(stored) and not created):
                 return False
             bare = {**config, "name": name}
-            # A key that the cluster adds says nothing of whether the config was written
+            # A key that the cluster adds is no sign that the config was written
             own = {key: text for key, text in stored.items() if not is_of_cluster(key)}
             return same_config({**own, "name": name}, bare)
 
@@ -168,7 +169,7 @@ class HttpCluster:
             raise
 
     def patch_config(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Changes these keys alone; only where the cluster knows how (`Feature.PATCH_CONFIG`)."""
+        """Changes these keys alone. The cluster must support it (`Feature.PATCH_CONFIG`)."""
 
         def done() -> bool:
             stored = self._look(name)

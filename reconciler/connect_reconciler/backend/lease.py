@@ -3,7 +3,8 @@
 Kafka's group coordinator decides who holds it, no clock of ours. A thread keeps the membership
 alive while the apply waits for something else. An apply that lost the lease notices between two
 actions, and the ledger fences it as well. An apply that takes the lease over fences the ledger and
-joins under a name that says so: the holder then leaves, and the coordinator removes one that hangs.
+joins under a name that ends with --takeover: the holder then leaves, and the coordinator removes
+one that hangs.
 """
 
 from __future__ import annotations
@@ -102,9 +103,9 @@ class Lease:
     ) -> Lease:
         """Acquires the lease within `timeout_s`. `waits` is called at once if another apply has it.
 
-        Raises LeaseRefused, which says who holds it.
+        Raises LeaseRefused, which names the holder.
         """
-        # Before joining: while the group rebalances, nobody is seen to hold it
+        # Before joining: while the group rebalances, it shows no holder
         earlier = holder()
         lease = cls(join, rival)
         try:

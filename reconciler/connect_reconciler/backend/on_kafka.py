@@ -125,7 +125,7 @@ class KafkaBackend(Backend):
         waits: OnWait = no_progress,
     ) -> Iterator[Connection]:
         # The cluster first, because a new one has no topics yet; then the lease; and the ledger
-        # last, because opening it ends whatever apply wrote before
+        # last, because opening it fences the apply before
         topics = self.project.topics
         with ExitStack() as stack:
             with at_once():
@@ -174,7 +174,7 @@ class KafkaBackend(Backend):
         return True
 
     def _tasks_follow(self, cluster: Cluster) -> bool:
-        """Returns True if each new config makes the workers write task configs anew."""
+        """Returns True if each new config makes the workers write new task configs."""
         return True
 
 
@@ -209,7 +209,7 @@ class ConnectBackend(RestBackend, KafkaBackend):
         self._patient: RestClient | None = None
 
     def _with_workers(self, desired: Desired, live: Live, topics: Topics) -> Live:
-        # If no worker answers, topics are enough for a plan, and a warning says so
+        # If no worker answers, topics are enough for a plan, with a warning
         concerned = connectors_of(desired, live.ledger)
         with self.rest() as client:
             try:

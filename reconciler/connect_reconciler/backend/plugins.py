@@ -75,7 +75,7 @@ class KeyProblem:
 class Validation:
     """A cluster's answer about one config.
 
-    `keys` are all that it knows for such a config. `values` are the config's, references resolved
+    `keys` are all keys of such a config. `values` are the config's, references resolved
     where the cluster could: they may be secret.
     """
 
@@ -269,7 +269,7 @@ def _imported(name: str, types: tuple[str, ...]) -> registry.Plugin | None:
 
 
 class ChainedDefinitions:
-    """Implements `Definitions` with several: the first that knows a plugin counts. Cached."""
+    """Implements `Definitions` with several: the first that has a plugin counts. Cached."""
 
     def __init__(self, sources: Sequence[Definitions]) -> None:
         self._sources = sources
@@ -295,7 +295,7 @@ class ChainedDefinitions:
 
 class ClusterDefinitions:
     """Implements `Definitions` with a cluster, connected to when it is first needed, and asked for
-    each plugin once. A plugin whose keys it does not tell is not found, and unanswered."""
+    each plugin once. A plugin whose keys cannot be read is not found, and unanswered."""
 
     def __init__(
         self,

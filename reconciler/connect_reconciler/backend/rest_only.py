@@ -181,7 +181,7 @@ class RestOnlyCluster(HttpCluster):
         try:
             self._write_entry(name, entry)
         except OutcomeUnknown:
-            # Asked again rather than looked for: it says the same twice
+            # Repeated without a check: writing the same entry twice does no harm
             self._write_entry(name, entry)
 
     def _write_entry(self, name: str, entry: str) -> None:
@@ -343,7 +343,7 @@ class ConfigKeyLedger:
         return text is not None and load_entry(name, text).owned.restore_to is not None
 
     def _write(self, name: str, entry: Entry | None, *, may_be_gone: bool = False) -> None:
-        """Writes the entry. `may_be_gone`: another thread may delete the connector meanwhile."""
+        """Writes the entry. `may_be_gone`: another thread may have deleted the connector."""
         text = dump_entry(entry)
         if not text or self._kept.get(name) == text:
             return

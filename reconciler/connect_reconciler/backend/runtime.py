@@ -1,8 +1,8 @@
 """Our runtime as the cluster of a project.
 
-A living leader is asked over its REST API; where nobody leads, this process does, until it has
-finished. It never leads beside another. While it leads no tasks run: a connector that is resumed
-then starts when a runtime does.
+A leader that runs is asked over its REST API. Without one this process leads until it has finished,
+never beside another. While it leads no tasks run: a connector that is resumed starts with the next
+runtime.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class RuntimeBackend(KafkaBackend):
         return LiveStatuses(name, connectors, statuses, topics.unread)
 
     def config(self, name: str) -> Mapping[str, str] | None:
-        # Nobody has to lead for that
+        # This needs no leader
         records = KafkaView(self.kafka).records(self.project.topics.config)
         cluster = config_topic.reduce_all(ConfigSnapshot(), records).connectors.get(name)
         return None if cluster is None else cluster.config

@@ -1,1 +1,1 @@
-"""Do a cluster's topics and its REST API say the same, and is everything there as it must be?"""
+"""Compares a cluster's topics with its REST API, and checks that both are in order."""

@@ -256,7 +256,7 @@ def left_over(topics: ClusterInTopics) -> Iterator[Diagnostic]:
 
 
 def failed(rest_side: ClusterOverRest) -> Iterator[Diagnostic]:
-    """Yields what the cluster itself says does not run."""
+    """Yields connectors and tasks that failed."""
     for name, status in sorted(rest_side.statuses.items()):
         tasks = [str(n) for n, task in sorted(status.tasks.items()) if task.state is State.FAILED]
         failures = ["the connector"] if status.connector.state is State.FAILED else []

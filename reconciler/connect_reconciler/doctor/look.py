@@ -1,4 +1,4 @@
-"""Looks at Kafka and at the REST API, and hands both to the checks. Changes nothing."""
+"""Reads the topics and the REST API, and runs the checks on both. Changes nothing."""
 
 from __future__ import annotations
 

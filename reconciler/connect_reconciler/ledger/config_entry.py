@@ -64,7 +64,7 @@ def dump_entry(entry: Entry | None) -> str:
     owned = entry.owned
     renames = {old_name: rename_to_json(rename) for old_name, rename in entry.renames.items()}
     value = {
-        # A version that does not know renames must refuse an entry with one
+        # Versions without renames must refuse an entry with one
         **({"v": _WITH_RENAMES, "renames": renames} if renames else {"v": FORMAT}),
         **owned_to_json(owned),
         "resuming": owned.resuming,
@@ -116,8 +116,8 @@ def load_ledger(
 
 
 def with_configs(topic: LedgerState, configs: Mapping[str, Mapping[str, str]]) -> LedgerState:
-    """Returns the topic's ledger, and the entries of connectors that it does not know, which were
-    applied over REST alone. Unreadable entries are ignored."""
+    """Returns the topic's ledger, and the entries of connectors that it lacks, which were applied
+    over REST alone. Unreadable entries are ignored."""
     unknown = {name: config for name, config in configs.items() if name not in topic.connectors}
     entries, _ = load_ledger(unknown)
     return replace(
@@ -132,7 +132,7 @@ def still_held(ledger: LedgerState, went_on: Callable[[str, str], bool]) -> Ledg
     """Returns the ledger without `restore_to` of connectors that were restored, and moved offsets
     since.
 
-    `went_on` says whether a connector's offsets differ from those of a mark.
+    `went_on` returns True if a connector's offsets differ from those of a mark.
     """
     return replace(
         ledger,
@@ -180,7 +180,7 @@ def load_entry(name: str, document: str) -> Entry:
         value = orjson.loads(document)
         if not isinstance(value, dict) or value.get("v") not in (FORMAT, _WITH_RENAMES):
             raise ValueError
-        # Older entries do not say
+        # Older entries lack it
         resuming = None if value.get("resuming") is None else text(value["resuming"])
         owned = replace(owned_from_json(value, None), resuming=resuming)
         renames = {

@@ -1,7 +1,7 @@
 """The journal of an apply, as records of the ledger.
 
-`apply/<id>` says who applied, when and how it ended; `apply/<id>/<connector>` which actions began
-and what became of them; `before/<id>/<connector>/<n>` is the connector's snapshot from before the
+`apply/<id>` holds the author, the times and the ending; `apply/<id>/<connector>` the actions that
+began and their ends; `before/<id>/<connector>/<n>` is the connector's snapshot from before the
 apply, in parts that Kafka accepts: offsets have the numbers above 0, pins those below, and part 0
 is the rest. Each connector has a record of its own, so that several can be in progress at a time
 and no record grows with the plan.
@@ -64,7 +64,7 @@ class JournalEntry:
     """One action of a journal. `number` is its place in the plan, from 1. `end` None: it began and
     has not ended.
 
-    `detail` says why it was not done, and holds no secret.
+    `detail` is the reason of a failure, and holds no secret.
     """
 
     number: int
@@ -78,7 +78,7 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """Ledger key `apply/<id>`: one apply. `by` says who, where and since when, in words.
+    """Ledger key `apply/<id>`: one apply. `by` is the user, host, process and start, as text.
 
     `rolls_back` is the apply that it reverses, `saved_as` the hash of the plan file that it
     applies. `unproven` are the connectors that it or an apply before it changed, and that none saw
@@ -255,7 +255,7 @@ def read_snapshot(values: Mapping[int, bytes]) -> ConnectorSnapshot | None:
         config |= {key: Secret(text(value)) for key, value in head["secrets"].items()}
     chunks = [decode(values[number]) for number in sorted(values) if number > 0]
     offsets = [entry for chunk in chunks for entry in entries_from_json(chunk["offsets"]) or ()]
-    # Older records, and those of a move that did not end, do not say
+    # Older records, and those of a move that did not end, lack it
     has_result = any("after" in chunk for chunk in chunks)
     result = [entry for chunk in chunks for entry in entries_from_json(chunk.get("after")) or ()]
     pin_records = (decode(value) for number, value in values.items() if number < 0)
@@ -270,7 +270,7 @@ def read_snapshot(values: Mapping[int, bytes]) -> ConnectorSnapshot | None:
         offsets=Offsets(offsets) if chunks else None,
         offsets_after=Offsets(result) if has_result else None,
         renamed_from=optional_text(head["renamed_from"]),
-        # Older records do not say
+        # Older records lack it
         ignore=tuple(text(glob) for glob in head.get("ignore", ())),
     )
 

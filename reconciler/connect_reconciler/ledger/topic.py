@@ -206,7 +206,7 @@ class _Fold:
             kind, *names = parts_of(record.key)
             handle = self._kinds.get((kind, len(names)))
             if handle is None and record.value is None:
-                return  # a newer version deleted a record of a kind that this one does not know
+                return  # a newer version deleted a record of a kind that is unknown here
             if handle is None:
                 raise ValueError("its key is of no known kind")
             handle(names, record)

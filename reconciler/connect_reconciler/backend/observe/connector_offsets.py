@@ -3,7 +3,7 @@ of sinks' groups that are no tasks of this cluster.
 
 A source can have an offsets topic of its own, and a sink can read another Kafka cluster. Clusters
 besides the worker's are asked in parallel. If one cannot be asked, its connectors' offsets are
-unknown, and the plan says why; the others are not affected.
+unknown, and the plan has the reason; others are not affected.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def offsets_to_be(
     stored: OffsetSnapshot,
     clusters: ConnectorClusters,
 ) -> OffsetsByConnector:
-    """Returns the offsets in the places where changed connectors will look for theirs."""
+    """Returns the offsets in the places that changed connectors will read theirs from."""
     moving = {
         name: clients
         for name, clients in planned.items()

@@ -202,7 +202,7 @@ def _target(connector: ReportedConnector, owned: Owned | None) -> TargetState:
     if target is not None:
         return target
     is_held = owned is not None and owned.restore_to is not None
-    # Whatever is stopped has no tasks
+    # A stopped connector has no tasks
     return TargetState.STOPPED if is_held and not connector.info.tasks else TargetState.RUNNING
 
 

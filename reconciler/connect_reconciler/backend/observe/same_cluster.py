@@ -26,7 +26,7 @@ from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Location, warning
 from connect_specs.plain_text import listed
 
-# A rebalance, before which a worker tells of what was, takes a few seconds
+# A rebalance takes a few seconds, and workers report the state before it
 _SETTLES_S: Final = 10.0
 _EVERY_S: Final = 0.5
 
@@ -68,7 +68,7 @@ def signs(kafka: KafkaSide, rest_side: RestSide) -> frozenset[Sign]:
     }
     if kafka.members is False:
         differences.add(("no-member", ""))
-    # A worker tells of statuses what it has read in that topic
+    # A worker reports the statuses that it has read in that topic
     running = {name for name in reported.keys() & stored.keys() if reported[name]}
     if kafka.statuses and running and not any(stored[name] for name in running):
         differences.add(("no-status", ""))

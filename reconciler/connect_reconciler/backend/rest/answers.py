@@ -29,10 +29,10 @@ LOGIN_HINT: Final = "give the target a user and password, or headers, that may d
 _NOT_ALLOWED = (401, 403, 407)
 _SHOWN = 160
 _READ = 65_536
-# An element without an end goes to the end: to look for it repeatedly would take long
+# An element without an end extends to the end of the text: a repeated search would take long
 _TAGS = re.compile(r"(?is)<(script|style)\b(?:.*?</\1\s*>|.*)|<!--(?:.*?-->|.*)|<[^<>]*>")
 _SCHEME_SECRET = re.compile(r"(?i)\b(bearer|basic|digest|negotiate)\s+[\w.~+/=-]{6,}")
-# These say which connector it is about, and are no secrets
+# These name the connector, and are no secrets
 _PLAIN_KEYS = frozenset({"name", "connector.class", "initial_state"})
 _HINTS: Mapping[int, str] = {
     400: "correct what it names; the worker's log may say more",

@@ -319,7 +319,7 @@ class RestClient:
     def _body(
         self, request: TargetRequest, response: httpx.Response, expect: ExpectedAnswer
     ) -> Any:
-        """Returns the answer's body; raises what it says is wrong."""
+        """Returns the answer's body. Raises the error of a refusal, or of an unexpected body."""
         if not response.is_success:
             raise refused(request, response, self._login_hint)
         if response.status_code not in expect.statuses:

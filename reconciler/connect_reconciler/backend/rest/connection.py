@@ -63,8 +63,8 @@ def is_local(host: str) -> bool:
 
 
 def _tls(target: RestTarget) -> ssl.SSLContext:
-    """Trusts the target's authorities, else the system's as OpenSSL finds them, which is told by
-    SSL_CERT_FILE and SSL_CERT_DIR. Our runtime is trusted as its listeners' properties say."""
+    """Returns a context that trusts the target's authorities, else the system's as OpenSSL finds
+    them, by SSL_CERT_FILE and SSL_CERT_DIR. For our runtime its listeners' properties count."""
     if target.ssl is not None:
         return runtime_tls(target.ssl)
     try:

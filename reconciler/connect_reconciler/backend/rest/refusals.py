@@ -30,7 +30,7 @@ _NOT_DONE: Final = (
 # A worker forwards most changes to its leader, which may be gone, or get one and not answer
 _NOT_FORWARDED: Final = "IO Error trying to forward REST request"
 _REFUSED: Final = "Connection refused"
-# The worker goes on with these nevertheless
+# The worker continues with these nevertheless
 _TIMED_OUT: Final = (
     "Request timed out",
     "Timed out while attempting to modify offsets",

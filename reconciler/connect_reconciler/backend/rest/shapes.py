@@ -27,7 +27,7 @@ _TARGETS: Mapping[State, TargetState] = {
 
 
 class WrongShape(TypeError):
-    """Says what a body is not, without a word of it."""
+    """A body of another shape; its text quotes nothing of the body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +158,14 @@ def message(body: Any) -> str:
 
 
 def target_of(status: ConnectorStatus | None) -> TargetState | None:
-    """Returns the target state that a status tells; None for one that tells none, such as
+    """Returns the target state that follows from a status; None for one without any, such as
     FAILED."""
     return None if status is None else _TARGETS.get(status.connector.state)
 
 
 def is_passing(status: ConnectorStatus | None) -> bool:
-    """Returns True if it tells nothing yet: a worker is about to start the connector in some
-    state."""
+    """Returns True if no target state follows from it yet: a worker is about to start the
+    connector."""
     return status is None or status.connector.state in (State.UNASSIGNED, State.RESTARTING)
 
 
