@@ -76,10 +76,8 @@ class Cluster(Protocol):
     def close(self) -> None: ...
 
 
-class ReadConnector(Protocol):
-    """Reads one connector; None where there is none. Raises ConnectError."""
-
-    def __call__(self, name: str) -> StoredConnector | None: ...
+# Reads one connector; None where there is none. Raises ConnectError
+ReadConnector: TypeAlias = Callable[[str], StoredConnector | None]
 
 
 class LedgerWriter(Protocol):

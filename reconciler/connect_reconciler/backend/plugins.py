@@ -1,7 +1,7 @@
 """Plugins: their names, their keys, and whether a config is valid for them.
 
-A `PluginSource` lists them: `RestPlugins` those of a cluster, `InstalledPlugins` those of this
-installation. `Definitions` come from sources, from the lock, or from several. For our runtime,
+`RestPlugins` lists those of a cluster, `InstalledPlugins` those of this installation. `Definitions`
+come from either, from the lock, or from several. For our runtime,
 installed plugins count first; for a Connect cluster, its own.
 """
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from connect_reconciler.backend.rest import shapes
@@ -49,18 +49,6 @@ _NO_PLUGINS: Final = PluginSet()
 _imports: Final = SharedCalls[registry.Plugin | None](_IMPORT_S)
 
 
-class PluginSource(Protocol):
-    """A source of plugins, in the shapes of Connect's REST API."""
-
-    def listed(self) -> Sequence[Json]:
-        """Returns class, type and, if known, version of every plugin."""
-        ...
-
-    def keys(self, name: str) -> Sequence[Json] | None:
-        """Returns the definitions of a plugin's keys, None if there is no such plugin."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class KeyProblem:
     """The cluster's error of a key, and the values that it would recommend."""
@@ -85,15 +73,18 @@ class Validation:
 
 
 class RestPlugins:
-    """The plugins of a Connect cluster. Raises what RestClient raises."""
+    """The plugins of a Connect cluster, in the shapes of its REST API. Raises the errors of
+    RestClient."""
 
     def __init__(self, client: RestClient) -> None:
         self._client = client
 
     def listed(self) -> Sequence[Json]:
+        """Returns class, type and, if known, version of every plugin."""
         return self._client.must("/connector-plugins?connectorsOnly=false", shapes.plugins)
 
     def keys(self, name: str) -> Sequence[Json] | None:
+        """Returns the definitions of a plugin's keys, None if there is no such plugin."""
         return self._client.read(f"{_path(name)}/config", shapes.definitions)
 
     def validate(self, config: Mapping[str, str]) -> Validation:
@@ -110,6 +101,8 @@ class RestPlugins:
 
 
 class InstalledPlugins:
+    """The plugins of this installation, in the same shapes."""
+
     def listed(self) -> Sequence[Json]:
         return plugins_json(connectors_only=False)
 
@@ -120,6 +113,9 @@ class InstalledPlugins:
             if error.refusal is Refusal.PLUGIN_FAILED:
                 raise
             return None
+
+
+PluginSource: TypeAlias = RestPlugins | InstalledPlugins
 
 
 def locked(
@@ -169,16 +165,9 @@ def _cluster_plugins(source: PluginSource) -> PluginSet:
     return PluginSet(tuple(plugins.values()))
 
 
-def definition_of(
-    class_name: str, type: str, version: str | None, keys: Iterable[Json]
-) -> PluginDefinition:
-    """Returns a plugin with its keys as REST writes them."""
-    definitions = map(_key, keys)
-    return PluginDefinition(class_name, type, version, {key.name: key for key in definitions})
-
-
 def _with_keys(plugin: PluginDefinition, keys: Iterable[Json]) -> PluginDefinition:
-    return definition_of(plugin.class_name, plugin.type, plugin.version, keys)
+    """Returns the plugin with keys as REST writes them."""
+    return replace(plugin, keys={key["name"]: _key(key) for key in keys})
 
 
 def _key(key: Json) -> KeyDefinition:
@@ -217,7 +206,7 @@ class InstalledDefinitions:
             keys = keys_json(plugin.class_name)
         except RequestError:
             return None
-        return definition_of(plugin.class_name, plugin.kind, plugin.version, keys)
+        return _with_keys(PluginDefinition(plugin.class_name, plugin.kind, plugin.version), keys)
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
         return frozenset(
