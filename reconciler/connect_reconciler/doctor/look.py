@@ -275,12 +275,12 @@ def _kind(name: str, config: Mapping[str, str], stored: OffsetSnapshot) -> Kind:
 
 def _rest_side(client: RestClient) -> ClusterOverRest:
     about = client.about()
+    reported = connectors_over_rest(client)
+    statuses = {
+        n: connector.status for n, connector in reported.items() if connector.status is not None
+    }
+    stopped = [n for n, status in statuses.items() if status.connector.state is State.STOPPED]
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="doctor") as pool:
-        reported = connectors_over_rest(client, pool)
-        statuses = {
-            n: connector.status for n, connector in reported.items() if connector.status is not None
-        }
-        stopped = [n for n, status in statuses.items() if status.connector.state is State.STOPPED]
         offsets = dict(zip(stopped, pool.map(lambda n: _offsets(client, n), stopped), strict=True))
     return ClusterOverRest(
         version=about.version,

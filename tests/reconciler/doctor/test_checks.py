@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from connect_reconciler.backend import open_backend
 from connect_reconciler.doctor.checks import (
     ClusterInTopics,
     ClusterOverRest,
@@ -22,6 +24,7 @@ from connect_reconciler.doctor.checks import (
     scattered_offsets,
     unreadable,
 )
+from connect_reconciler.doctor.look import examine
 from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus, InstanceStatus
@@ -250,3 +253,10 @@ def test_a_cluster_of_apaches_has_topics() -> None:
 )
 def test_versions(version: str, found: list[tuple[str, str]]) -> None:
     assert [(each.severity, each.code) for each in check_version(version, "g")] == found
+
+
+def test_a_certificate_that_cannot_be_used_is_reported_over_rest_alone() -> None:
+    target = RestTarget("https://connect.test:8083", ca_file=Path("/missing.pem"))
+    report = examine(open_backend(replace(PROJECT, target=target), {}))
+    assert [each.code for each in report.findings] == ["cluster.bad-certificate"]
+    assert not report.healthy

@@ -6,7 +6,7 @@ Offsets take a request for each connector, so only those that the plan needs are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -41,7 +41,6 @@ from connect_specs.plugin_definitions import Definitions
 from connect_specs.states import TargetState
 
 _AT_ONCE = 8
-_STATUSES_AT_ONCE = 4
 _KINDS: Mapping[str, Kind] = {"source": "source", "sink": "sink"}
 # After a change of one of these it matters which offsets there are
 _RELEVANT = (
@@ -63,16 +62,16 @@ def observe_rest(
     plugins: Definitions,
 ) -> Live:
     """Returns the cluster as its REST API reports it. Raises Unreachable, RequestError."""
+    about = client.about()
+    reported = connectors_over_rest(client)
+    configs = {name: connector.info.config for name, connector in reported.items()}
+    ledger, unreadable = load_ledger(configs)
+    names = desired.connectors.keys() | ledger.owned_by(desired.project)
+    concerned = [name for name in reported if name in names]
+    reported |= _settled({name: reported[name] for name in concerned}, client)
+    ledger = still_held(ledger, _went_on(reported, client))
+    to_read = sorted(offsets_needed(desired, reported, ledger))
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
-        about = client.about()
-        reported = connectors_over_rest(client, pool)
-        configs = {name: connector.info.config for name, connector in reported.items()}
-        ledger, unreadable = load_ledger(configs)
-        names = desired.connectors.keys() | ledger.owned_by(desired.project)
-        concerned = [name for name in reported if name in names]
-        reported |= _settled({name: reported[name] for name in concerned}, client)
-        ledger = still_held(ledger, _went_on(reported, lambda name: _offsets(client, name)))
-        to_read = sorted(offsets_needed(desired, reported, ledger))
         offsets = dict(zip(to_read, pool.map(lambda n: _offsets(client, n), to_read), strict=True))
     targets = {
         name: _target(connector, ledger.connectors.get(name))
@@ -125,24 +124,22 @@ def ledger_over_rest(
 ) -> tuple[LedgerState, Mapping[str, str]]:
     """Reads the owners and pins in the configs, parsed and as text. Unreadable entries are left
     out: the plan has reported them."""
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="observe") as pool:
-        reported = connectors_over_rest(client, pool)
+    reported = connectors_over_rest(client)
     configs = {name: connector.info.config for name, connector in reported.items()}
     ledger, _ = load_ledger(configs)
-    ledger = still_held(ledger, _went_on(reported, lambda name: _offsets(client, name)))
+    ledger = still_held(ledger, _went_on(reported, client))
     entries = {name: configs[name][LEDGER_KEY] for name in ledger.connectors}
     return replace(ledger, fingerprint_key=fingerprint_key), entries
 
 
-def connectors_over_rest(
-    client: RestClient, pool: ThreadPoolExecutor
-) -> dict[str, ReportedConnector]:
+def connectors_over_rest(client: RestClient) -> dict[str, ReportedConnector]:
     """Reads all connectors, by name. Raises Unreachable where something else than Connect
     answers."""
-    names = pool.submit(client.must, "/connectors", shapes.names)
-    reported = client.must("/connectors?expand=info&expand=status", shapes.expanded)
-    # Connect leaves out of that list what has no status yet
-    missing = set(names.result()) - reported.keys()
+    with ThreadPoolExecutor(1, thread_name_prefix="names") as pool:
+        names = pool.submit(client.must, "/connectors", shapes.names)
+        reported = client.must("/connectors?expand=info&expand=status", shapes.expanded)
+        # Connect leaves out of that list what has no status yet
+        missing = set(names.result()) - reported.keys()
     if missing:
         infos = client.must("/connectors?expand=info", shapes.expanded_infos)
         reported |= {
@@ -172,8 +169,7 @@ def _settled(
 
 
 def _went_on(
-    reported: Mapping[str, ReportedConnector],
-    offsets: Callable[[str], Sequence[OffsetEntry] | Diagnostic],
+    reported: Mapping[str, ReportedConnector], client: RestClient
 ) -> Callable[[str, str], bool]:
     """Returns a check whether a connector was resumed. Of a stopped connector only offsets prove
     it: it was stopped again if they have moved."""
@@ -182,7 +178,7 @@ def _went_on(
         status = reported[name].status
         if not is_passing(status) and target_of(status) is not TargetState.STOPPED:
             return True
-        current = offsets(name)
+        current = _offsets(client, name)
         return not isinstance(current, Diagnostic) and offsets_mark(current) != mark
 
     return went_on
@@ -233,12 +229,9 @@ def statuses_over_rest(
 ) -> tuple[dict[str, ConnectorState], dict[str, ConnectorStatus]]:
     """Reads all connectors, and the statuses of those that have one. Raises Unreachable,
     RequestError."""
-    with (
-        RestClient(target) as client,
-        ThreadPoolExecutor(_STATUSES_AT_ONCE, thread_name_prefix="status") as pool,
-    ):
+    with RestClient(target) as client:
         client.about()
-        reported = connectors_over_rest(client, pool)
+        reported = connectors_over_rest(client)
     connectors = {
         name: ConnectorState(
             name,
