@@ -10,14 +10,18 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 from connect_reconciler.backend.followed_topics import ConfigTopic, StatusTopic, StoredConnector
 from connect_reconciler.backend.lease import Lease, OnWait, no_progress, taken_over
 from connect_reconciler.backend.observe.connector_offsets import ConnectorClusters
-from connect_reconciler.backend.plugins import known_plugins
+from connect_reconciler.backend.plugins import (
+    ChainedDefinitions,
+    ClusterDefinitions,
+    local_definitions,
+)
 from connect_reconciler.backend.rest.answers import LOGIN_HINT
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import HASTY
@@ -230,9 +234,17 @@ class Backend(ABC):
 
     @contextmanager
     def plugins(self) -> Iterator[Definitions]:
-        """Opens the definitions of all plugins. Raises Invalid for a lock that cannot be read."""
-        with known_plugins(self.project, self.rest) as plugins:
-            yield plugins
+        """Opens the definitions of all plugins, those of the cluster included, which is asked once
+        they are needed. Raises Invalid for a lock that cannot be read."""
+        with ExitStack() as stack:
+
+            def connect() -> RestClient | None:
+                client = self.rest()
+                return None if client is None else stack.enter_context(client)
+
+            cluster, near = ClusterDefinitions(connect), local_definitions(self.project)
+            ours = self.project.uses_runtime
+            yield ChainedDefinitions((near, cluster) if ours else (cluster, near))
 
     # --- changing ---
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
@@ -376,24 +375,3 @@ def local_definitions(project: Project) -> Definitions:
     return ChainedDefinitions(
         (installed_here, lock) if project.uses_runtime else (lock, installed_here)
     )
-
-
-@contextmanager
-def known_plugins(
-    project: Project, open_client: Callable[[], RestClient | None]
-) -> Iterator[Definitions]:
-    """Opens the definitions of all plugins, those of the cluster included: `open_client` is called
-    when they are first needed.
-
-    Raises Invalid for a lock that cannot be read.
-    """
-    with ExitStack() as stack:
-
-        def connect() -> RestClient | None:
-            client = open_client()
-            if client is not None:
-                stack.callback(client.close)
-            return client
-
-        cluster, near = ClusterDefinitions(connect), local_definitions(project)
-        yield ChainedDefinitions((near, cluster) if project.uses_runtime else (cluster, near))
