@@ -1,15 +1,16 @@
-"""Reads the connector files of `connect standalone` (KIP-980).
+"""Reads the files of Apache's workers: worker.properties, and connector files (KIP-980).
 
-A file is a JSON object, flat or with `name`, `config` and `initial_state` as in `POST /connectors`,
-or Java properties. Its content decides, never its name. As in Connect, other fields are ignored, so
-that an answer to `GET /connectors/NAME` is a connector file, too.
+A connector file is a JSON object, flat or with `name`, `config` and `initial_state` as in
+`POST /connectors`, or Java properties. Its content decides, never its name. As in Connect, other
+fields are ignored, so that an answer to `GET /connectors/NAME` is a connector file, too.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from connect_specs.connector_spec import read_config, read_initial_state, read_name
@@ -18,7 +19,43 @@ from connect_specs.documents import Map, Node
 from connect_specs.json_documents import parse_json
 from connect_specs.properties_documents import parse_properties
 from connect_specs.states import TargetState
-from connect_specs.text_files import decoded, read_bytes, relative_name
+from connect_specs.text_files import decoded, read_bytes, read_text, relative_name
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFile:
+    """The properties of one file, and where each of them is written."""
+
+    file: str
+    properties: Mapping[str, str] = field(repr=False)
+    places: Mapping[str, Location]
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Adds to errors about a key its place in the file, or the file for a missing one."""
+        try:
+            yield
+        except Invalid as invalid:
+            raise Invalid(*map(self._placed, invalid.diagnostics)) from invalid
+
+    def _placed(self, diagnostic: Diagnostic) -> Diagnostic:
+        key = diagnostic.where
+        if not diagnostic.code.startswith("worker.") or not isinstance(key, str):
+            return diagnostic
+        problem = diagnostic.what if key in diagnostic.what else f"{key}: {diagnostic.what}"
+        return replace(diagnostic, what=problem, where=self.places.get(key, Location(self.file)))
+
+
+def read_worker_file(path: Path, file: str) -> WorkerFile:
+    """Reads the file, which errors call `file`. Raises Invalid."""
+    parsed = parse_properties(read_text(path, file, latin1_fallback=True), file)
+    problems = list(parsed.problems)
+    (document,) = parsed.documents
+    assert isinstance(document, Map), "a properties file is one map"
+    config = read_config(document, problems)
+    if problems:
+        raise Invalid(*problems)
+    return WorkerFile(file, config.values, config.places)
 
 
 @dataclass(frozen=True, slots=True)

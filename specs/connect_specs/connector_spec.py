@@ -8,12 +8,12 @@ it, as long as it has a name, so that two connectors of one name are found in th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
 
-from connect_specs.desired import DesiredConnector, Pin
+from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.documents import Map, Node, Scalar, Sequence, is_null
 from connect_specs.fields import Fields
@@ -71,16 +71,14 @@ def read_spec(node: Map, problems: list[Diagnostic], *, is_json: bool) -> Desire
     renamed_from = spec.read("renamed_from", read_name)
     if not name:
         return None
-    return make_connector(
-        name,
-        config,
-        problems,
-        state=state,
+    return replace(
+        make_connector(name, config, problems, state),
         pin=pin,
         prevent_delete=bool(prevent_delete),
         ignore=tuple(glob.text for glob in ignore),
         sensitive=tuple(key.text for key in sensitive),
-        renamed_from=renamed_from,
+        renamed_from=renamed_from.text if renamed_from else None,
+        renamed_from_where=renamed_from.location if renamed_from else None,
         allow_zero_tasks=bool(allow_zero_tasks),
     )
 
@@ -152,14 +150,7 @@ def make_connector(
     name: Scalar,
     config: ConfigValues,
     problems: list[Diagnostic],
-    *,
     state: TargetState | None = None,
-    pin: Pin | None = None,
-    prevent_delete: bool = False,
-    ignore: tuple[str, ...] = (),
-    sensitive: tuple[str, ...] = (),
-    renamed_from: Scalar | None = None,
-    allow_zero_tasks: bool = False,
 ) -> DesiredConnector:
     """Returns the connector, with its name in its config."""
     if config.values.get("name", name.text) != name.text:
@@ -177,14 +168,7 @@ def make_connector(
         config={"name": name.text} | config.values | {"name": name.text},
         where=name.location,
         state=state,
-        pin=pin,
-        prevent_delete=prevent_delete,
-        ignore=ignore,
-        sensitive=sensitive,
         key_locations={"name": name.location} | config.places,
-        renamed_from=renamed_from.text if renamed_from else None,
-        renamed_from_where=renamed_from.location if renamed_from else None,
-        allow_zero_tasks=allow_zero_tasks,
     )
 
 

@@ -83,7 +83,7 @@ def read_strimzi(node: Map, problems: list[Diagnostic]) -> DesiredConnector | No
     spec = Fields(own, _SPEC, problems, code=_CODE, noun=noun)
     config = _strimzi_config(spec)
     state = _strimzi_state(spec)
-    return make_connector(name, config, problems, state=state) if name else None
+    return make_connector(name, config, problems, state) if name else None
 
 
 def _is_kafka_connector(node: Map) -> bool:

@@ -27,7 +27,8 @@ _CONNECT_KEYS: Final = frozenset(
     errors.deadletterqueue.topic.replication.factor errors.deadletterqueue.context.headers.enable
     """.split()
 )
-_PART_KEYS: Final = ("type", "predicate", "negate", "plugin.version")
+# Those of every transformation and predicate
+PART_KEYS: Final = ("type", "predicate", "negate", "plugin.version")
 _TOPIC_CREATION: Final = "topic.creation."
 _CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.")
 # Required by Connect's own converters, and set by the worker, never by a config
@@ -203,7 +204,7 @@ def untyped_keys(
     untyped: dict[str, str] = {}
     for key in {key for keys in (config, *task_configs) for key in keys}:
         prefix, reason = next((r for r in reasons if key.startswith(r[0])), ("", unanswered))
-        typed = key.removeprefix(prefix) in _PART_KEYS if prefix else is_of_connect(key)
+        typed = key.removeprefix(prefix) in PART_KEYS if prefix else is_of_connect(key)
         if reason and not typed:
             untyped[key] = reason
     return dict(sorted(untyped.items()))

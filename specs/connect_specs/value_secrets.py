@@ -38,7 +38,7 @@ def gives_secret(text: str, secrets: Collection[str]) -> bool:
     `secrets`."""
     values = (value_of(node, []) for node in parse_yaml(text, OPTION).documents)
     return holds_text(text, secrets) or any(
-        holds_text(leaf, secrets) for value in values for leaf in _leaves(value)
+        holds_text(str(leaf), secrets) for value in values for _, leaf in _leaves(value)
     )
 
 
@@ -118,23 +118,24 @@ def _pin(connector: DesiredConnector) -> object:
 
 
 def _texts(value: Value | Mapping[str, Value], name: str, listed: Iterable[str]) -> Iterator[str]:
+    for key, leaf in _leaves(value, name):
+        if _is_secret(leaf, key, listed):
+            text = str(leaf)
+            yield from (text, text.strip(), repr(text)[1:-1], *secret_parts(text))
+
+
+def _leaves(
+    value: Value | Mapping[str, Value], name: str = ""
+) -> Iterator[tuple[str, str | int | bool]]:
+    """Yields each scalar by dotted name; those of a list have the list's."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _texts(inner, f"{name}.{key}" if name else key, listed)
+            yield from _leaves(inner, f"{name}.{key}" if name else key)
     elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner, name, listed)
-    elif _is_secret(value, name, listed):
-        text = str(value)
-        yield from (text, text.strip(), repr(text)[1:-1], *secret_parts(text))
-
-
-def _leaves(value: Value) -> Iterator[str]:
-    if isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(inner)
+            yield from _leaves(inner, name)
     else:
-        yield str(value)
+        yield name, value
 
 
 def _stand_ins(value: Mapping[str, Value], name: str, listed: Iterable[str]) -> dict[str, Value]:

@@ -9,7 +9,7 @@ import pytest
 
 from connect_reconciler.apply.report import Waiting
 from connect_reconciler.cli import plan_output
-from connect_reconciler.cli.options import Forms
+from connect_reconciler.cli.options import PlanForms
 from connect_reconciler.cli.output import table, with_hanging_indent
 from connect_reconciler.cli.session import Invocation
 from connect_reconciler.cli.terminal import ProgressLines
@@ -72,6 +72,6 @@ def test_a_plan_is_shown_before_its_files_are_named(
     monkeypatch.setattr(plan_output, "result", lambda text: said.append("the plan"))
     monkeypatch.setattr(plan_output, "progress", said.append)
     page = tmp_path / "plan.html"
-    forms = Forms(None, page, as_markdown=False, as_json=False)
-    plan_output.show_and_save(plan_with_everything(), Invocation(tmp_path), forms, Live({}))
+    forms = PlanForms(html=page)
+    plan_output.show_and_save(plan_with_everything(), Invocation(tmp_path), forms, Live({}), None)
     assert said == ["the plan", f"page written to {page}"]

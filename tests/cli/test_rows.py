@@ -17,8 +17,7 @@ import yaml
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, error_line
 from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, short_of_slots
 from connect_reconciler.cli.output import PROGRESS, progress
-from connect_reconciler.cli.running.foreground import _print_changes, looking
-from connect_reconciler.cli.running.live_table import Rates
+from connect_reconciler.cli.running.foreground import Rates, _print_changes, looking
 from connect_reconciler.cli.running.logs import events, is_about
 from connect_reconciler.cli.signals import StopFlag
 from connect_runtime.api import ConnectorError
@@ -255,10 +254,10 @@ def test_who_waits_for_a_slot_is_told_what_to_do() -> None:
 
 def test_changes_are_told_once() -> None:
     starting, running = row_of(status(State.UNASSIGNED)), row_of(status(State.RUNNING))
-    assert changes({}, {"c": starting}) == ["c: RUNNING, tasks 0/1 running"]
-    assert changes({"c": starting}, {"c": running}) == ["c: RUNNING, tasks 1/1 running"]
-    assert changes({"c": running}, {"c": running}) == []
-    assert changes({"c": running}, {}) == ["c: deleted"]
+    assert changes(None, starting) == ["c: RUNNING, tasks 0/1 running"]
+    assert changes(starting, running) == ["c: RUNNING, tasks 1/1 running"]
+    assert changes(running, running) == []
+    assert changes(running, None) == ["c: deleted"]
 
 
 def test_a_rate_needs_two_sights_and_forgets_what_is_old() -> None:
@@ -319,9 +318,8 @@ def test_connectors_run_on_while_the_output_is_on_a_full_disk(
     _print_changes(stop, look, as_json=True)
     sys.stdout.flush()
     shown = [json.loads(line)["event"] for line in disk.text.splitlines()]
-    assert shown == [
-        line for before, after in pairwise([{}, *looks]) for line in changes(before, after)
-    ]
+    rows = [None, *(rows["c"] for rows in looks)]
+    assert shown == [line for before, after in pairwise(rows) for line in changes(before, after)]
     assert len(shown) == 3
 
 

@@ -50,12 +50,12 @@ _imports: Final = SharedCalls[registry.Plugin | None](_IMPORT_S)
 
 @dataclass(frozen=True, slots=True)
 class KeyProblem:
-    """The cluster's error of a key, and the values that it would recommend."""
+    """An error or a slip of a key, and the values that the cluster would recommend."""
 
     key: str
     error: str
-    recommended: tuple[str, ...] = ()
     hint: str = ""
+    recommended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _problems(infos: Iterable[Json]) -> Iterator[KeyProblem]:
         if value is not None:
             recommended = tuple(map(str, value["recommended_values"]))
             for error in value["errors"]:
-                yield KeyProblem(value["name"], error, recommended)
+                yield KeyProblem(value["name"], error, recommended=recommended)
 
 
 def _path(name: str) -> str:

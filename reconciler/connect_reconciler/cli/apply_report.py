@@ -245,12 +245,11 @@ def advised(run: ApplyCommand) -> Iterator[None]:
     except ConnectError as error:
         error.next_steps = error.next_steps or after_error(error, run)
         if error.next_steps:
-            error.diagnostics = tuple(map(_without_bare_hint, error.diagnostics))
+            error.diagnostics = tuple(
+                replace(diagnostic, hint="") if diagnostic.hint == _PLAN_AGAIN else diagnostic
+                for diagnostic in error.diagnostics
+            )
         raise
-
-
-def _without_bare_hint(diagnostic: Diagnostic) -> Diagnostic:
-    return replace(diagnostic, hint="") if diagnostic.hint == _PLAN_AGAIN else diagnostic
 
 
 def render_report(report: ApplyReport, run: ApplyCommand = _APPLY) -> str:

@@ -127,22 +127,18 @@ def short_of_slots(rows: Sequence[Row]) -> str:
     )
 
 
-def changes(earlier_rows: Mapping[str, Row], rows: Mapping[str, Row]) -> list[str]:
-    """Returns a line for each connector that changed, and one for each new reason."""
-    lines = []
-    for name in sorted(earlier_rows.keys() | rows.keys()):
-        earlier, row = earlier_rows.get(name), rows.get(name)
-        if row is None:
-            lines.append(f"{name}: deleted")
-        elif row != earlier:
-            short = f", {row.short} short of a slot" if row.short else ""
-            lines.append(f"{name}: {row.state}, tasks {_tasks(row)} running{short}")
-            lines += [
-                f"{name}: {line}"
-                for line in row.reasons
-                if earlier is None or line not in earlier.reasons
-            ]
-    return lines
+def changes(earlier: Row | None, row: Row | None) -> list[str]:
+    """Returns a line if the connector changed, and one for each new reason; None for a row of a
+    connector that does not exist."""
+    if row is None:
+        return [f"{earlier.name}: deleted"] if earlier else []
+    if row == earlier:
+        return []
+    short = f", {row.short} short of a slot" if row.short else ""
+    reported = () if earlier is None else earlier.reasons
+    lines = [f"{row.state}, tasks {_tasks(row)} running{short}"]
+    lines += [reason for reason in row.reasons if reason not in reported]
+    return [f"{row.name}: {line}" for line in lines]
 
 
 def _room(lines: Sequence[Sequence[str]], width: int | None) -> int | None:

@@ -1,11 +1,17 @@
-"""Options that several verbs share, and how their values are read."""
+"""Options that several verbs share, and how their values are read.
+
+Options that belong together are a dataclass. A verb takes it as one parameter, and `expanded` makes
+parameters of its fields for typer.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -20,9 +26,7 @@ if TYPE_CHECKING:
     from connect_specs.desired import Project
 
 _SHORTEST_S = 0.1
-
-
-DEFAULT: Final = Choices()
+_DEFAULT: Final = Choices()
 
 
 def duration(text: str | float) -> float:
@@ -49,18 +53,6 @@ class Warned(StrEnum):
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON.")]
-AsMarkdown = Annotated[
-    bool,
-    typer.Option("--markdown", help="Write Markdown, short enough for a pull request comment."),
-]
-PageFile = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Also write an HTML page with search and filters."),
-]
-Warnings = Annotated[
-    Warned,
-    typer.Option("--warnings", help="Show warnings about what changes, or all of them."),
-]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
@@ -79,6 +71,10 @@ Excludes = Annotated[
         autocompletion=connector_names,
     ),
 ]
+Warnings = Annotated[
+    Warned,
+    typer.Option("--warnings", help="Show warnings about what changes, or all of them."),
+]
 ExplainVars = Annotated[
     bool,
     typer.Option("--explain-vars", help="Show which file each value of values/ comes from."),
@@ -93,48 +89,202 @@ Every = Annotated[
         show_default="30s",
     ),
 ]
-AllowEmpty = Annotated[
-    bool,
-    typer.Option(
-        "--allow-empty", help="Allow a plan to delete every connector that the project owns."
-    ),
+Force = Annotated[
+    bool, typer.Option("--force", help="Also change a connector that another project owns.")
 ]
-MaxDeletes = Annotated[
-    int | None,
-    typer.Option(
-        "--max-deletes", min=0, metavar="N", help="Refuse a plan with more than N deletes."
-    ),
-]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
-TakenOver = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--take-over",
-        metavar="NAME",
-        help="Over REST alone: change this connector, although its owner cannot be seen."
-        " Repeatable.",
-        autocompletion=connector_names,
-    ),
-]
-ChangeEnv = Annotated[
-    bool,
-    typer.Option(
-        "--change-env", help="Allow another environment than the project was applied with last."
-    ),
-]
+def expanded(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the verb with the fields of its dataclasses as parameters, which typer can read."""
+    parameters: list[Parameter] = []
+    groups: dict[str, Callable[..., Any]] = {}
+    types = get_type_hints(verb, include_extras=True)
+    for name, parameter in signature(verb).parameters.items():
+        if not is_dataclass(types[name]):
+            parameters.append(parameter.replace(annotation=types[name]))
+            continue
+        groups[name] = types[name]
+        options = get_type_hints(types[name], include_extras=True)
+        parameters += [
+            Parameter(
+                option.name, parameter.kind, default=option.default, annotation=options[option.name]
+            )
+            for option in fields(types[name])
+        ]
+
+    def call(**values: Any) -> Any:
+        for name, group in groups.items():
+            names = [option.name for option in fields(types[name])]
+            values[name] = group(**{option: values.pop(option) for option in names})
+        return verb(**values)
+
+    call.__doc__ = verb.__doc__
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return call
 
 
-ApplyPins = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--apply-pin",
-        metavar="NAME",
-        help="Apply this connector's pin, although no ledger says whether it was applied before."
-        " Repeatable.",
-        autocompletion=connector_names,
-    ),
-]
+@dataclass(frozen=True, slots=True)
+class ScopeOptions:
+    """The connectors that a verb is for: those that match a target, and no exclusion."""
+
+    target: Targets = None
+    exclude: Excludes = None
+
+    @property
+    def scope(self) -> Scope:
+        from connect_reconciler.plan.scope import Scope
+
+        return Scope(tuple(self.target or ()), tuple(self.exclude or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions(ScopeOptions):
+    """The options of plans from specs: connectors, limits of deletes, and checks to override."""
+
+    allow_empty: Annotated[
+        bool,
+        typer.Option(
+            "--allow-empty", help="Allow a plan to delete every connector that the project owns."
+        ),
+    ] = False
+    max_deletes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-deletes", min=0, metavar="N", help="Refuse a plan with more than N deletes."
+        ),
+    ] = None
+    take_over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--take-over",
+            metavar="NAME",
+            help="Over REST alone: change this connector, although its owner cannot be seen."
+            " Repeatable.",
+            autocompletion=connector_names,
+        ),
+    ] = None
+    change_env: Annotated[
+        bool,
+        typer.Option(
+            "--change-env",
+            help="Allow another environment than the project was applied with last.",
+        ),
+    ] = False
+    apply_pin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--apply-pin",
+            metavar="NAME",
+            help="Apply this connector's pin, although no ledger says whether it was applied"
+            " before. Repeatable.",
+            autocompletion=connector_names,
+        ),
+    ] = None
+
+    def in_project(self, project: Project) -> Project:
+        """Returns the project with these limits over those of connect.yaml, and these checks
+        overridden."""
+        limits = replace(project.deletes, allow_empty=self.allow_empty)
+        if self.max_deletes is not None:
+            limits = replace(limits, most=self.max_deletes, where=None)
+        pins = tuple(self.apply_pin or ())
+        overrides = Overrides(tuple(self.take_over or ()), self.change_env, pins)
+        return replace(project, deletes=limits, overrides=overrides)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Returns the limits and overridden checks as options on a command line."""
+        words = ["--allow-empty"] if self.allow_empty else []
+        if self.max_deletes is not None:
+            words += ["--max-deletes", str(self.max_deletes)]
+        for name in self.take_over or ():
+            words += ["--take-over", name]
+        for name in self.apply_pin or ():
+            words += ["--apply-pin", name]
+        return (*words, *(("--change-env",) if self.change_env else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanForms:
+    """The form of a plan on stdout, and the page to write. Raises BadParameter for two forms."""
+
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="Also write an HTML page with search and filters."
+        ),
+    ] = None
+    warnings: Warnings = Warned.CHANGES
+    as_markdown: Annotated[
+        bool,
+        typer.Option("--markdown", help="Write Markdown, short enough for a pull request comment."),
+    ] = False
+    as_json: AsJson = False
+
+    def __post_init__(self) -> None:
+        ensure_one_form(as_json=self.as_json, as_markdown=self.as_markdown)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOptions:
+    """The options of `apply` and `rollback`: how to change the cluster, and how long to wait."""
+
+    parallelism: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="How many connectors to change at the same time."),
+    ] = _DEFAULT.parallelism
+    fail_fast: Annotated[
+        bool,
+        typer.Option("--fail-fast", help="Stop starting new connectors after the first failure."),
+    ] = False
+    takeover: Annotated[
+        bool, typer.Option("--takeover", help="Take the lease over from a running apply.")
+    ] = False
+    health_timeout: Annotated[
+        float,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="How long to wait for connectors to become healthy.",
+            show_default=duration_text(_DEFAULT.health_timeout),
+        ),
+    ] = _DEFAULT.health_timeout
+    healthy_for: Annotated[
+        float | None,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="How long connectors must stay healthy. Default: 10s; 2s if their tasks are known"
+            " to have polled or put records since the change.",
+            show_default=False,
+        ),
+    ] = _DEFAULT.healthy_for
+    settle: Annotated[
+        float,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="How long a status must stand if it may be from before the change.",
+            show_default=duration_text(_DEFAULT.settle),
+        ),
+    ] = _DEFAULT.settle
+    lock_timeout: Annotated[
+        float,
+        typer.Option(
+            parser=duration,
+            metavar="DURATION",
+            help="How long to wait for a running apply: 90, 30s, 5m, 1h. Default: 12 seconds, "
+            "until the lease of a killed apply has expired.",
+            show_default=False,
+        ),
+    ] = _DEFAULT.lock_timeout
+
+    def choices(self, *, require_running: bool = False) -> Choices:
+        """Returns these options as the choices of an apply."""
+        values = asdict(self) | {"require_running": require_running}
+        del values["takeover"]
+        return Choices(**values)
 
 
 def ensure_one_form(*, as_json: bool, as_markdown: bool) -> None:
@@ -143,113 +293,9 @@ def ensure_one_form(*, as_json: bool, as_markdown: bool) -> None:
         raise typer.BadParameter("--json and --markdown cannot be used together")
 
 
-@dataclass(frozen=True, slots=True)
-class Forms:
-    """The files for a plan, and its form on stdout. Raises BadParameter for two forms."""
-
-    out: Path | None
-    html: Path | None
-    as_markdown: bool
-    as_json: bool
-    warned: Warned = Warned.CHANGES
-
-    def __post_init__(self) -> None:
-        ensure_one_form(as_json=self.as_json, as_markdown=self.as_markdown)
-
-
-def with_delete_limits(project: Project, most: int | None, *, allow_empty: bool) -> Project:
-    """Returns the project with the delete limits of the command line over those of connect.yaml."""
-    limits = replace(project.deletes, allow_empty=allow_empty)
-    if most is not None:
-        limits = replace(limits, most=most, where=None)
-    return replace(project, deletes=limits)
-
-
-def delete_options(most: int | None, *, allow_empty: bool) -> tuple[str, ...]:
-    """Returns the delete limits as options on a command line."""
-    number = () if most is None else ("--max-deletes", str(most))
-    return (*(("--allow-empty",) if allow_empty else ()), *number)
-
-
-def with_overrides(
-    project: Project, take_over: list[str] | None, apply_pin: list[str] | None, *, change_env: bool
-) -> Project:
-    """Returns the project with the checks that the command line overrides."""
-    overrides = Overrides(tuple(take_over or ()), change_env, tuple(apply_pin or ()))
-    return replace(project, overrides=overrides)
-
-
-def override_options(project: Project) -> tuple[str, ...]:
-    """Returns the overridden checks as options on a command line."""
-    overrides = project.overrides
-    names = [word for name in overrides.take_over for word in ("--take-over", name)]
-    names += [word for name in overrides.apply_pin for word in ("--apply-pin", name)]
-    return (*names, *(("--change-env",) if project.overrides.change_env else ()))
-
-
-def scope_of(targets: list[str] | None, exclude: list[str] | None) -> Scope:
-    """Returns the scope that --target and --exclude choose."""
-    from connect_reconciler.plan.scope import Scope
-
-    return Scope(tuple(targets or ()), tuple(exclude or ()))
-
-
 def ensure_whole(scope: Scope) -> None:
     """Raises Invalid for --target or --exclude with a saved plan."""
     if not scope.whole:
         problem = "a saved plan is applied unchanged: --target and --exclude cannot be used with it"
         hint = "use them with `connect plan --out`"
         raise Invalid(Diagnostic("apply.scope-of-a-file", problem, hint=hint))
-
-
-Force = Annotated[
-    bool, typer.Option("--force", help="Also change a connector that another project owns.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-Parallelism = Annotated[
-    int, typer.Option(min=1, metavar="N", help="How many connectors to change at the same time.")
-]
-FailFast = Annotated[
-    bool, typer.Option("--fail-fast", help="Stop starting new connectors after the first failure.")
-]
-TakeOver = Annotated[
-    bool, typer.Option("--takeover", help="Take the lease over from a running apply.")
-]
-HealthTimeout = Annotated[
-    float,
-    typer.Option(
-        parser=duration,
-        metavar="DURATION",
-        help="How long to wait for connectors to become healthy.",
-        show_default=duration_text(DEFAULT.health_timeout),
-    ),
-]
-HealthyFor = Annotated[
-    float | None,
-    typer.Option(
-        parser=duration,
-        metavar="DURATION",
-        help="How long connectors must stay healthy. Default: 10s; 2s if their tasks are known to "
-        "have polled or put records since the change.",
-        show_default=False,
-    ),
-]
-Settle = Annotated[
-    float,
-    typer.Option(
-        parser=duration,
-        metavar="DURATION",
-        help="How long a status must stand if it may be from before the change.",
-        show_default=duration_text(DEFAULT.settle),
-    ),
-]
-LockTimeout = Annotated[
-    float,
-    typer.Option(
-        parser=duration,
-        metavar="DURATION",
-        help="How long to wait for a running apply: 90, 30s, 5m, 1h. Default: 12 seconds, "
-        "until the lease of a killed apply has expired.",
-        show_default=False,
-    ),
-]

@@ -32,20 +32,27 @@ from connect_specs.text_files import read_text
 
 if TYPE_CHECKING:
     from connect_reconciler.actions.plan import Plan
-    from connect_reconciler.cli.options import Forms
+    from connect_reconciler.cli.options import PlanForms
     from connect_reconciler.cli.session import Invocation
     from connect_reconciler.model.live import Live
 
 
 def show_and_save(
-    plan: Plan, call: Invocation, forms: Forms, live: Live, options: Sequence[str] = ()
+    plan: Plan,
+    call: Invocation,
+    forms: PlanForms,
+    live: Live,
+    out: Path | None,
+    options: Sequence[str] = (),
 ) -> None:
-    """Shows the plan as a verb's result and writes the files that were asked for.
+    """Shows the plan as a verb's result and writes the files that were asked for: to `out` the plan
+    file.
 
     `options` are those that an apply of the plan file needs. Raises Invalid.
     """
     messages: list[str] = []
-    if forms.out is not None and not plan.errors:
+    saves = out is not None and not plan.errors
+    if saves:
         from connect_reconciler.workflow.plan_sources import ensure_secrets_have_fingerprints
 
         ensure_secrets_have_fingerprints(plan, live)
@@ -53,36 +60,23 @@ def show_and_save(
         plan = without_key_yet(plan)
     if forms.html is not None:
         messages.append(write_page(plan, call.path(forms.html)))
-    if forms.out is not None and not plan.errors:
-        messages.append(_save(plan, call, forms.out, options))
-    show_plan(
-        plan,
-        as_json=forms.as_json,
-        as_markdown=forms.as_markdown,
-        full_plan=_full_plan(forms.out, forms.html),
-        warned=forms.warned,
-    )
+    if out is not None and saves:
+        messages.append(_save(plan, call, out, options))
+    show_plan(plan, forms, full_plan=_full_plan(out, forms.html))
     # After the plan: on a terminal, the next step stands last
     for message in messages:
         progress(message)
 
 
-def show_plan(
-    plan: Plan,
-    *,
-    as_json: bool = False,
-    as_markdown: bool = False,
-    full_plan: str = "",
-    warned: Warned = Warned.CHANGES,
-) -> None:
+def show_plan(plan: Plan, forms: PlanForms, *, full_plan: str = "") -> None:
     """Shows the plan as a verb's result; JSON has all warnings.
 
     `full_plan` is where to find the whole plan, for Markdown that is cut.
     """
-    everything = warned is Warned.ALL
-    if as_json:
+    everything = forms.warnings is Warned.ALL
+    if forms.as_json:
         result_json(render_plan_json(plan))
-    elif as_markdown:
+    elif forms.as_markdown:
         from connect_reconciler.render.plan_markdown import render_markdown
 
         result(render_markdown(plan, full_plan, all_warnings=everything))

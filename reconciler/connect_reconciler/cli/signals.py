@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import TypeAlias
 
@@ -87,7 +87,7 @@ class Terminated(BaseException):
 @contextmanager
 def raised_on_sigterm() -> Iterator[None]:
     """Raises Terminated on SIGTERM and SIGHUP while the context lasts."""
-    with _handled(_terminate, signal.SIGTERM, signal.SIGHUP):
+    with _handled(_end, signal.SIGTERM, signal.SIGHUP):
         yield
 
 
@@ -97,18 +97,14 @@ def at_once() -> Iterator[None]:
 
     For waits before anything has started that should be completed.
     """
-
-    def end(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        _terminate(number, frame)
-
     # No deadline while a signal only sets a flag, not even between two handlers
-    with _handled(end, signal.SIGINT, signal.SIGTERM, signal.SIGHUP), _deadline(suspended=False):
+    with _handled(_end, *ENDING), _deadline(suspended=False):
         yield
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
+def _end(number: int, frame: FrameType | None) -> None:
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     if number == signal.SIGHUP:
         _leave_terminal()
     raise Terminated(number)
@@ -151,7 +147,7 @@ def stop_requested() -> Iterator[StopFlag]:
             raise KeyboardInterrupt
         request.set()
 
-    with _deadline(suspended=True), _handled(stop, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    with _deadline(suspended=True), _handled(stop, *ENDING):
         yield request
 
 
@@ -207,24 +203,22 @@ def end_by_deadline(interruption: Interruption) -> Iterator[None]:
 
 
 @contextmanager
-def _deadline(*, suspended: bool) -> Iterator[None]:
-    """Suspends the deadline where the code in the context ends on signals by itself, or restores it
-    for a part of such code."""
-    earlier, _Deadline.suspended = _Deadline.suspended, suspended
+def _deadline(**changes: float) -> Iterator[None]:
+    """Changes the deadline while the context lasts: `suspended` where its code ends on signals by
+    itself, or not for a part of such code; `grace_s` for code that takes longer to end."""
+    previous = {name: getattr(_Deadline, name) for name in changes}
+    for name, value in changes.items():
+        setattr(_Deadline, name, value)
     try:
         yield
     finally:
-        _Deadline.suspended = earlier
+        for name, value in previous.items():
+            setattr(_Deadline, name, value)
 
 
-@contextmanager
-def time_to_stop_kafka() -> Iterator[None]:
+def time_to_stop_kafka() -> AbstractContextManager[None]:
     """Extends the deadline to 20 s: the code in the context stops a Kafka when it ends."""
-    earlier_s, _Deadline.grace_s = _Deadline.grace_s, _KAFKA_GRACE_S
-    try:
-        yield
-    finally:
-        _Deadline.grace_s = earlier_s
+    return _deadline(grace_s=_KAFKA_GRACE_S)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from connect_reconciler.cli.apply_report import (
     report_json,
     steps_text,
 )
-from connect_reconciler.cli.options import Warned
+from connect_reconciler.cli.options import PlanForms, Warned
 from connect_reconciler.cli.output import (
     colour,
     confirmed,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from connect_reconciler.apply.report import ApplyReport, Progress
     from connect_reconciler.backend.backend import Backend
     from connect_reconciler.backend.lease import Lease
+    from connect_reconciler.cli.options import ApplyOptions
     from connect_reconciler.workflow.apply import ApplyResult, RollbackResult
     from connect_reconciler.workflow.user import StopRequest
     from connect_specs.desired import Project
@@ -92,7 +93,7 @@ class Terminal:
 
     def show(self, plan: Plan) -> None:
         if not self.as_json:
-            show_plan(plan, warned=self.warned)
+            show_plan(plan, PlanForms(warnings=self.warned))
 
     def say(self, text: str) -> None:
         progress(text)
@@ -127,7 +128,7 @@ class Terminal:
 
 @contextmanager
 def backend_for(
-    run: ApplyCommand, project: Project, *, waits: bool, takeover: bool
+    run: ApplyCommand, project: Project, options: ApplyOptions
 ) -> Iterator[tuple[Backend, Lease | None]]:
     """Opens the cluster to apply to, and takes the lease over if asked. Errors get next steps.
 
@@ -136,10 +137,10 @@ def backend_for(
     from connect_reconciler.cli.connecting import backend_of
 
     with advised(run), backend_of(project) as backend, ExitStack() as stack:
-        if waits:
+        if options.lock_timeout:
             backend.ensure_lease()
         # Before the cluster is looked at: what the other one does last must not be missed
-        lease = stack.enter_context(backend.take_over(progress)) if takeover else None
+        lease = stack.enter_context(backend.take_over(progress)) if options.takeover else None
         yield backend, lease
 
 

@@ -170,22 +170,14 @@ def checked(live: Live, desired: Desired, backend: Backend) -> Live:
     answers, slots = _ask(backend, configs)
     with backend.plugins() as plugins:
         errors, warnings = by_severity(findings(backend.project, configs, answers, plugins))
-        sinks = {
-            planned.spec.name
+        with_kinds = [
+            (planned.spec.name, planned.config, kind_by_class(planned.config, plugins) == SINK)
             for planned in configs
-            if kind_by_class(planned.config, plugins) == SINK
-        }
-        unread_keys = {
-            planned.spec.name: tuple(
-                finding.key
-                for finding in unread(
-                    planned.config,
-                    answers.validations.get(planned.spec.name, Validation(())),
-                    plugins,
-                )
-            )
-            for planned in configs
-        }
+        ]
+        unread_keys = {}
+        for name, config, _ in with_kinds:
+            verdict = answers.validations.get(name, Validation(()))
+            unread_keys[name] = tuple(p.key for p in unread(config, verdict, plugins))
     password_keys = {
         name: passwords(validation.keys.values()) | live.password_keys.get(name, frozenset())
         for name, validation in answers.validations.items()
@@ -197,14 +189,7 @@ def checked(live: Live, desired: Desired, backend: Backend) -> Live:
             *live.warnings,
             *warnings,
             *answers.warnings(),
-            *refused_later(
-                backend.project,
-                [
-                    (planned.spec.name, planned.config, planned.spec.name in sinks)
-                    for planned in configs
-                ],
-                "config.override-allowlist",
-            ),
+            *refused_later(backend.project, with_kinds, "config.override-allowlist"),
             *check_slots(desired, live, slots),
         ),
         password_keys={

@@ -18,7 +18,6 @@ from connect_reconciler.validation.judges import (
     local_judges,
 )
 from connect_reconciler.validation.keys import (
-    KeyFinding,
     mistyped_options,
     sensitive_slips,
     slips,
@@ -207,7 +206,7 @@ def _class_meant(planned: PlannedConfig, problem: KeyProblem, plugins: Definitio
 
 def unread(
     config: Mapping[str, str], verdict: Validation, plugins: Definitions
-) -> Iterator[KeyFinding]:
+) -> Iterator[KeyProblem]:
     """Yields the keys of a config that nothing reads, as far as its plugins are known."""
     keys = keys_of(config, plugins)
     if verdict.keys:
@@ -218,31 +217,32 @@ def unread(
 def _unread(
     project: Project, planned: PlannedConfig, verdict: Validation, plugins: Definitions
 ) -> Iterator[Diagnostic]:
-    for finding in unread(planned.config, verdict, plugins):
-        text, place = f"{planned.spec.name}: {finding.problem}", planned.place(finding.key)
-        severity = project.unknown_keys
-        yield Diagnostic("config.unknown-key", text, place, "", finding.hint, severity)
+    for problem in unread(planned.config, verdict, plugins):
+        yield _of_key(planned, "config.unknown-key", problem, project.unknown_keys)
 
 
 def _broken_chains(planned: PlannedConfig, plugins: Definitions) -> Iterator[Diagnostic]:
     """Yields mistakes in transformations that Connect accepts."""
-    for code, mistakes in (
-        ("config.undefined-predicate", undefined_predicates(planned.config)),
-        ("config.unknown-option", mistyped_options(planned.config, plugins)),
-    ):
-        for finding in mistakes:
-            text = f"{planned.spec.name}: {finding.problem}"
-            yield Diagnostic(code, text, planned.place(finding.key), hint=finding.hint)
+    for problem in undefined_predicates(planned.config):
+        yield _of_key(planned, "config.undefined-predicate", problem)
+    for problem in mistyped_options(planned.config, plugins):
+        yield _of_key(planned, "config.unknown-option", problem)
+
+
+def _of_key(
+    planned: PlannedConfig, code: str, problem: KeyProblem, severity: Severity = "error"
+) -> Diagnostic:
+    text = f"{planned.spec.name}: {problem.error}"
+    return Diagnostic(code, text, planned.place(problem.key), "", problem.hint, severity)
 
 
 def _slips(
     planned: PlannedConfig, verdict: Validation, plugins: Definitions
 ) -> Iterator[Diagnostic]:
     is_sink = kind_by_class(planned.config, plugins) == "sink"
-    for finding in slips(planned.config, is_sink=is_sink):
-        text = _hidden(planned, verdict, f"{planned.spec.name}: {finding.problem}")
-        hint = finding.hint or f"correct {finding.key}, or remove it"
-        yield warning("config.slip", text, planned.place(finding.key), hint=hint)
+    for problem in slips(planned.config, is_sink=is_sink):
+        text = _hidden(planned, verdict, problem.error)
+        yield _of_key(planned, "config.slip", replace(problem, error=text), "warning")
     for glob, near in sensitive_slips(planned.spec.sensitive, planned.config):
         text = f"{planned.spec.name}: 'sensitive' names {glob!r}, which the config has not"
         yield warning("config.slip", text, planned.spec.where, hint=f"did you mean {near!r}?")

@@ -89,7 +89,7 @@ class InstalledRules:
         values = [info.value for info in infos.configs if info.value is not None]
         return Validation(
             tuple(
-                KeyProblem(value.name, error, value.recommended)
+                KeyProblem(value.name, error, recommended=value.recommended)
                 for value in values
                 for error in value.errors
             )
@@ -108,8 +108,8 @@ class KnownDefinitions:
         is_sink = kind_by_class(config, self._plugins) == "sink"
         common = check_common(config, is_sink=is_sink, worker_group=self._worker_group)
         keys = keys_of(config, self._plugins) or {}
-        own = ((finding.key, finding.problem) for finding in wrong_values(config, keys))
-        return Validation(tuple(KeyProblem(key, text) for key, text in (*own, *common)))
+        problems = (KeyProblem(key, error) for key, error in common)
+        return Validation((*wrong_values(config, keys), *problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,12 @@ class ClusterAnswers:
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.silences.items():
             by_reason.setdefault(reason, []).append(name)
-        return tuple(_not_validated(names, reason) for reason, names in sorted(by_reason.items()))
+        return tuple(
+            warning(
+                "config.not-validated", f"not validated by the cluster: {listed(names)}", why=reason
+            )
+            for reason, names in sorted(by_reason.items())
+        )
 
 
 def ask_cluster(
@@ -203,8 +208,3 @@ def _failed(class_name: str, error: RequestError) -> Validation:
         text = f"{class_name} fails when its config is validated: {text}"
         hint = "correct the class: no worker can create the connector before"
     return Validation((KeyProblem(CLASS_KEY, text, hint=hint),))
-
-
-def _not_validated(names: list[str], reason: str) -> Diagnostic:
-    text = f"not validated by the cluster: {listed(names)}"
-    return warning("config.not-validated", text, why=reason)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
 
+from connect_reconciler.backend.plugins import KeyProblem
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_runtime.api.configdef import ConfigType, parse_value
 from connect_runtime.api.errors import ConfigError
@@ -31,28 +31,20 @@ from connect_specs.fields import typo_of
 from connect_specs.names import is_topic_name
 from connect_specs.plugin_definitions import (
     CLASS_KEY,
+    PART_KEYS,
     Definitions,
-    KeyDefinition,
     Keys,
     elements,
     parts_of,
 )
 
-_CHECKED: Final = (
-    ConfigType.BOOLEAN,
-    ConfigType.INT,
-    ConfigType.SHORT,
-    ConfigType.LONG,
-    ConfigType.DOUBLE,
-)
+_CHECKED: Final = ("BOOLEAN", "INT", "SHORT", "LONG", "DOUBLE")
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _CHAINS: Final = {"transforms": "transformation", "predicates": "predicate"}
-_OF_A_PART: Final = ("type", "predicate", "negate", "plugin.version")
 # Connect's own define all of their options; others may read more
 _COMPLETE: Final = "org.apache.kafka.connect.transforms."
 # Connectors pass families of keys on to a driver or a client without defining them. To add a
 # connector's, add a line: a pattern of its class, and the prefixes of those keys.
-_EVERYWHERE: Final = ("producer.override.", "consumer.override.", "admin.override.")
 _PASSED_ON: Final[Mapping[str, tuple[str, ...]]] = {
     "io.debezium.*": (
         "custom.metric.",
@@ -102,33 +94,21 @@ _COMING: Final = {POLICY_KEY: "Allowlist"}
 _SHOWN_MOST: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFinding:
-    """A problem of a key."""
-
-    key: str
-    problem: str
-    hint: str = ""
-
-
-def wrong_values(config: Mapping[str, str], keys: Keys) -> Iterator[KeyFinding]:
+def wrong_values(config: Mapping[str, str], keys: Keys) -> Iterator[KeyProblem]:
     """Yields values of the wrong type and keys that are missing, in Connect's words."""
     for key in keys.values():
-        if key.name not in config:
+        value = config.get(key.name)
+        if value is None:
             if key.required:
-                yield KeyFinding(key.name, str(ConfigError.missing(key.name)))
-        elif not holds_reference(config[key.name]):
-            error = _type_error(key, config[key.name])
-            if error:
-                yield KeyFinding(key.name, error)
-    for chain in _CHAINS:
-        for alias in elements(config.get(chain, "")):
-            name = f"{chain}.{alias}.type"
-            if name not in config and name not in keys and not holds_reference(config[chain]):
-                yield KeyFinding(name, str(ConfigError.missing(name)))
+                yield KeyProblem(key.name, str(ConfigError.missing(key.name)))
+        elif key.type in _CHECKED and not holds_reference(value):
+            try:
+                parse_value(key.name, value, ConfigType(key.type))
+            except ConfigError as error:
+                yield KeyProblem(key.name, str(error))
 
 
-def unknown_keys(config: Mapping[str, str], keys: Keys) -> Iterator[KeyFinding]:
+def unknown_keys(config: Mapping[str, str], keys: Keys) -> Iterator[KeyProblem]:
     """Yields keys that nothing reads, as far as definitions show, with likely corrections."""
     dynamic = _dynamic_prefixes(config.get(CLASS_KEY, ""), config)
     for key in config:
@@ -142,15 +122,15 @@ def unknown_keys(config: Mapping[str, str], keys: Keys) -> Iterator[KeyFinding]:
         else:
             text = f"{config.get(CLASS_KEY, 'the connector')} defines no key {key}"
             hint = _near(key, keys) or "remove it, unless the connector passes it on"
-            yield KeyFinding(key, text, hint)
+            yield KeyProblem(key, text, hint)
 
 
-def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[KeyFinding]:
+def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[KeyProblem]:
     """Yields the slips of a config, by key."""
     for key, value in config.items():
         yield from _override(key)
         if _OPEN_REFERENCE.search(value):
-            yield KeyFinding(key, f"the reference in {key} is not closed", "end it with '}'")
+            yield KeyProblem(key, f"the reference in {key} is not closed", "end it with '}'")
         elif is_sink and key in _TOPICS_OF_SINKS and not holds_reference(value):
             yield from _topics(key, value)
 
@@ -163,7 +143,7 @@ def sensitive_slips(globs: Iterable[str], config: Mapping[str, str]) -> Iterator
             yield glob, near
 
 
-def undefined_predicates(config: Mapping[str, str]) -> Iterator[KeyFinding]:
+def undefined_predicates(config: Mapping[str, str]) -> Iterator[KeyProblem]:
     """Yields predicates of transformations that `predicates` does not list."""
     predicates = config.get("predicates", "")
     for alias in elements(config.get("transforms", "")):
@@ -175,27 +155,27 @@ def undefined_predicates(config: Mapping[str, str]) -> Iterator[KeyFinding]:
         near = next(iter(get_close_matches(name, aliases, 1)), None)
         text = f"{key} names a predicate {name}, and 'predicates' does not list it"
         hint = f"did you mean {near}?" if near else f"add {name} to 'predicates', with its type"
-        yield KeyFinding(key, text, hint)
+        yield KeyProblem(key, text, hint)
 
 
-def mistyped_options(config: Mapping[str, str], plugins: Definitions) -> Iterator[KeyFinding]:
+def mistyped_options(config: Mapping[str, str], plugins: Definitions) -> Iterator[KeyProblem]:
     """Yields mistyped options of Connect's own transformations and predicates."""
     for use in parts_of(config):
         plugin = plugins.find(use.name, use.types) if use.types[0] in _CHAINS.values() else None
         if plugin is None or not plugin.class_name.startswith(_COMPLETE):
             continue
-        options = (*plugin.keys, *_OF_A_PART)
+        options = (*plugin.keys, *PART_KEYS)
         for key in config:
             option = key.removeprefix(use.prefix)
             near = None if option == key or option in options else typo_of(option, options)
             if near:
                 text = f"{use.name} has no option {option}"
-                yield KeyFinding(key, text, f"did you mean {use.prefix}{near}?")
+                yield KeyProblem(key, text, f"did you mean {use.prefix}{near}?")
 
 
 def _dynamic_prefixes(class_name: str, config: Mapping[str, str]) -> tuple[str, ...]:
     """Returns prefixes of keys that a config of this class may have without definition."""
-    starts = [*_EVERYWHERE, "topic.creation.default."]
+    starts = [*PREFIXES, "topic.creation.default."]
     for group in elements(config.get("topic.creation.groups", "")):
         starts.append(f"topic.creation.{group}.")
     for pattern, prefixes in _PASSED_ON.items():
@@ -217,17 +197,17 @@ def _aliases(config: Mapping[str, str]) -> Iterator[str]:
 
 def _of_converter(
     key: str, owner: str, config: Mapping[str, str], keys: Keys
-) -> Iterator[KeyFinding]:
+) -> Iterator[KeyProblem]:
     """Yields slips only: a converter may take more than it defines, such as a client's keys."""
     hint = _near(key, keys, f"{owner}.")
     if owner not in config:
         text = f"{key} has no effect: the worker's converter is used, with the worker's settings"
-        yield KeyFinding(key, text, f"set {owner} here as well")
+        yield KeyProblem(key, text, f"set {owner} here as well")
     elif hint and not key.endswith("plugin.version"):
-        yield KeyFinding(key, f"{config[owner]} defines no key {key}", hint)
+        yield KeyProblem(key, f"{config[owner]} defines no key {key}", hint)
 
 
-def _of_chain(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> Iterator[KeyFinding]:
+def _of_chain(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> Iterator[KeyProblem]:
     alias, _, option = key.removeprefix(f"{owner}.").partition(".")
     if holds_reference(config.get(owner, "")):
         return
@@ -235,13 +215,13 @@ def _of_chain(key: str, owner: str, config: Mapping[str, str], keys: Keys) -> It
     if alias not in aliases:
         near = next(iter(get_close_matches(alias, aliases, 1)), None)
         text = f"{key} has no effect: '{owner}' names no {_CHAINS[owner]} {alias}"
-        yield KeyFinding(
+        yield KeyProblem(
             key, text, f"did you mean {near}?" if near else f"add {alias} to '{owner}'"
         )
         return
     hint = _near(key, keys, f"{owner}.{alias}.")
-    if hint and option not in _OF_A_PART:
-        yield KeyFinding(
+    if hint and option not in PART_KEYS:
+        yield KeyProblem(
             key, f"{config.get(f'{owner}.{alias}.type')} defines no key {option}", hint
         )
 
@@ -252,18 +232,7 @@ def _near(key: str, keys: Keys, prefix: str = "") -> str:
     return f"did you mean {prefix}{near}?" if near else ""
 
 
-def _type_error(key: KeyDefinition, value: str) -> str:
-    kind = next((type for type in _CHECKED if type.value == key.type), None)
-    if kind is None:
-        return ""
-    try:
-        parse_value(key.name, value, kind)
-    except ConfigError as error:
-        return str(error)
-    return ""
-
-
-def _override(key: str) -> Iterator[KeyFinding]:
+def _override(key: str) -> Iterator[KeyProblem]:
     client, _, tail = key.partition(".")
     word, _, name = tail.partition(".")
     if client not in _CLIENTS or not name:
@@ -272,18 +241,18 @@ def _override(key: str) -> Iterator[KeyFinding]:
     if word != _OVERRIDE:
         if typo_of(word, (_OVERRIDE,)):
             meant = f"{client}.{_OVERRIDE}.{name}"
-            yield KeyFinding(key, f"{key} overrides nothing", f"did you mean {meant}?")
+            yield KeyProblem(key, f"{key} overrides nothing", f"did you mean {meant}?")
     elif name not in CLIENT_PROPERTIES:
         near = near_client_property(name)
         if near:
-            yield KeyFinding(key, text, f"did you mean {client}.{_OVERRIDE}.{near}?")
+            yield KeyProblem(key, text, f"did you mean {client}.{_OVERRIDE}.{near}?")
 
 
-def _topics(key: str, value: str) -> Iterator[KeyFinding]:
+def _topics(key: str, value: str) -> Iterator[KeyProblem]:
     for topic in elements(value):
         if not is_topic_name(topic):
             text = f"{key} names {topic!r}, which is no name that Kafka allows for a topic"
-            yield KeyFinding(key, text, "letters, digits, '.', '_' and '-', at most 249")
+            yield KeyProblem(key, text, "letters, digits, '.', '_' and '-', at most 249")
 
 
 def refused_later(

@@ -436,6 +436,7 @@ def test_connects_own_converters_are_taken_for_a_cluster_of_others(
         ("com.example.OrdersSink", "tasks.max: 1", "Must configure one of topics"),
         ("com.example.OrdersSink", "topics: a, errors.tolerance: some", "one of: none, all"),
         ("com.example.OrdersSink", "topics: a, transforms: 'x,x', transforms.x.type: y", "Dupl"),
+        ("com.example.OrdersSink", "topics: a, transforms: x", '"transforms.x.type" which has no'),
         ("com.acme.UnheardOfSink", "tasks.max: 1", "Must configure one of topics"),
         ("com.acme.Unheard", "tasks.max: -1", "Value must be at least 1"),
         ("com.acme.Unheard", "transforms: x, transforms.x.type: org.acme.X", None),

@@ -33,7 +33,7 @@ from connect_reconciler.validation.keys import sensitive_slips, slips
 def test_a_slip(key: str, value: str, says: str, hint: str) -> None:
     (found,) = slips({"name": "c", key: value}, is_sink=True)
     assert found.key == key
-    assert says in found.problem
+    assert says in found.error
     assert found.hint.startswith(hint)
 
 

@@ -2,16 +2,14 @@
 
 An event is a line of JSON, or a line of text that begins with its time, with the trace below it.
 Other lines, such as progress, are events about no connector. In the runtime's own log repeated
-lines are dropped, and its file is rotated.
+lines are dropped.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,14 +18,12 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from connect_runtime.logs.log_output import older, rotate
+from connect_runtime.logs.log_output import older
 from connect_specs.diagnostics import Diagnostic, Failed
 
 LOG: Final = "runtime.log"
 _HEAD: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) ([A-Z]+) (.*)")
 _TRACE: Final = "Traceback (most recent call last)"
-_KEPT: Final = 3
-_CHECK_EVERY_S: Final = 5.0
 # A little less than a minute, for lines that are logged once a minute
 _REPEAT_S: Final = 55.0
 _REMEMBERED: Final = 1000
@@ -237,22 +233,3 @@ class Repeats:
         self._passed[key] = _PassedLine(time_s)
         if len(self._passed) > _REMEMBERED:
             del self._passed[next(iter(self._passed))]
-
-
-@contextlib.contextmanager
-def rotate_when_large(file: Path) -> Iterator[None]:
-    """Rotates the file whenever it has grown too large, while the context lasts."""
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(_CHECK_EVERY_S):
-            with contextlib.suppress(OSError):
-                rotate(file, copies=_KEPT)
-
-    keeper = threading.Thread(target=look, name="rotate-log", daemon=True)
-    keeper.start()
-    try:
-        yield
-    finally:
-        over.set()
-        keeper.join()

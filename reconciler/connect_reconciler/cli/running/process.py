@@ -69,13 +69,6 @@ def find_runtime(project: Project) -> RuntimeRecord | None:
     return record if record and is_alive(record.pid, record.started) else None
 
 
-def refuse_second(project: Project) -> None:
-    """Raises Failed if the project's runtime is up."""
-    running = find_runtime(project)
-    if running is not None:
-        raise _already_up(running)
-
-
 @contextlib.contextmanager
 def claimed(project: Project) -> Iterator[None]:
     """Makes this process the project's runtime for the context. Raises Failed if one is up."""
@@ -161,7 +154,9 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
     Raises Failed if the runtime is already up, and the process's own error if it exits early. After
     90 s it is stopped.
     """
-    refuse_second(project)
+    running = find_runtime(project)
+    if running is not None:
+        raise _already_up(running)
     make_data_folder(project)
     log = project.data / LOG
     begin = log.stat().st_size if log.exists() else 0

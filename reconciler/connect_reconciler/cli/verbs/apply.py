@@ -14,31 +14,22 @@ import typer
 from connect_reconciler.cli import options as opt
 from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.session import invocation, origins_of, origins_text
-from connect_reconciler.workflow.user import Choices
 from connect_specs.diagnostics import ExitCode
 
 
 def plan(
     context: typer.Context,
+    *,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Save the plan for `connect apply FILE`."),
     ] = None,
-    target: opt.Targets = None,
-    exclude: opt.Excludes = None,
-    allow_empty: opt.AllowEmpty = False,
-    max_deletes: opt.MaxDeletes = None,
-    take_over: opt.TakenOver = None,
-    change_env: opt.ChangeEnv = False,
-    apply_pin: opt.ApplyPins = None,
-    html: opt.PageFile = None,
-    warnings: opt.Warnings = opt.Warned.CHANGES,
+    options: opt.PlanOptions,
+    forms: opt.PlanForms,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="Exit with 4 if there are changes.")
     ] = False,
     explain_vars: opt.ExplainVars = False,
-    as_markdown: opt.AsMarkdown = False,
-    as_json: opt.AsJson = False,
 ) -> int:
     """Show what apply would change. Changes nothing.
 
@@ -49,19 +40,15 @@ def plan(
     from connect_reconciler.cli.plan_output import show_and_save
     from connect_reconciler.workflow.planning import observed, planned, specs_and_policies
 
-    forms = opt.Forms(out, html, as_markdown, as_json, warnings)
     call = invocation(context)
-    project = opt.with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
-    project = opt.with_overrides(project, take_over, apply_pin, change_env=change_env)
+    project = options.in_project(call.project())
     if explain_vars:
         progress(origins_text(origins_of(project)).rstrip())
-    scope = opt.scope_of(target, exclude)
     desired, policies = specs_and_policies(project)
     with backend_of(project) as backend:
-        live = observed(backend, desired, scope)
-        plan = planned(project, desired, live, policies, scope)
-    limits = opt.delete_options(max_deletes, allow_empty=allow_empty)
-    show_and_save(plan, call, forms, live, (*limits, *opt.override_options(project)))
+        live = observed(backend, desired, options.scope)
+        plan = planned(project, desired, live, policies, options.scope)
+    show_and_save(plan, call, forms, live, out, options.words)
     if plan.errors:
         return ExitCode.INVALID
     return ExitCode.CHANGES if detailed_exitcode and not plan.empty else ExitCode.OK
@@ -72,10 +59,7 @@ def show(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="A plan saved by `connect plan --out`.")
     ],
-    html: opt.PageFile = None,
-    warnings: opt.Warnings = opt.Warned.CHANGES,
-    as_markdown: opt.AsMarkdown = False,
-    as_json: opt.AsJson = False,
+    forms: opt.PlanForms,
 ) -> int:
     """Show a saved plan. Needs no project, Kafka or cluster.
 
@@ -84,60 +68,35 @@ def show(
     """
     from connect_reconciler.cli.plan_output import read_plan, show_plan, write_page
 
-    opt.ensure_one_form(as_json=as_json, as_markdown=as_markdown)
     call = invocation(context)
     plan = read_plan(call.path(file))
-    note = None if html is None else write_page(plan, call.path(html))
-    show_plan(
-        plan,
-        as_json=as_json,
-        as_markdown=as_markdown,
-        full_plan=f"connect show {file}",
-        warned=warnings,
-    )
+    note = None if forms.html is None else write_page(plan, call.path(forms.html))
+    show_plan(plan, forms, full_plan=f"connect show {file}")
     if note is not None:
         progress(note)
     return ExitCode.OK
 
 
-SavedPlan = Annotated[
-    Path | None,
-    typer.Argument(metavar="FILE", help="A plan saved by `connect plan --out`."),
-]
-RollbackOnFailure = Annotated[
-    bool,
-    typer.Option("--rollback-on-failure", help="If anything fails, roll back the whole apply."),
-]
-
-
-RequireRunning = Annotated[
-    bool,
-    typer.Option("--require-running", help="Exit with 1 if no runtime is up to run connectors."),
-]
-
-
 def apply(
     context: typer.Context,
-    file: SavedPlan = None,
-    target: opt.Targets = None,
-    exclude: opt.Excludes = None,
-    allow_empty: opt.AllowEmpty = False,
-    max_deletes: opt.MaxDeletes = None,
-    take_over: opt.TakenOver = None,
-    change_env: opt.ChangeEnv = False,
-    apply_pin: opt.ApplyPins = None,
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="A plan saved by `connect plan --out`."),
+    ] = None,
+    options: opt.PlanOptions,
     yes: opt.Yes = False,
     as_json: opt.AsJson = False,
     warnings: opt.Warnings = opt.Warned.CHANGES,
-    parallelism: opt.Parallelism = opt.DEFAULT.parallelism,
-    fail_fast: opt.FailFast = False,
-    takeover: opt.TakeOver = False,
-    rollback_on_failure: RollbackOnFailure = False,
-    require_running: RequireRunning = False,
-    health_timeout: opt.HealthTimeout = opt.DEFAULT.health_timeout,
-    healthy_for: opt.HealthyFor = opt.DEFAULT.healthy_for,
-    settle: opt.Settle = opt.DEFAULT.settle,
-    lock_timeout: opt.LockTimeout = opt.DEFAULT.lock_timeout,
+    applying: opt.ApplyOptions,
+    rollback_on_failure: Annotated[
+        bool,
+        typer.Option("--rollback-on-failure", help="If anything fails, roll back the whole apply."),
+    ] = False,
+    require_running: Annotated[
+        bool,
+        typer.Option("--require-running", help="Exit with 1 if no runtime is up to run connectors."),
+    ] = False,
 ) -> int:
     """Change the cluster to match the specs: shows the plan, asks, and applies it.
 
@@ -153,26 +112,19 @@ def apply(
     from connect_reconciler.workflow.planning import specs_and_policies
     from connect_reconciler.workflow.rollback import ensure_journal
 
-    if takeover:
+    if applying.takeover:
         # Before another apply is ended for this one
         ensure_agreement(yes=yes)
-    choices = Choices(
-        parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout, require_running
-    )
-    call = invocation(context)
-    project = opt.with_delete_limits(call.project(), max_deletes, allow_empty=allow_empty)
-    project = opt.with_overrides(project, take_over, apply_pin, change_env=change_env)
+    call, scope = invocation(context), options.scope
+    project = options.in_project(call.project())
     if rollback_on_failure:
         ensure_journal(project)
-    scope = opt.scope_of(target, exclude)
     desired, policies = specs_and_policies(project)
     if file is not None:
         opt.ensure_whole(scope)
     saved = None if file is None else read_plan(call.path(file))
-    limits = opt.delete_options(max_deletes, allow_empty=allow_empty)
-    allowed = (*limits, *opt.override_options(project))
-    run = run_of(call, project, scope, file, options=allowed)
-    with backend_for(run, project, waits=bool(lock_timeout), takeover=takeover) as (backend, lease):
+    run = run_of(call, project, scope, file, options=options.words)
+    with backend_for(run, project, applying) as (backend, lease):
         source = FromSpecs(
             backend=backend, policies=policies, saved=saved, desired=desired, scope=scope
         )
@@ -181,7 +133,9 @@ def apply(
         rollback_policies = policies if rollback_on_failure else None
         if saved is not None:
             scope = Scope.exactly(action.group for action in saved.actions)
-        applying = ApplyRun(backend, user, choices, source, lease, rollback_policies, scope)
-        applied = applying.run(planned)
+        choices = applying.choices(require_running=require_running)
+        applied = ApplyRun(backend, user, choices, source, lease, rollback_policies, scope).run(
+            planned
+        )
         user.tell_end(applied)
     return applied.exit_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,6 @@ import typer
 from connect_reconciler.cli import options as opt
 from connect_reconciler.cli.output import progress, result, result_json, table
 from connect_reconciler.cli.session import invocation
-from connect_reconciler.workflow.user import Choices
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
@@ -99,43 +99,29 @@ def _show(journal: Journal, ledger: LedgerSnapshot, *, as_json: bool) -> None:
     result(text)
 
 
-ApplyId = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="An apply from `connect history`: its id, or the start of it."
-    ),
-]
-SavedRollback = Annotated[
-    Path | None,
-    typer.Argument(metavar="FILE", help="A plan saved by `connect rollback ID --out`."),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", metavar="FILE", help="Only save the plan, for `connect rollback ID FILE`."
-    ),
-]
-
-
 def rollback(
     context: typer.Context,
-    apply_id: ApplyId,
-    file: SavedRollback = None,
-    out: Out = None,
-    target: opt.Targets = None,
-    exclude: opt.Excludes = None,
+    *,
+    apply_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="An apply from `connect history`: its id, or the start of it."
+        ),
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="A plan saved by `connect rollback ID --out`."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Only save the plan, for `connect rollback ID FILE`."
+        ),
+    ] = None,
+    options: opt.ScopeOptions,
     yes: opt.Yes = False,
-    html: opt.PageFile = None,
-    warnings: opt.Warnings = opt.Warned.CHANGES,
-    as_markdown: opt.AsMarkdown = False,
-    as_json: opt.AsJson = False,
-    parallelism: opt.Parallelism = opt.DEFAULT.parallelism,
-    fail_fast: opt.FailFast = False,
-    takeover: opt.TakeOver = False,
-    health_timeout: opt.HealthTimeout = opt.DEFAULT.health_timeout,
-    healthy_for: opt.HealthyFor = opt.DEFAULT.healthy_for,
-    settle: opt.Settle = opt.DEFAULT.settle,
-    lock_timeout: opt.LockTimeout = opt.DEFAULT.lock_timeout,
+    forms: opt.PlanForms,
+    applying: opt.ApplyOptions,
 ) -> int:
     """Restore config, state and offsets from before an apply: shows the plan, asks, applies it.
 
@@ -150,22 +136,20 @@ def rollback(
     from connect_reconciler.workflow.planning import policies_of
     from connect_reconciler.workflow.rollback import FromSnapshots, specs_if_readable
 
-    forms = opt.Forms(out, html, as_markdown, as_json, warnings)
-    only_plan = out is not None or html is not None or as_markdown
-    takes_over = takeover and not only_plan
-    if takes_over:
+    only_plan = out is not None or forms.html is not None or forms.as_markdown
+    if only_plan:
+        applying = replace(applying, takeover=False, lock_timeout=0.0)
+    if applying.takeover:
         ensure_agreement(yes=yes)
-    choices = Choices(parallelism, fail_fast, health_timeout, healthy_for, settle, lock_timeout)
-    call = invocation(context)
-    project, scope = call.project(), opt.scope_of(target, exclude)
-    policies, saved, command_scope = policies_of(project), None, scope
+    call, scope = invocation(context), options.scope
+    project = call.project()
+    policies, saved = policies_of(project), None
+    run = run_of(call, project, scope, file, ("rollback", apply_id))
     if file is not None:
         opt.ensure_whole(scope)
         saved = _saved(call.path(file), apply_id)
         scope = Scope.exactly(action.group for action in saved.actions)
-    run = run_of(call, project, command_scope, file, ("rollback", apply_id))
-    waits = bool(lock_timeout) and not only_plan
-    with backend_for(run, project, waits=waits, takeover=takes_over) as (backend, lease):
+    with backend_for(run, project, applying) as (backend, lease):
         files = specs_if_readable(project, progress)
         source = FromSnapshots(
             backend=backend,
@@ -178,12 +162,14 @@ def rollback(
         planned = source.plan()
         plan = planned.plan
         if only_plan:
-            show_and_save(plan, call, forms, planned.live)
+            show_and_save(plan, call, forms, planned.live, out)
             return ExitCode.INVALID if plan.errors else ExitCode.OK
-        user = Terminal(yes, as_json, warnings, run)
+        user = Terminal(yes, forms.as_json, forms.warnings, run)
         assert planned.rollback is not None
         about = Scope.exactly(planned.rollback.snapshots)
-        applied = ApplyRun(backend, user, choices, source, lease, scope=about).run(planned)
+        applied = ApplyRun(backend, user, applying.choices(), source, lease, scope=about).run(
+            planned
+        )
         user.tell_end(applied)
     if applied.exit_code == ExitCode.OK and plan.actions:
         progress(f"the specs still differ: `{run.command('plan')}` shows the differences")

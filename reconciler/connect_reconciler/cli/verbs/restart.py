@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.options import AsJson, Every, Excludes, Targets, scope_of
+from connect_reconciler.cli.options import AsJson, Every, ScopeOptions
 from connect_reconciler.cli.output import progress, result, result_json, watch
 from connect_reconciler.cli.session import connector_names, invocation
 from connect_reconciler.cli.signals import may_change
@@ -48,6 +48,7 @@ class _Look:
 
 def restart(
     context: typer.Context,
+    *,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -60,8 +61,7 @@ def restart(
             "--failed", help="Restart all connectors of the specs that failed and should run."
         ),
     ] = False,
-    target: Targets = None,
-    exclude: Excludes = None,
+    options: ScopeOptions,
     watch: Annotated[
         bool,
         typer.Option(
@@ -76,13 +76,12 @@ def restart(
     With --failed, finds the connectors of the specs that failed, and restarts what failed of them;
     paused and stopped ones are left unchanged. Exit code 1 if one could not be restarted.
     """
-    scope = scope_of(target, exclude)
     if failed and name is None:
         project = invocation(context).project()
-        return _restart_failed(project, scope, every if watch else None, as_json=as_json)
+        return _restart_failed(project, options.scope, every if watch else None, as_json=as_json)
     if name is None or failed:
         raise Invalid(Diagnostic("usage", "give a connector's name or --failed", hint=_HINT))
-    if watch or not scope.whole:
+    if watch or not options.scope.whole:
         problem = "--watch, --target and --exclude can only be used with --failed"
         raise Invalid(Diagnostic("usage", problem, hint=_HINT))
     act_on(context, name, RESTARTED, partial(_restart, name), force=True, as_json=as_json)
