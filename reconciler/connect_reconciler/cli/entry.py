@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 _DATA = ".connect"
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES)
 _EXTRA = re.compile(r"unexpected extra argument\(s\) \((.*)\)", re.DOTALL)
-_NO_VERB = re.compile(
-    r"No such command (['\"])(.*?)\1(?:\. Did you mean '([\w-]+)'.*)?", re.DOTALL
-)
+_NO_VERB = re.compile(r"No such command (['\"])(.*?)\1(?:\. Did you mean '([\w-]+)'.*)?", re.DOTALL)
 _TERRAFORM = re.compile(r"-[a-z][a-z-]+(=.*)?", re.DOTALL)
 
 

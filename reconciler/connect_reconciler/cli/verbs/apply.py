@@ -95,7 +95,9 @@ def apply(
     ] = False,
     require_running: Annotated[
         bool,
-        typer.Option("--require-running", help="Exit with 1 if no runtime is up to run connectors."),
+        typer.Option(
+            "--require-running", help="Exit with 1 if no runtime is up to run connectors."
+        ),
     ] = False,
 ) -> int:
     """Change the cluster to match the specs: shows the plan, asks, and applies it.
