@@ -50,7 +50,7 @@ from connect_runtime.storage.offset_file import OffsetFile
 from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation.infos import unresolved_references
 from connect_runtime.validation.validate import check, check_worker_converters
-from connect_specs.connector_files import FirstConnector
+from connect_specs.worker_files import FirstConnector
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias, assert_never, get_args
+from typing import Literal, TypeAlias, assert_never
 
 from yaml import ScalarNode
 from yaml.resolver import Resolver
@@ -24,7 +24,7 @@ from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.plugin_definitions import CLASS_KEY
 
 ExportFormat: TypeAlias = Literal["json", "properties", "strimzi"]
-FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+
 StrimziVersion: TypeAlias = Literal["v1", "v1beta2"]
 ENDINGS: Mapping[ExportFormat, str] = {
     "json": ".json",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from connect_reconciler.cli.running.logs import Repeats
+from connect_reconciler.cli.runtime_logs import Repeats
 
 
 class Clock:

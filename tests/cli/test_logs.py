@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.cli.running.logs import LogFiles, events, is_about
+from connect_reconciler.cli.runtime_logs import LogFiles, events, is_about
 from connect_runtime.logs.log_output import rotate, text_about
 from support.command import CONNECT, Command
 from support.wait import wait_until

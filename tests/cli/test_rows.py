@@ -16,9 +16,9 @@ import yaml
 
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, error_line
 from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, short_of_slots
+from connect_reconciler.cli.foreground import Rates, _print_changes, looking
 from connect_reconciler.cli.output import PROGRESS, progress
-from connect_reconciler.cli.running.foreground import Rates, _print_changes, looking
-from connect_reconciler.cli.running.logs import events, is_about
+from connect_reconciler.cli.runtime_logs import events, is_about
 from connect_reconciler.cli.signals import StopFlag
 from connect_runtime.api import ConnectorError
 from connect_runtime.api.configdef import ConfigType, parse_value
@@ -304,7 +304,7 @@ def test_connectors_run_on_while_the_output_is_on_a_full_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What could not be written is written later, in order."""
-    monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
+    monkeypatch.setattr("connect_reconciler.cli.foreground._CHECK_EVERY_S", 0.0)
     disk, stop = Disk(fails=2), StopFlag()
     monkeypatch.setattr("sys.stdout", TextIOWrapper(BufferedWriter(disk), "utf-8"))
     looks = [{"c": row_of(status(*[State.RUNNING] * tasks), waiting=())} for tasks in (1, 2, 3)]
@@ -327,12 +327,13 @@ def test_changes_of_state_are_events_of_the_log(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`connect logs NAME` finds them."""
-    monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
+    monkeypatch.setattr("connect_reconciler.cli.foreground._CHECK_EVERY_S", 0.0)
     stop = StopFlag()
 
     def look() -> dict[str, Row]:
         stop.set()
-        return {name: row_of(status(State.RUNNING), waiting=()) for name in ("a b", "c: d")}
+        row = row_of(status(State.RUNNING), waiting=())
+        return {name: replace(row, name=name) for name in ("a b", "c: d")}
 
     began = time.time() - 1
     _print_changes(stop, look, as_json=False)
@@ -352,7 +353,7 @@ def test_changes_of_state_leave_stdout_to_connectors_that_write_there(
     log_format: str,
     as_json: bool,
 ) -> None:
-    monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
+    monkeypatch.setattr("connect_reconciler.cli.foreground._CHECK_EVERY_S", 0.0)
     monkeypatch.setenv(VARIABLE, log_format)
     stop = StopFlag()
 
@@ -378,7 +379,7 @@ def test_connectors_run_on_though_a_plugin_took_the_output_away(
     monkeypatch: pytest.MonkeyPatch, closed: bool
 ) -> None:
     """A connector runs in the runtime's process, and may redirect it."""
-    monkeypatch.setattr("connect_reconciler.cli.running.foreground._CHECK_EVERY_S", 0.0)
+    monkeypatch.setattr("connect_reconciler.cli.foreground._CHECK_EVERY_S", 0.0)
     stream = StringIO()
     stream.close()
     for name in ("stdout", "stderr"):

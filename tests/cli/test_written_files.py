@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.cli import project_files
+from connect_reconciler.cli import project_files, runtime_process
 from connect_reconciler.cli.project_files import make_data_folder, written
-from connect_reconciler.cli.running import process
 from connect_runtime.files import replace_file
 from support.applying import PROJECT
 
@@ -107,7 +106,7 @@ def test_a_runtime_that_cannot_log_why_it_ends_is_told_with_the_full_disk(
 
     def ended() -> tuple[str, str]:
         pid = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 1"], {})
-        problem = process._ended(pid, log, 0).diagnostics[0]
+        problem = runtime_process._ended(pid, log, 0).diagnostics[0]
         assert problem.code == "up.ended"
         return problem.why, problem.hint
 

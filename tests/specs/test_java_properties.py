@@ -14,8 +14,8 @@ import pytest
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Location
 from connect_specs.documents import Map, Scalar
-from connect_specs.exporting import export_text
 from connect_specs.properties_documents import parse_properties
+from connect_specs.writing import export_text
 from support.jvm import running_jvm
 
 

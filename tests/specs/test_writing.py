@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Invalid, Location
-from connect_specs.exporting import ENDINGS, FORMATS, ExportFormat, export_text, lost_in
 from connect_specs.states import TargetState
-from connect_specs.writing import spec_text
+from connect_specs.writing import ENDINGS, ExportFormat, export_text, lost_in, spec_text
 from support.spec_files import load_connectors
 
 ODD = (
@@ -160,7 +159,7 @@ def test_text_in_offsets_stays_text(folder: Path) -> None:
     assert content(read(spec_text(connector), ".yaml", folder)) == content(connector)
 
 
-@given(connectors(), st.sampled_from(FORMATS))
+@given(connectors(), st.sampled_from(get_args(ExportFormat)))
 @example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}), "json")
 @example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}), "properties")
 @example(with_values(**{f"k{number}": text for number, text in enumerate(ODD)}), "strimzi")

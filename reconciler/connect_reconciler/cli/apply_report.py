@@ -21,7 +21,7 @@ from connect_reconciler.apply.report import (
     Health,
     Outcome,
 )
-from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, NextStep, Stale
+from connect_specs.diagnostics import ConnectError, ExitCode, NextStep, Stale
 from connect_specs.plain_text import lines_of, listed, padded, width_of
 from connect_specs.secrets import is_sensitive
 from connect_specs.value_secrets import gives_secret

@@ -87,7 +87,7 @@ def is_for_verbs(project: Project, pid: int) -> bool:
 
 def _is_up(project: Project) -> bool:
     """Returns true if a runtime is up: a broker that comes back under it belongs to it."""
-    from connect_reconciler.cli.running.process import find_runtime
+    from connect_reconciler.cli.runtime_process import find_runtime
 
     return find_runtime(project) is not None
 

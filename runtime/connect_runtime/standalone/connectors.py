@@ -11,8 +11,8 @@ from connect_runtime.herder.verbs import NotLeader, RequestError, Verbs
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.validation.validate import check
 from connect_runtime.waiting import retry_while
-from connect_specs.connector_files import FirstConnector
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
+from connect_specs.worker_files import FirstConnector
 
 # The herder leads at its first look
 _READY_S: Final = 30.0

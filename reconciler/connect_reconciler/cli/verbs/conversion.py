@@ -218,7 +218,7 @@ def export(
     refused unless you pass --show-secrets; references such as ${file:path:key} stay as they are.
     """
     from connect_reconciler.cli.project_files import file_names, written
-    from connect_specs.exporting import ENDINGS, export_text, lost_in
+    from connect_specs.writing import ENDINGS, export_text, lost_in
 
     call = invocation(context)
     connectors, sensitive = _connectors(call, live=live, of=names or (), show_secrets=show_secrets)

@@ -20,7 +20,7 @@ from connect_specs.plain_text import lines_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from connect_reconciler.cli.running.logs import LogEvent
+    from connect_reconciler.cli.runtime_logs import LogEvent
     from connect_reconciler.cli.session import Invocation
 
 _EVERY_S = 0.3
@@ -41,7 +41,7 @@ def logs(context: typer.Context, name: Name = None, follow: Follow = False) -> N
     foreground, without a terminal, writes its own lines to stderr. On a Spark cluster, tasks log
     where they run.
     """
-    from connect_reconciler.cli.running.logs import LogFiles, is_about, log_files
+    from connect_reconciler.cli.runtime_logs import LogFiles, is_about, log_files
     from connect_runtime.logs.log_output import older
 
     files = log_files(_data_folder(invocation(context)))
@@ -84,7 +84,7 @@ def _no_such_connector(name: str, names: Sequence[str]) -> Diagnostic:
 def _known_names(call: Invocation) -> Sequence[str] | None:
     """Returns the connectors of the specs and of the runtime here; None where the specs cannot be
     read."""
-    from connect_reconciler.cli.running.process import find_runtime, probe
+    from connect_reconciler.cli.runtime_process import find_runtime, probe
     from connect_runtime.rest.password import login
     from connect_specs.loader import load_specs
 

@@ -92,7 +92,7 @@ def lock_plugins(
 def _source(project: Project) -> Iterator[PluginSource]:
     from connect_reconciler.backend.plugins import InstalledPlugins, RestPlugins
     from connect_reconciler.cli.connecting import backend_of, has_own_broker
-    from connect_reconciler.cli.running.process import find_runtime
+    from connect_reconciler.cli.runtime_process import find_runtime
     from connect_runtime.plugins.modules import allow_modules
 
     allow_modules(project.worker)

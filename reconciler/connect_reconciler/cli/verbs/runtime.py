@@ -24,11 +24,11 @@ from connect_runtime.logs.log_output import LogFormat
 from connect_specs.diagnostics import Diagnostic, Invalid
 
 if TYPE_CHECKING:
-    from connect_reconciler.cli.running.worker_file import WorkerFile
     from connect_reconciler.cli.session import Invocation
     from connect_runtime.kafka.embedded import BrokerRecord
     from connect_runtime.settings.worker_config import WorkerConfig
     from connect_specs.desired import Project
+    from connect_specs.worker_files import WorkerFile
 
 
 # Tasks have 5 s to commit and the broker 15 s to write everything down; the rest is Spark's.
@@ -70,7 +70,7 @@ def up(
     Shows connectors, tasks and rates until Ctrl-C; then tasks flush and commit, and Spark and
     Kafka shut down. All data stays in .connect/; the next `connect up` resumes from it.
     """
-    from connect_reconciler.cli.running.process import ensure_runtime_installed
+    from connect_reconciler.cli.runtime_process import ensure_runtime_installed
 
     _use_log_format(log_lines)
     project = invocation(context).project()
@@ -153,7 +153,7 @@ def _say_who_can_reach(config: WorkerConfig) -> None:
 def _detach(
     project: Project, slots: int | None, master: str | None, config: WorkerConfig, *, as_json: bool
 ) -> None:
-    from connect_reconciler.cli.running.process import kafka_address, start_detached
+    from connect_reconciler.cli.runtime_process import kafka_address, start_detached
 
     words = [] if slots is None else ["--slots", str(slots)]
     words += [] if master is None else ["--master", master]
@@ -169,8 +169,8 @@ def _detach(
 
 def _run_here(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
     from connect_reconciler.cli.connecting import has_own_broker, own_broker
-    from connect_reconciler.cli.running.foreground import keep_kafka_alive, run_until_stopped
-    from connect_reconciler.cli.running.process import announce, claimed
+    from connect_reconciler.cli.foreground import keep_kafka_alive, run_until_stopped
+    from connect_reconciler.cli.runtime_process import announce, claimed
     from connect_reconciler.cli.session import secrets_of_specs
     from connect_runtime.settings.worker_config import from_project
 
@@ -223,7 +223,7 @@ def distributed(
     worker_file = _worker_file(call, file)
     with worker_file.placed():
         config, warnings = _settings(call, worker_file, slots, master)
-        from connect_reconciler.cli.running.foreground import run_until_stopped
+        from connect_reconciler.cli.foreground import run_until_stopped
 
         run_until_stopped(config, warnings, on_url=lambda _: _say_slots(config), as_json=as_json)
 
@@ -252,11 +252,11 @@ def standalone(
     worker_file = _worker_file(call, file)
     with worker_file.placed():
         config, warnings = _settings(call, worker_file, slots, standalone=True)
-        from connect_reconciler.cli.running.foreground import run_until_stopped
+        from connect_reconciler.cli.foreground import run_until_stopped
         from connect_runtime.connectors.console import console_for, uses_console
         from connect_runtime.plugins.modules import allow_modules
         from connect_runtime.standalone.connectors import check_connectors
-        from connect_specs.connector_files import read_connector_files
+        from connect_specs.worker_files import read_connector_files
 
         assert config.offset_file is not None, "a standalone worker has one"
         config = replace(config, offset_file=call.path(config.offset_file))
@@ -278,8 +278,8 @@ def standalone(
 
 def _worker_file(call: Invocation, file: Path) -> WorkerFile:
     """Reads a worker.properties file. Raises Invalid."""
-    from connect_reconciler.cli.running.process import ensure_runtime_installed
-    from connect_reconciler.cli.running.worker_file import read_worker_file
+    from connect_reconciler.cli.runtime_process import ensure_runtime_installed
+    from connect_specs.worker_files import read_worker_file
 
     ensure_runtime_installed()
     return read_worker_file(call.path(file), str(file))
@@ -337,7 +337,7 @@ def down(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _stop_runtime(project: Project) -> list[str]:
-    from connect_reconciler.cli.running.process import find_runtime
+    from connect_reconciler.cli.runtime_process import find_runtime
 
     running = find_runtime(project)
     if running is None:

@@ -8,6 +8,7 @@ REST. Configs hold secrets and are not shown.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,11 +20,10 @@ from connect_specs.diagnostics import ExitCode
 from connect_specs.plain_text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Sequence
 
     from connect_reconciler.backend.backend import LiveStatuses
     from connect_reconciler.backend.observe.plugin_facts import SpecSecrets
-    from connect_reconciler.cli.connector_access import Owners
     from connect_reconciler.cli.connector_table import Row
     from connect_reconciler.doctor.look import Report
     from connect_reconciler.model.live import Kind
@@ -34,24 +34,57 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Selection:
-    """`connectors` are those on the cluster, with their statuses, and `kinds` their kinds; `absent`
-    the rows of those in specs alone. `hidden` counts those that are not shown; `leader` None: no
-    runtime runs them."""
+class _Entry:
+    """A connector on the cluster; `status` is None if none was reported. In its methods `leader` is
+    None if no runtime runs it."""
 
-    project: Project
-    owners: Owners
-    leader: str | None
-    connectors: Mapping[str, tuple[ConnectorState, ConnectorStatus | None]]
-    kinds: Mapping[str, Kind]
-    absent: Mapping[str, Row]
-    hidden: int
+    connector: ConnectorState
+    status: ConnectorStatus | None
+    kind: Kind
 
-    @property
-    def well(self) -> bool:
-        """Returns true if every connector is in its target state."""
-        statuses = self.connectors.values()
-        return not self.absent and all(_is_well(*pair, self.leader) for pair in statuses)
+    def is_well(self, leader: str | None) -> bool:
+        """Returns true if it runs as it should, or if it need not and has not failed."""
+        from connect_reconciler.cli.connector_table import state_of
+        from connect_runtime.storage.snapshots import State
+        from connect_specs.states import TargetState
+
+        status = self.status
+        if self.connector.target is not TargetState.RUNNING:
+            return status is None or state_of(status) is not State.FAILED
+        if status is None or leader is None:
+            return False
+        instances = (status.connector, *status.tasks.values())
+        return all(instance.state is State.RUNNING for instance in instances)
+
+    def row(self, leader: str | None, waiting: Sequence[TaskId] | None) -> Row:
+        """Returns its row; `waiting` are the tasks without a slot, None if unknown."""
+        from connect_reconciler.cli.connector_table import Row, row_of
+
+        connector, status = self.connector, self.status
+        if status is None or leader is None:
+            tasks = len(connector.task_configs)
+            return Row(connector.name, self.kind, "-", tasks, None, None, target=connector.target)
+        row = replace(row_of(status, waiting or (), target=connector.target), kind=self.kind)
+        return row if waiting is not None else replace(row, short=None)
+
+    def document(self, leader: str | None) -> dict[str, Any]:
+        """Returns it as `--json` shows it."""
+        from connect_reconciler.cli.connector_table import reasons, state_of
+
+        status = self.status
+        tasks = sorted(status.tasks.items()) if status else []
+        return {
+            "name": self.connector.name,
+            "type": self.kind,
+            "target": self.connector.target.value,
+            "project": None,
+            "running": leader is not None,
+            "state": None if status is None or leader is None else state_of(status).value,
+            "why": [] if status is None else list(reasons(status)),
+            "connector": None if status is None else _instance(status.connector),
+            "tasks": [{"id": number, **_instance(task)} for number, task in tasks],
+            "generation": self.connector.generation,
+        }
 
 
 def status(
@@ -74,6 +107,7 @@ def status(
     """
     from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.cli.connector_access import owners_of
+    from connect_reconciler.cli.connector_table import missing
     from connect_reconciler.cli.session import secrets_of_specs
     from connect_reconciler.plan.scope import Scope, chosen
 
@@ -83,16 +117,22 @@ def status(
         configs = {name: connector.config for name, connector in live.connectors.items()}
         owners = owners_of(backend, configs)
         ours = [name for name in configs if all_connectors or owners.holds(name)]
-        absent = _absent(owners, configs)
+        absent = {
+            name: missing(name, owners.why_missing(name), target=target.value)
+            for name, target in (owners.specs or {}).items()
+            if name not in configs
+        }
         names = chosen(sorted([*ours, *absent]), Scope(tuple(target or ())))
         absent = {name: row for name, row in absent.items() if name in names}
         present = [name for name in names if name not in absent]
         with backend.plugins() as plugins:
-            kinds = {name: _kind(name, live, plugins) for name in present}
             secrets = secrets_of_specs(project).with_ledger(owners.owned)
-            connectors = _redacted(live, present, plugins, secrets)
-    hidden = len(configs) - len(ours)
-    selection = _Selection(project, owners, live.leader, connectors, kinds, absent, hidden)
+            statuses = _redacted(live, present, plugins, secrets)
+            entries = [
+                _Entry(live.connectors[name], statuses.get(name), _kind(name, live, plugins))
+                for name in present
+            ]
+    hidden, leader = len(configs) - len(ours), live.leader
     if live.unread is not None:
         progress(f"some statuses cannot be read: {live.unread}")
     if owners.unread:
@@ -102,98 +142,61 @@ def status(
     if owners.specs is None:
         progress("the specs cannot be read (see `connect validate`), so all connectors are shown")
     if as_json:
-        _show_json(selection)
+        documents = [entry.document(leader) for entry in entries]
+        documents += [_missing(row) for row in absent.values()]
+        for document in documents:
+            document["project"] = owners.by_name.get(document["name"])
+        documents.sort(key=itemgetter("name"))
+        result_json(
+            {
+                "project": project.name,
+                "leader": leader,
+                "connectors": documents,
+                "not_shown": hidden,
+            }
+        )
     else:
-        _show(selection, with_owners=all_connectors)
-    return ExitCode.FAILED if exit_code and not selection.well else ExitCode.OK
+        if leader is None:
+            progress("no runtime is up: nothing runs now")
+        waiting = _waiting(project, leader) if leader and project.uses_runtime else None
+        rows = [*(entry.row(leader, waiting) for entry in entries), *absent.values()]
+        if all_connectors and owners.by_name:
+            rows = [replace(row, project=owners.by_name.get(row.name, "-")) for row in rows]
+        _show(sorted(rows, key=attrgetter("name")), project, hidden)
+    well = not absent and all(entry.is_well(leader) for entry in entries)
+    return ExitCode.FAILED if exit_code and not well else ExitCode.OK
 
 
-def _absent(owners: Owners, configs: Collection[str]) -> dict[str, Row]:
-    """Returns by name the connectors of the specs that are not on the cluster."""
-    from connect_reconciler.cli.connector_table import missing
-
-    return {
-        name: missing(name, owners.why_missing(name), target=target.value)
-        for name, target in (owners.specs or {}).items()
-        if name not in configs
-    }
-
-
-def _is_well(connector: ConnectorState, status: ConnectorStatus | None, leader: str | None) -> bool:
-    """Returns true for a connector that runs as it should, or that need not and has not failed."""
-    from connect_reconciler.cli.connector_table import state_of
-    from connect_runtime.storage.snapshots import State
-    from connect_specs.states import TargetState
-
-    if connector.target is not TargetState.RUNNING:
-        return status is None or state_of(status) is not State.FAILED
-    if status is None or leader is None:
-        return False
-    return all(
-        instance.state is State.RUNNING for instance in (status.connector, *status.tasks.values())
-    )
-
-
-def _show(selection: _Selection, *, with_owners: bool) -> None:
+def _show(rows: Sequence[Row], project: Project, hidden: int) -> None:
     from connect_reconciler.cli.connector_table import draw, short_of_slots
 
-    project, leader, owner_of = selection.project, selection.leader, selection.owners.by_name
-    if leader is None:
-        progress("no runtime is up: nothing runs now")
-    waiting = _waiting(project, leader) if leader and project.uses_runtime else None
-    rows_by_name = {
-        name: _row(*pair, selection.kinds[name], leader, waiting)
-        for name, pair in selection.connectors.items()
-    }
-    rows = [row for _, row in sorted({**rows_by_name, **selection.absent}.items())]
-    if with_owners and owner_of:
-        rows = [replace(row, project=owner_of.get(row.name, "-")) for row in rows]
-    empty = f"{project.name} has no connectors" if selection.hidden else "there are no connectors"
+    empty = f"{project.name} has no connectors" if hidden else "there are no connectors"
     result(draw(rows, width=width()) if rows else empty)
-    if selection.hidden:
-        progress(f"not shown: {selection.hidden} of other projects or unmanaged (--all lists them)")
+    if hidden:
+        progress(f"not shown: {hidden} of other projects or unmanaged (--all lists them)")
     if advice := short_of_slots(rows):
         progress(advice)
 
 
-def _show_json(selection: _Selection) -> None:
-    leader, owner_of = selection.leader, selection.owners.by_name
-    documents = {
-        name: _connector(*pair, selection.kinds[name], owner_of.get(name), leader)
-        for name, pair in selection.connectors.items()
-    }
-    documents |= {name: _missing(row, owner_of.get(name)) for name, row in selection.absent.items()}
-    result_json(
-        {
-            "project": selection.project.name,
-            "leader": leader,
-            "connectors": [document for _, document in sorted(documents.items())],
-            "not_shown": selection.hidden,
-        }
-    )
-
-
 def _redacted(
     live: LiveStatuses, names: Sequence[str], plugins: Definitions, secrets: SpecSecrets
-) -> dict[str, tuple[ConnectorState, ConnectorStatus | None]]:
-    """Returns the connectors of these names, without the secrets that a trace may hold."""
+) -> dict[str, ConnectorStatus]:
+    """Returns the statuses of these connectors, without the secrets that a trace may hold."""
     from connect_reconciler.backend.observe.plugin_facts import without_secrets
     from connect_specs.plugin_definitions import untyped_keys
 
     unanswered: set[str] = set()
-    redacted: dict[str, tuple[ConnectorState, ConnectorStatus | None]] = {}
-    for name in names:
-        connector, status = live.connectors[name], live.statuses.get(name)
-        if status is not None:
-            configs = (connector.config, *connector.task_configs)
-            if any(instance.trace for instance in (status.connector, *status.tasks.values())):
-                unanswered |= {*untyped_keys(connector.config, plugins).values()}
-            status = without_secrets(status, configs, plugins, secrets)
-        redacted[name] = connector, status
+    statuses = {name: live.statuses[name] for name in names if name in live.statuses}
+    for name, status in statuses.items():
+        connector = live.connectors[name]
+        if any(instance.trace for instance in (status.connector, *status.tasks.values())):
+            unanswered |= {*untyped_keys(connector.config, plugins).values()}
+        configs = (connector.config, *connector.task_configs)
+        statuses[name] = without_secrets(status, configs, plugins, secrets)
     if unanswered:
         reasons = "; ".join(sorted(unanswered))
         progress(f"values in reasons are hidden, their types could not be asked for: {reasons}")
-    return redacted
+    return statuses
 
 
 def _kind(name: str, live: LiveStatuses, plugins: Definitions) -> Kind:
@@ -211,25 +214,9 @@ def _kind(name: str, live: LiveStatuses, plugins: Definitions) -> Kind:
     return "unknown" if plugin is None else "sink" if plugin.type == SINK else "source"
 
 
-def _row(
-    connector: ConnectorState,
-    status: ConnectorStatus | None,
-    kind: Kind,
-    leader: str | None,
-    waiting: Sequence[TaskId] | None,
-) -> Row:
-    from connect_reconciler.cli.connector_table import Row, row_of
-
-    if status is None or leader is None:
-        tasks = len(connector.task_configs)
-        return Row(connector.name, kind, "-", tasks, None, None, target=connector.target)
-    row = replace(row_of(status, waiting or (), target=connector.target), kind=kind)
-    return row if waiting is not None else replace(row, short=None)
-
-
 def _waiting(project: Project, leader: str) -> list[TaskId] | None:
     """Returns the tasks that have no slot; None if the leader does not answer."""
-    from connect_reconciler.cli.running.process import probe
+    from connect_reconciler.cli.runtime_process import probe
     from connect_runtime.rest.password import login
     from connect_runtime.rest.wire import runtime_from_json
 
@@ -240,36 +227,12 @@ def _waiting(project: Project, leader: str) -> list[TaskId] | None:
     return list(runtime.waiting) if runtime and runtime.slots else None
 
 
-def _connector(
-    connector: ConnectorState,
-    status: ConnectorStatus | None,
-    kind: Kind,
-    owner: str | None,
-    leader: str | None,
-) -> dict[str, Any]:
-    from connect_reconciler.cli.connector_table import reasons, state_of
-
-    tasks = sorted(status.tasks.items()) if status else []
-    return {
-        "name": connector.name,
-        "type": kind,
-        "target": connector.target.value,
-        "project": owner,
-        "running": leader is not None,
-        "state": None if status is None or leader is None else state_of(status).value,
-        "why": [] if status is None else list(reasons(status)),
-        "connector": None if status is None else _instance(status.connector),
-        "tasks": [{"id": number, **_instance(task)} for number, task in tasks],
-        "generation": connector.generation,
-    }
-
-
-def _missing(row: Row, owner: str | None) -> dict[str, Any]:
+def _missing(row: Row) -> dict[str, Any]:
     return {
         "name": row.name,
         "type": None,
         "target": row.target,
-        "project": owner,
+        "project": None,
         "running": False,
         "state": row.state,
         "why": list(row.reasons),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from connect_specs.connector_files import FirstConnector, read_connector_files
 from connect_specs.diagnostics import Invalid
 from connect_specs.states import TargetState
+from connect_specs.worker_files import FirstConnector, read_connector_files
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "é=1", "tasks.max": "1"}
 NAMED = {"name": "c", **CONFIG}

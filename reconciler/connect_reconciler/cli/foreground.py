@@ -30,7 +30,7 @@ from connect_reconciler.backend.plugins import InstalledDefinitions
 from connect_reconciler.cli.connector_table import Row, changes, draw, row_of
 from connect_reconciler.cli.output import PROGRESS, colour, progress, progress_of, result
 from connect_reconciler.cli.project_files import broker_folder
-from connect_reconciler.cli.running.logs import LOG, log_to
+from connect_reconciler.cli.runtime_logs import LOG, log_to
 from connect_reconciler.cli.signals import StopFlag, at_once, may_change, stop_requested
 from connect_runtime.files import make_private_folder
 from connect_runtime.herder.verbs import RequestError
@@ -44,8 +44,8 @@ from connect_specs.diagnostics import ConnectError
 if TYPE_CHECKING:
     from connect_runtime.herder.verbs import RuntimeInfo, Verbs
     from connect_runtime.settings.worker_config import WorkerConfig
-    from connect_specs.connector_files import FirstConnector
     from connect_specs.desired import Project
+    from connect_specs.worker_files import FirstConnector
 
 
 _CHECK_EVERY_S = 1.0
@@ -208,7 +208,7 @@ def _positions(rows: Mapping[str, Row], verbs: Verbs, kafka: AdminClient) -> dic
 
 
 def _position(row: Row, verbs: Verbs, kafka: AdminClient) -> int | None:
-    """Returns the sum of a connector's offsets; None if it has none, or if Kafka does not answer."""
+    """Returns the sum of its offsets; None if it has none, or if Kafka does not answer."""
     if row.kind == "source":
         return _sum_of_ends(kafka, verbs.topics(row.name))
     if row.kind != "sink":

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from connect_reconciler.cli.output import progress
 from connect_reconciler.cli.project_files import broker_folder, make_data_folder
-from connect_reconciler.cli.running.logs import LOG
+from connect_reconciler.cli.runtime_logs import LOG
 from connect_reconciler.cli.signals import may_change
 from connect_runtime.files import replace_file
 from connect_runtime.kafka.local_processes import end_process, is_alive, spawn, start_time

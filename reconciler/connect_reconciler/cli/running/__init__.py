@@ -1,1 +1,0 @@
-"""The project's runtime as a process: started, found, watched and logged."""
