@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from connect_reconciler.backend import open_backend
 from connect_reconciler.backend.observe.kafka_view import KafkaView
-from connect_reconciler.cli.connector_access import Known, config_of
+from connect_reconciler.cli.connector_access import Known, known
 from connect_reconciler.cli.verbs.connector import _confirmed as delete_agreed
 from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.model.config_values import LEDGER_KEY
@@ -147,7 +147,7 @@ def test_a_refusal_before_the_config_is_read_is_told(monkeypatch: pytest.MonkeyP
     backend = open_backend(project, {})
     monkeypatch.setattr(type(backend), "ensure_one_cluster", refuse)
     with pytest.raises(RequestError, match="the worker's own words"):
-        config_of(backend, "a")
+        known(backend, "a")
 
 
 def test_a_delete_asks(ours: Command) -> None:

@@ -63,16 +63,6 @@ def cluster_at(backend: Backend, name: str, *, reads: bool = False) -> Iterator[
         cluster.close()
 
 
-def config_of(backend: Backend, name: str) -> Mapping[str, str] | None:
-    """Reads a connector's config; None where there is no such connector."""
-    # A refusal here is not about the connector, and quotes nothing of its config
-    backend.ensure_one_cluster(name)
-    try:
-        return backend.config(name)
-    except RequestError as error:
-        raise Failed(_refusal(error, _UNTOLD, name)) from None
-
-
 def _refusal(error: RequestError, reason: str, name: str) -> Diagnostic:
     """Returns Connect's answer; its hint names a verb where Connect's text names a request."""
     diagnostic = error.diagnostics[0]
@@ -176,11 +166,19 @@ def known(backend: Backend, name: str) -> Known:
 
     Raises LedgerUnreadable, Unreachable.
     """
-    config = config_of(backend, name)
+    backend.ensure_one_cluster(name)
+    try:
+        config = backend.config(name)
+    except RequestError as error:
+        # A refusal here is not about the connector, and quotes nothing of its config
+        raise Failed(_refusal(error, _UNTOLD, name)) from None
     owned = backend.ledger().state.connectors.get(name)
     # Applied over REST alone, only its config names the owner
     if owned is None and config is not None:
-        owned = _owned_by_config(name, config)
+        ledger, unreadable = load_ledger({name: config})
+        if name in unreadable:
+            raise unreadable[name]
+        owned = ledger.connectors.get(name)
     return Known(name, config, owned)
 
 
@@ -211,10 +209,3 @@ def ensure_unprotected(connector: Known) -> None:
         problem = "it is protected against deletion"
         hint = "set prevent_delete: false in its spec and apply, then delete it"
         raise Failed(Diagnostic("delete.protected", problem, connector.name, hint=hint))
-
-
-def _owned_by_config(name: str, config: Mapping[str, str]) -> Owned | None:
-    ledger, unreadable = load_ledger({name: config})
-    if name in unreadable:
-        raise unreadable[name]
-    return ledger.connectors.get(name)

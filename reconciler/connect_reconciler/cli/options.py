@@ -45,6 +45,12 @@ def interval(text: str | float) -> float:
     return seconds
 
 
+def _seconds(purpose: str, default: float | None = None) -> Any:
+    """Returns an option for a duration; help shows the default if it is given."""
+    shown = False if default is None else duration_text(default)
+    return typer.Option(parser=duration, metavar="DURATION", help=purpose, show_default=shown)
+
+
 class Warned(StrEnum):
     """The warnings to show: those about changes, or all."""
 
@@ -52,6 +58,8 @@ class Warned(StrEnum):
     ALL = "all"
 
 
+# The argument of verbs for one connector
+NAME = typer.Argument(metavar="NAME", help="The connector's name.", autocompletion=connector_names)
 AsJson = Annotated[bool, typer.Option("--json", help="Write the result as JSON.")]
 Targets = Annotated[
     list[str] | None,
@@ -243,40 +251,26 @@ class ApplyOptions:
     ] = False
     health_timeout: Annotated[
         float,
-        typer.Option(
-            parser=duration,
-            metavar="DURATION",
-            help="How long to wait for connectors to become healthy.",
-            show_default=duration_text(_DEFAULT.health_timeout),
-        ),
+        _seconds("How long to wait for connectors to become healthy.", _DEFAULT.health_timeout),
     ] = _DEFAULT.health_timeout
     healthy_for: Annotated[
         float | None,
-        typer.Option(
-            parser=duration,
-            metavar="DURATION",
-            help="How long connectors must stay healthy. Default: 10s; 2s if their tasks are known"
-            " to have polled or put records since the change.",
-            show_default=False,
+        _seconds(
+            "How long connectors must stay healthy. Default: 10s; 2s if their tasks are known"
+            " to have polled or put records since the change."
         ),
     ] = _DEFAULT.healthy_for
     settle: Annotated[
         float,
-        typer.Option(
-            parser=duration,
-            metavar="DURATION",
-            help="How long a status must stand if it may be from before the change.",
-            show_default=duration_text(_DEFAULT.settle),
+        _seconds(
+            "How long a status must stand if it may be from before the change.", _DEFAULT.settle
         ),
     ] = _DEFAULT.settle
     lock_timeout: Annotated[
         float,
-        typer.Option(
-            parser=duration,
-            metavar="DURATION",
-            help="How long to wait for a running apply: 90, 30s, 5m, 1h. Default: 12 seconds, "
-            "until the lease of a killed apply has expired.",
-            show_default=False,
+        _seconds(
+            "How long to wait for a running apply: 90, 30s, 5m, 1h. Default: 12 seconds, "
+            "until the lease of a killed apply has expired."
         ),
     ] = _DEFAULT.lock_timeout
 

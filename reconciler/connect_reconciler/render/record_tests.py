@@ -15,8 +15,7 @@ from xml.etree import ElementTree as Xml
 
 from connect_reconciler.render.markdown import hidden, lines_within, named, prose
 from connect_reconciler.render.texts import Style
-from connect_reconciler.testing.check import TestResult
-from connect_reconciler.testing.comparison import Comparison
+from connect_reconciler.testing.comparison import Comparison, TestResult
 from connect_specs.plain_text import counted, one_line
 
 # Characters that XML 1.0 cannot hold

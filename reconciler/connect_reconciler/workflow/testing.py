@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from connect_reconciler.backend.plugins import local_definitions
-from connect_reconciler.testing.check import Mismatch, TestResult, check
+from connect_reconciler.testing.comparison import Mismatch, TestResult, check
 from connect_reconciler.testing.inputs import (
     default_topic,
     message_of,

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from connect_reconciler.model.live import Kind
-from connect_reconciler.testing.check import outcome_text
-from connect_reconciler.testing.comparison import fields_of
+from connect_reconciler.testing.comparison import fields_of, outcome_text
 from connect_reconciler.testing.inputs import default_topic, message_of, source_record_of
 from connect_reconciler.testing.outcomes import (
     DeliveredRecord,

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.options import AsJson, Force, Yes
+from connect_reconciler.cli.options import NAME, AsJson, Force, Yes
 from connect_reconciler.cli.output import confirmed, progress, result, result_json, table
-from connect_reconciler.cli.session import connector_names, invocation
+from connect_reconciler.cli.session import invocation
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
 from connect_specs.states import TargetState
 
@@ -29,10 +29,7 @@ if TYPE_CHECKING:
     from connect_specs.desired import OffsetEntry
 
 
-Name = Annotated[
-    str,
-    typer.Argument(metavar="NAME", help="The connector's name.", autocompletion=connector_names),
-]
+Name = Annotated[str, NAME]
 
 RESTARTED = "restarted"
 _STOP_S = 30.0

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from connect_reconciler.cli.options import NAME
 from connect_reconciler.cli.output import progress, result
-from connect_reconciler.cli.session import connector_names, invocation
+from connect_reconciler.cli.session import invocation
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Invalid
 from connect_specs.plain_text import lines_of
 
@@ -25,16 +26,14 @@ if TYPE_CHECKING:
 
 _EVERY_S = 0.3
 
-Name = Annotated[
-    str | None,
-    typer.Argument(metavar="NAME", help="The connector's name.", autocompletion=connector_names),
-]
-Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")
-]
 
-
-def logs(context: typer.Context, name: Name = None, follow: Follow = False) -> None:
+def logs(
+    context: typer.Context,
+    name: Annotated[str | None, NAME] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")
+    ] = False,
+) -> None:
     """Print what the runtime here and its tasks log about a connector; without NAME, all of it.
 
     Reads the logs below .connect/, also those of a runtime that is down. A runtime in the

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from connect_reconciler.cli.options import AsJson, Every, ScopeOptions
+from connect_reconciler.cli.options import NAME, AsJson, Every, ScopeOptions
 from connect_reconciler.cli.output import progress, result, result_json, watch
-from connect_reconciler.cli.session import connector_names, invocation
+from connect_reconciler.cli.session import invocation
 from connect_reconciler.cli.signals import may_change
 from connect_reconciler.cli.verbs.connector import RESTARTED, act_on
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
@@ -49,12 +49,7 @@ class _Look:
 def restart(
     context: typer.Context,
     *,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", help="The connector's name.", autocompletion=connector_names
-        ),
-    ] = None,
+    name: Annotated[str | None, NAME] = None,
     failed: Annotated[
         bool,
         typer.Option(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.testing.check import check
+from connect_reconciler.testing.comparison import check
 from connect_reconciler.testing.outcomes import (
     DeliveredRecord,
     DroppedRecord,
