@@ -20,18 +20,13 @@ PROJECT = "project: p\ncluster: {group.id: g, kafka: {bootstrap.servers: 'localh
 @pytest.mark.parametrize(
     "words",
     [
-        ["nonsense"],
         ["validate", "--nonsense"],
         ["distributed"],
         ["standalone"],
-        ["stop"],
         ["restart"],
         ["restart", "a", "--failed"],
         ["restart", "a", "--watch"],
         ["restart", "--failed", "--watch", "--every", "often"],
-        ["offsets"],
-        ["offsets", "nonsense"],
-        ["-C", "no/such/folder", "validate"],
         ["validate"],
         ["plan"],
         ["up"],

@@ -1,8 +1,9 @@
-"""connect logs: files of a runtime, read as events."""
+"""connect logs: files of a runtime, read as events; and the runtime's log stays readable."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from connect_reconciler.cli.runtime_logs import LogFiles, events, is_about
+from connect_reconciler.cli.runtime_logs import LogFiles, Repeats, events, is_about
 from connect_runtime.logs.log_output import rotate, text_about
 from support.command import CONNECT, Command
 from support.wait import wait_until
@@ -215,3 +216,62 @@ def test_a_log_that_cannot_be_read_is_told(connect: Command) -> None:
     done = connect("logs")
     assert done.returncode == 1
     assert "error[logs.unreadable]" in done.stderr
+
+
+# --- lines that repeat ---
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def record(text: str, *args: object, name: str = "a") -> logging.LogRecord:
+    return logging.LogRecord(name, logging.WARNING, __file__, 1, text, args, None)
+
+
+def test_a_line_is_repeated_once_a_minute() -> None:
+    clock = Clock()
+    repeats = Repeats(clock)
+    passed = []
+    for second in range(120):
+        clock.now = 1000.0 + second
+        line = record("The write %d failed: %s", second, "timeout")
+        if repeats.filter(line):
+            passed.append(line.getMessage())
+    assert passed == [
+        "The write 0 failed: timeout",
+        "The write 55 failed: timeout (and 54 times more since)",
+        "The write 110 failed: timeout (and 54 times more since)",
+    ]
+
+
+def test_other_lines_pass() -> None:
+    repeats = Repeats(Clock())
+    assert repeats.filter(record("%s failed", "one"))
+    assert repeats.filter(record("%s failed", "two"))
+    assert repeats.filter(record("%s failed", "one", name="b"))
+    assert not repeats.filter(record("%s failed", "one"))
+
+
+def test_connectors_whose_names_differ_in_a_number_have_lines_of_their_own() -> None:
+    repeats = Repeats(Clock())
+    for name in ("orders-1", "orders-2"):
+        line = record("Connector %s fails", name)
+        line.connector = name
+        assert repeats.filter(line)
+        assert not repeats.filter(line)
+
+
+def test_a_line_that_makes_no_sense_is_left_to_its_handler() -> None:
+    assert Repeats(Clock()).filter(record("%d", "text"))
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    repeats = Repeats(Clock())
+    for number in range(5000):
+        assert repeats.filter(record("x" * number))
+    assert not repeats.filter(record("x" * 4999))
+    assert repeats.filter(record("x" * 10))

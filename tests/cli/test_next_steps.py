@@ -1,4 +1,4 @@
-"""After a failure the next steps are commands that run as they are written."""
+"""The output after an apply: its outcome, and next steps that run as they are written."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from connect_reconciler.cli.apply_report import (
     after_apply,
     after_error,
     base_of,
+    render_outcome,
     render_report,
     steps_text,
 )
@@ -235,3 +236,42 @@ def test_a_folder_that_is_gone_is_no_error(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert base_of(Invocation(project), ()) == ("-C", str(project))
+
+
+def of(name: str, outcome: Outcome, detail: str = "", left: str = "") -> ConnectorReport:
+    action = Delete(connector=name)
+    return ConnectorReport(name, (ActionResult(action, outcome, detail),), left)
+
+
+def test_connectors_that_were_not_started_are_one_line() -> None:
+    """Interrupted with hundreds to go, what was done is not drowned."""
+    reports = [
+        of("a", Outcome.DONE),
+        of("b", Outcome.UNKNOWN, "interrupted while it was under way", "its state was not read"),
+        *(of(f"c{n}", Outcome.SKIPPED, "interrupted", "as it was") for n in range(23)),
+    ]
+    report = ApplyReport("a1", tuple(reports), True, exit_code=ExitCode.INTERRUPTED, seconds=2)
+    names = ", ".join(f"c{n}" for n in range(20))
+    assert render_report(report).splitlines() == [
+        "Apply interrupted: 1 done, 23 skipped, 1 unknown, in 2.0 s",
+        "  b: delete unknown: interrupted while it was under way",
+        "  b: left as it is: its state was not read",
+        f"  not started (interrupted): {names} and 3 more",
+        "Next:",
+        "  connect plan          shows whether the unknown actions took effect",
+        "  connect apply         continues where this one stopped",
+        "  connect rollback a1   or rolls back the apply",
+    ]
+
+
+def test_the_first_line_says_whether_it_succeeded() -> None:
+    """All actions done is no success while a connector does not run."""
+    well, ill = of("a", Outcome.DONE), of("b", Outcome.DONE)
+    good = ApplyReport("a1", (well,), False, exit_code=ExitCode.OK, seconds=2)
+    assert render_outcome(good).splitlines()[0] == "Applied: 1 done, in 2.0 s"
+    failed = replace(ill, health=Health.FAILED, health_detail="task 0 failed: x")
+    bad = ApplyReport("a1", (well, failed), False, exit_code=ExitCode.FAILED, seconds=2)
+    assert render_outcome(bad).splitlines() == [
+        "Apply failed: 2 done, 1 unhealthy, in 2.0 s",
+        "  b: failed: task 0 failed: x",
+    ]

@@ -1,4 +1,4 @@
-"""What is written where: results, then what happened to files; long explanations on terminals."""
+"""Results, then what happened to files; long explanations on terminals; and the question."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import errno
 from pathlib import Path
 
 import pytest
+import typer
 
 from connect_reconciler.apply.report import Waiting
 from connect_reconciler.cli import plan_output
 from connect_reconciler.cli.options import PlanForms
-from connect_reconciler.cli.output import table, with_hanging_indent
+from connect_reconciler.cli.output import confirmed, table, with_hanging_indent
 from connect_reconciler.cli.session import Invocation
 from connect_reconciler.cli.terminal import ProgressLines
 from connect_reconciler.model.live import Live
@@ -75,3 +76,20 @@ def test_a_plan_is_shown_before_its_files_are_named(
     forms = PlanForms(html=page)
     plan_output.show_and_save(plan_with_everything(), Invocation(tmp_path), forms, Live({}), None)
     assert said == ["the plan", f"page written to {page}"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "agrees"),
+    [(["y"], True), (["YES "], True), (["n"], False), ([""], False), (["apply", "y"], True)],
+    ids=str,
+)
+def test_only_yes_agrees(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answers: list[str],
+    agrees: bool,
+) -> None:
+    given = iter(answers)
+    monkeypatch.setattr(typer, "prompt", lambda *_, **__: next(given))
+    assert confirmed("Apply to orders?") is agrees
+    assert capsys.readouterr().err == "please answer y or n\n" * (len(answers) - 1)
