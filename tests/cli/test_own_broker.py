@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_reconciler.cli.connecting import client, own_broker
+from connect_reconciler.cli.connecting import backend_of, own_broker
 from connect_reconciler.cli.project_files import broker_folder
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
 from connect_specs.desired import Project
@@ -22,22 +22,22 @@ def project(tmp_path: Path) -> Project:
 
 
 def test_a_verb_ends_the_broker_that_it_started_and_the_last_user_does(project: Project) -> None:
-    with client(project) as outer:
+    with backend_of(project) as outer:
         broker = find_broker(broker_folder(project))
         assert broker is not None
-        assert outer == {"bootstrap.servers": f"127.0.0.1:{broker.port}"}
-        with client(project) as inner:
-            assert inner == outer
+        assert outer.kafka == {"bootstrap.servers": f"127.0.0.1:{broker.port}"}
+        with backend_of(project) as inner:
+            assert inner.kafka == outer.kafka
         assert find_broker(broker_folder(project)) == broker
     assert find_broker(broker_folder(project)) is None
     assert (project.data / ".gitignore").read_text() == "*\n"
 
 
 def test_up_takes_a_verbs_broker_over_and_no_verb_ends_it_then(project: Project) -> None:
-    with client(project), own_broker(project, for_up=True) as broker:
+    with backend_of(project), own_broker(project, for_up=True) as broker:
         assert broker.adopted
     try:
-        with client(project):
+        with backend_of(project):
             pass
         assert find_broker(broker_folder(project)) is not None
     finally:
@@ -48,7 +48,7 @@ def test_up_takes_a_verbs_broker_over_and_no_verb_ends_it_then(project: Project)
 def test_the_broker_of_a_verb_that_was_killed_is_ended_by_the_next(project: Project) -> None:
     orphan = EmbeddedBroker.start(broker_folder(project))
     (project.data / "broker.for-verbs").write_text(f"{orphan.pid}\n")
-    with client(project):
+    with backend_of(project):
         pass
     assert find_broker(broker_folder(project)) is None
 
@@ -58,8 +58,8 @@ def test_kafka_of_others_is_only_named(tmp_path: Path) -> None:
     file.write_text(
         "project: p\ncluster: {group.id: g, kafka: {bootstrap.servers: 'k:9092', a.b: c}}\n"
     )
-    with client(load_project(file)) as properties:
-        assert properties == {"bootstrap.servers": "k:9092", "a.b": "c"}
+    with backend_of(load_project(file)) as backend:
+        assert backend.kafka == {"bootstrap.servers": "k:9092", "a.b": "c"}
     assert not (tmp_path / ".connect").exists()
 
 

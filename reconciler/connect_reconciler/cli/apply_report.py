@@ -127,13 +127,6 @@ def after_error(error: ConnectError, run: ApplyCommand) -> tuple[NextStep, ...]:
     )
 
 
-def after_rollback(run: ApplyCommand) -> tuple[NextStep, ...]:
-    """Returns the next steps after an apply failed and was rolled back."""
-    return (
-        NextStep(run.command("plan"), "shows what the specs would change, once they are fixed"),
-    )
-
-
 def steps_text(steps: Sequence[NextStep]) -> str:
     """Returns a heading and a line for each step, or two where one would be long; empty without
     steps."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING
 
 from connect_reconciler.cli.output import progress
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _IN_USE = "broker.in-use"
 _FOR_VERBS = "broker.for-verbs"
 _CLIENT = "client.properties"
-_TRIES_S = 0.05
 
 
 def has_own_broker(project: Project) -> bool:
@@ -36,21 +35,11 @@ def backend_of(project: Project) -> Iterator[Backend]:
     """Opens the project's cluster. Raises Unreachable if the project's own Kafka cannot be had."""
     from connect_reconciler.backend import open_backend
 
-    with client(project) as properties:
-        yield open_backend(project, properties)
-
-
-@contextlib.contextmanager
-def client(project: Project) -> Iterator[Mapping[str, str]]:
-    """Yields client properties for the project's Kafka, in Java's names; none over REST alone.
-
-    Raises Unreachable if the project's own Kafka cannot be had.
-    """
-    if not has_own_broker(project):
-        yield project.kafka or {}
-        return
-    with own_broker(project) as broker:
-        yield broker.client_properties
+    with contextlib.ExitStack() as stack:
+        kafka = project.kafka or {}
+        if has_own_broker(project):
+            kafka = stack.enter_context(own_broker(project)).client_properties
+        yield open_backend(project, kafka)
 
 
 @contextlib.contextmanager

@@ -28,7 +28,6 @@ from connect_reconciler.apply.report import (
 from connect_reconciler.cli.apply_report import (
     ApplyCommand,
     advised,
-    after_rollback,
     render_outcome,
     render_report,
     report_json,
@@ -145,32 +144,29 @@ def backend_for(
 
 
 def _show_report(report: ApplyReport, render: Callable[[ApplyReport], str]) -> None:
-    if report.ended_by:
-        sys.stderr.write(render_diagnostics(report.ended_by))
+    sys.stderr.write(render_diagnostics(report.ended_by))
     result(render(report))
 
 
 def _show_rollback(rollback: RollbackResult, apply_id: str, run: ApplyCommand) -> None:
     if rollback.report is not None:
         _show_report(rollback.report, render_outcome)
-    elif rollback.errors:
+    else:
         sys.stderr.write(render_diagnostics(rollback.errors))
-    if rollback.left_out:
-        sys.stderr.write(render_diagnostics(rollback.left_out))
-    if (
-        rollback.report is not None
-        and rollback.report.exit_code == ExitCode.OK
-        and rollback.left_out
-    ):
+    sys.stderr.write(render_diagnostics(rollback.left_out))
+    if rollback.report is None or rollback.report.exit_code != ExitCode.OK:
+        result("Not rolled back")
+        steps = [NextStep(run.command("rollback", apply_id), "plans the rollback")]
+    elif rollback.left_out:
         names = listed(dict.fromkeys(str(diagnostic.where) for diagnostic in rollback.left_out))
         result(f"Rolled back in part: apply {apply_id} is reverted, but for {names}")
-        result(steps_text([NextStep(run.command("rollback", apply_id), "plans the rest")]))
-    elif rollback.report is not None and rollback.report.exit_code == ExitCode.OK:
-        result(f"Rolled back: apply {apply_id} is reverted")
-        result(steps_text(after_rollback(run)))
+        steps = [NextStep(run.command("rollback", apply_id), "plans the rest")]
     else:
-        result("Not rolled back")
-        result(steps_text([NextStep(run.command("rollback", apply_id), "plans the rollback")]))
+        result(f"Rolled back: apply {apply_id} is reverted")
+        steps = [
+            NextStep(run.command("plan"), "shows what the specs would change, once they are fixed")
+        ]
+    result(steps_text(steps))
 
 
 def _document(applied: ApplyResult, run: ApplyCommand) -> dict[str, object]:
