@@ -96,26 +96,38 @@ class Fields:
         node = self.get(field, required=required)
         return None if node is None else as_text(node, field, self._code, self.problems)
 
-    def word(self, field: str, words: Collection[Word], *, required: bool = False) -> Word | None:
-        """Returns one of these words."""
+    def word(
+        self,
+        field: str,
+        words: Collection[Word],
+        *,
+        required: bool = False,
+        code: str = "bad-value",
+        message: str = "{field!r} cannot be {text!r}",
+        hint: str = "",
+    ) -> Word | None:
+        """Returns one of these words; `code`, `message` and `hint` are for another word."""
         text, node = self.text(field, required=required), self.get(field)
         word = next((word for word in words if word == text), None)
         if word is None and text is not None and node is not None:
-            message, hint = f"{field!r} cannot be {text!r}", did_you_mean(text, words)
-            self.report("bad-value", node.location, message, hint)
+            problem = message.format(field=field, text=text)
+            self.report(code, node.location, problem, hint or did_you_mean(text, words))
         return word
 
-    def flag(self, field: str) -> bool | None:
-        """Returns true or false, written without quotes."""
+    def flag(self, field: str, *, if_false: str = "") -> bool | None:
+        """Returns true or false, written without quotes; `if_false` is a hint where only true is
+        allowed."""
         node = self.get(field)
         if node is None:
             return None
         value = _typed(node)
-        if isinstance(value, bool):
-            return value
-        hint = "write true or false, without quotes"
-        self.report("bad-value", node.location, f"{field!r} must be true or false", hint)
-        return None
+        if not isinstance(value, bool):
+            hint = "write true or false, without quotes"
+            self.report("bad-value", node.location, f"{field!r} must be true or false", hint)
+            return None
+        if if_false and not value:
+            self.report("bad-value", node.location, f"{field!r} can only be true", if_false)
+        return value
 
     def count(self, field: str) -> int | None:
         """Returns a whole number of at least 0, written without quotes."""

@@ -61,13 +61,11 @@ def read_pin(node: Node, problems: list[Diagnostic]) -> Pin | None:
         hint += "sink to: earliest, latest or a time"
         fields.report("set-or-reset", offsets.location, message, hint)
     entries = fields.read("set", _read_entries) or ()
-    reset = fields.get("reset")
-    if reset is not None and fields.flag("reset") is False:
-        hint = "remove the offsets to leave them as they are"
-        fields.report("bad-value", reset.location, "'reset' can only be true", hint)
+    fields.flag("reset", if_false="remove the offsets to leave them as they are")
+    is_reset = fields.get("reset") is not None
     position: Position | None = fields.read("to", read_position)
     location = offsets.location if pin is None else pin.location
-    return Pin(name, entries, reset is not None, location, position) if name else None
+    return Pin(name, entries, is_reset, location, position) if name else None
 
 
 def read_offsets_json(text: str, name: str) -> tuple[OffsetEntry, ...]:

@@ -49,6 +49,7 @@ _SET_ELSEWHERE: Final = {
     "offset.storage.topic": "cluster.topics.offsets",
     "status.storage.topic": "cluster.topics.status",
 }
+_SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 _CONSEQUENCES: Final[tuple[Consequence, ...]] = get_args(Consequence)
 _KINDS: Final[tuple[ConnectorKind, ...]] = get_args(ConnectorKind)
 _VARIABLE = re.compile(r"\$\{env:([^}]*)\}")
@@ -108,7 +109,12 @@ def _read_project(
     deletes = DeleteLimits(
         fields.count("max_deletes"), where=most_deletes.location if most_deletes else None
     )
-    unknown_keys = _unknown_keys(fields)
+    unknown_keys = fields.inner("validate", ("unknown_keys",)).word(
+        "unknown_keys",
+        _SEVERITIES,
+        message="{field!r} must be 'error' or 'warning'",
+        hint="write unknown_keys: error, or leave it out for warnings",
+    )
     cluster = fields.inner("cluster", _CLUSTER, required=True)
     if cluster.node is None:
         return None
@@ -143,7 +149,7 @@ def _read_project(
         warnings=tuple(warnings),
         embedded_authentication=authentication or False,
         deletes=deletes,
-        unknown_keys=unknown_keys,
+        unknown_keys=unknown_keys or "warning",
     )
 
 
@@ -154,20 +160,6 @@ def _paths(fields: Fields, field: str) -> tuple[tuple[str, ...], dict[str, Locat
         hint = f"name a folder, or leave {field!r} out"
         fields.report(f"empty-{field}", node.location, f"{field!r} is empty", hint)
     return tuple(entry.text for entry in entries), {e.text: e.location for e in entries}
-
-
-def _unknown_keys(fields: Fields) -> Severity:
-    """Returns the severity of config keys that no plugin defines: `validate: {unknown_keys: …}`."""
-    validate = fields.inner("validate", ("unknown_keys",))
-    text = validate.text("unknown_keys")
-    if text == "error":
-        return "error"
-    value = validate.get("unknown_keys")
-    if value is not None and text and text != "warning":
-        message = "'unknown_keys' must be 'error' or 'warning'"
-        hint = "write unknown_keys: error, or leave it out for warnings"
-        fields.report("bad-value", value.location, message, hint)
-    return "warning"
 
 
 # --- ${env:NAME}: only where connect.yaml says how to reach a cluster. In a connector's config
@@ -231,15 +223,16 @@ def _embedded_authentication(
     if not isinstance(node, Map) or node.get("embedded") is None:
         return None
     fields = Fields(node, ("embedded",), problems, code=_CODE, noun="kafka")
-    embedded = fields.inner("embedded", ("authentication",))
-    value, text = embedded.get("authentication"), embedded.text("authentication")
-    if value is not None and text and text not in ("none", "sasl"):
-        message = "'authentication' of the embedded broker must be 'sasl' or 'none'"
-        hint = "write authentication: sasl, or leave it out"
-        fields.report("bad-kafka", value.location, message, hint)
+    authentication = fields.inner("embedded", ("authentication",)).word(
+        "authentication",
+        ("none", "sasl"),
+        code="bad-kafka",
+        message="{field!r} of the embedded broker must be 'sasl' or 'none'",
+        hint="write authentication: sasl, or leave it out",
+    )
     if target is not None:
         problems.append(_embedded_rest(node))
-    return text == "sasl"
+    return authentication == "sasl"
 
 
 def _embedded_rest(node: Node) -> Diagnostic:

@@ -19,7 +19,6 @@ from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place
 from connect_specs.documents import (
     Map,
     Node,
-    Scalar,
     Sequence,
     is_null,
     rendered_source,
@@ -273,31 +272,20 @@ def _expected(fields: Fields, location: Location) -> Expected | None:
         fields.report("outcome", place, message, hint)
         return None
     if outcomes == ["dropped"]:
-        return _drop(fields)
+        drops = fields.flag("dropped", if_false="write expect: {} for a record that is kept")
+        return ExpectedDrop() if drops else None
     if outcomes == ["error"]:
         return _error(fields)
     parts = fields.read("expect", lambda node, problems: read_parts(node, "expect", problems))
     return None if parts is None else ExpectedRecord(parts)
 
 
-def _drop(fields: Fields) -> ExpectedDrop | None:
-    dropped, node = fields.flag("dropped"), fields.get("dropped")
-    if dropped is False and node is not None:
-        hint = "write expect: {} for a record that is kept"
-        fields.report("bad-value", node.location, "'dropped' can only be true", hint)
-    return ExpectedDrop() if dropped else None
-
-
 def _error(fields: Fields) -> ExpectedError | None:
     error = fields.inner("error", ("stage", "message"), noun="an error")
-    stage = error.get("stage")
-    if error.node is None:
+    stage = error.word("stage", STAGES, message="there is no {field} {text!r}")
+    if error.node is None or (stage is None and error.get("stage") is not None):
         return None
-    if isinstance(stage, Scalar) and stage.text not in STAGES:
-        message, hint = f"there is no stage {stage.text!r}", did_you_mean(stage.text, STAGES)
-        fields.report("bad-value", stage.location, message, hint)
-        return None
-    return ExpectedError(error.text("stage"), error.text("message") or "")
+    return ExpectedError(stage, error.text("message") or "")
 
 
 # --- records: those of tests, and those of a file with one record a line ---
