@@ -47,8 +47,10 @@ def interval(text: str | float) -> float:
 
 def _seconds(purpose: str, default: float | None = None) -> Any:
     """Returns an option for a duration; help shows the default if it is given."""
-    shown = False if default is None else duration_text(default)
-    return typer.Option(parser=duration, metavar="DURATION", help=purpose, show_default=shown)
+    default_text = False if default is None else duration_text(default)
+    return typer.Option(
+        parser=duration, metavar="DURATION", help=purpose, show_default=default_text
+    )
 
 
 class Warned(StrEnum):

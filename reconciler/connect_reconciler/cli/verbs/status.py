@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _StatusEntry:
     """A connector on the cluster; `status` is None if none was reported. In its methods `leader` is
     None if no runtime runs it."""
 
@@ -129,7 +129,7 @@ def status(
             secrets = secrets_of_specs(project).with_ledger(owners.owned)
             statuses = _redacted(live, present, plugins, secrets)
             entries = [
-                _Entry(live.connectors[name], statuses.get(name), _kind(name, live, plugins))
+                _StatusEntry(live.connectors[name], statuses.get(name), _kind(name, live, plugins))
                 for name in present
             ]
     hidden, leader = len(configs) - len(ours), live.leader
