@@ -106,8 +106,11 @@ class SparkCluster:
             answer = http.get(f"http://{self.host}:{self.web_port}/json/", timeout=5)
         except httpx.TransportError:
             return None
-        found: dict[str, object] | None = answer.json() if answer.is_success else None
-        return found
+        # while it starts, its pages answer in place of its state
+        if not answer.is_success or "json" not in answer.headers.get("Content-Type", ""):
+            return None
+        state: dict[str, object] = answer.json()
+        return state
 
     def executors(self, *workers: subprocess.Popen[bytes]) -> list[Process]:
         """The JVMs of executors, of these workers or of all."""
