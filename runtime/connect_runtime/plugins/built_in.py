@@ -44,7 +44,7 @@ _OF_KEY_OR_VALUE: Final = (
     ("Cast", "type_conversion"),
     ("ExtractField", "record_shape"),
     ("Flatten", "record_shape"),
-    ("HeaderFrom", "headers"),
+    ("HeaderFrom", "topics_and_headers"),
     ("HoistField", "record_shape"),
     ("InsertField", "field_transformations"),
     ("MaskField", "field_transformations"),
@@ -53,11 +53,11 @@ _OF_KEY_OR_VALUE: Final = (
     ("TimestampConverter", "type_conversion"),
 )
 _OF_RECORDS: Final = (
-    ("DropHeaders", "headers"),
+    ("DropHeaders", "topics_and_headers"),
     ("Filter", "chain"),
-    ("InsertHeader", "headers"),
-    ("RegexRouter", "routers"),
-    ("TimestampRouter", "routers"),
+    ("InsertHeader", "topics_and_headers"),
+    ("RegexRouter", "topics_and_headers"),
+    ("TimestampRouter", "topics_and_headers"),
     ("ValueToKey", "record_shape"),
 )
 TRANSFORMATIONS: Final[Mapping[str, str]] = {

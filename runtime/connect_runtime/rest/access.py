@@ -1,4 +1,10 @@
-"""Decides by its Host, Origin and login if a request may be answered at all.
+"""Decides by its path, headers, Host, Origin and login if a request may be answered at all, and
+adds headers to answers.
+
+First the path: 400 for one that can be understood in two ways, such as with an empty segment, an
+encoded slash or encoded dots. Parameters of a segment (`;x=1`), a trailing slash and a fragment are
+ignored. Then, for a resource that exists, 415 by the content type, even without a body, and 406 by
+what the client accepts. These two are answered without a content type.
 
 A web page can make its reader's browser send requests here: under a name of the page's own that
 resolves to this machine (DNS rebinding: the Host shows it), or from another origin (CSRF: the
@@ -15,14 +21,16 @@ import base64
 import hmac
 import ipaddress
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from connect_runtime.rest.exchange import error_reply, response
+from connect_runtime.rest.exchange import JSON, error_reply, response
 from connect_runtime.rest.password import USER
 from connect_runtime.rest.rest_settings import HeaderRule, RestSettings
 
@@ -211,3 +219,146 @@ def is_preflight(scope: Scope) -> bool:
         and "origin" in headers
         and "access-control-request-method" in headers
     )
+
+
+# In a path, /connectors/<name>
+_NAME_AT: Final = 2
+
+# Of which nothing is refused: most paths
+_PLAIN: Final = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+")
+_INVALID: Final = re.compile(r'%(?![0-9A-Fa-f]{2})|%00|[\x00-\x20"<>\\^`{|}\[\]\x7f]')
+_CONTROL: Final = re.compile(r"[\x01-\x1f\x7f]")
+_DOTS: Final = (".", "..")
+_ENCODED_DOT: Final = re.compile("%2[eE]")
+_DOTS_WITH_PARAMETERS: Final = re.compile(r"/(\.|%2[eE]){1,2};")
+# Begins with the words by which clients recognize that a connector's name does not fit into a path
+SEPARATOR: Final = "Ambiguous URI path: a slash is encoded"
+
+# `type/subtype`, with parameters
+_MEDIA_TYPE: Final = re.compile(r"\s*[^\s/;,]+/[^\s/;,]+\s*(;.*)?")
+_METHODS: Final = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
+_ACCEPTED: Final = ("*", "*/*", "application/*", JSON)
+_PHRASES: Final = {
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    415: "Unsupported Media Type",
+}
+
+
+class PathCheck:
+    """Refuses ambiguous paths. Those that it takes stay encoded until they are routed, so that the
+    name of a connector is one segment.
+
+    Apache's workers create connectors whose names hold a slash, and cannot delete them. Here such a
+    one, which `exists` finds, is addressed with the slash encoded.
+    """
+
+    def __init__(self, app: ASGIApp, exists: Callable[[str], bool]) -> None:
+        self._app = app
+        self._exists = exists
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            raw = scope.get("raw_path") or quote(scope["path"]).encode()
+            encoded = raw.decode("latin-1")
+            path, problem = without_parameters(encoded), path_problem(encoded)
+            if problem is not None and not (problem == SEPARATOR and self._is_connector(path)):
+                await _bad_request(problem)(scope, receive, send)
+                return
+            scope = {**scope, "path": path.removesuffix("/") or "/"}
+        await self._app(scope, receive, send)
+
+    def _is_connector(self, path: str) -> bool:
+        segments = [unquote_to_bytes(segment).decode() for segment in path.split("/")]
+        elsewhere = any("/" in segment for at, segment in enumerate(segments) if at != _NAME_AT)
+        return not elsewhere and segments[1] == "connectors" and self._exists(segments[_NAME_AT])
+
+
+def without_parameters(path: str) -> str:
+    """Returns an encoded path without its fragment and the parameters of its segments."""
+    path = path.partition("#")[0]
+    return (
+        "/".join(segment.partition(";")[0] for segment in path.split("/")) if ";" in path else path
+    )
+
+
+def path_problem(encoded: str) -> str | None:
+    """Returns why an encoded path is refused; None if it is routed."""
+    if _PLAIN.fullmatch(encoded):
+        return None
+    path = without_parameters(encoded)
+    if _leaves_root(path):
+        return "The path leads out of the root"
+    if _INVALID.search(path):
+        return "The path has a character that must be encoded, or an invalid escape"
+    encoded_segments = path.split("/")
+    try:
+        segments = [unquote_to_bytes(segment).decode() for segment in encoded_segments]
+    except UnicodeDecodeError:
+        return "The path is not UTF-8"
+    if "" in segments[1:-1]:
+        return "Ambiguous URI path: a segment is empty"
+    if _DOTS_WITH_PARAMETERS.search(encoded) or any(
+        segment in _DOTS and segment != raw
+        for segment, raw in zip(segments, encoded_segments, strict=True)
+    ):
+        return "Ambiguous URI path: dots are encoded or have parameters"
+    if any(_CONTROL.search(segment) for segment in segments):
+        return "The path has a control character"
+    return SEPARATOR if any("/" in segment for segment in segments) else None
+
+
+def _leaves_root(path: str) -> bool:
+    depth = 0
+    for segment in _ENCODED_DOT.sub(".", path).split("/")[1:]:
+        depth += -1 if segment == ".." else segment != "."
+        if depth < 0:
+            return True
+    return False
+
+
+def header_refusal(request: Request, *, any_content: bool, any_accept: bool) -> Response | None:
+    """Returns the answer to a request whose headers refuse it; None for others. `any_content`: the
+    resource takes any content type, `any_accept`: it is not only JSON."""
+    content_type = request.headers.get("content-type")
+    if content_type is not None and _MEDIA_TYPE.fullmatch(content_type) is None:
+        return _bad_request("The Content-Type is not a media type")
+    if content_type is not None and not any_content and _essence(content_type) != JSON:
+        return http_error(415)
+    # a client may send the header several times
+    if not any_accept and not accepts_json(",".join(request.headers.getlist("accept"))):
+        return http_error(406)
+    return None
+
+
+def accepts_json(accept: str) -> bool:
+    """Returns True if a client with this Accept header, empty if there is none, takes JSON. Weights
+    are ignored, as in Connect."""
+    types = [_essence(media_type) for media_type in accept.split(",")]
+    return types == [""] or any(media_type in _ACCEPTED for media_type in types)
+
+
+def _essence(media_type: str) -> str:
+    """Returns a media type without parameters."""
+    return media_type.partition(";")[0].strip().lower()
+
+
+def options(methods: Collection[str]) -> Response:
+    """Returns the answer to OPTIONS of a resource with these methods."""
+    served = {*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])}
+    names = [method for method in _METHODS if method in served]
+    answer = Response(", ".join(names), headers={"Allow": ",".join(names)})
+    answer.headers["content-type"] = "text/plain"
+    return answer
+
+
+def http_error(status: int) -> Response:
+    """Returns an error of which Connect has no more to report than the status."""
+    reply = error_reply(status, f"HTTP {status} {_PHRASES[status]}")
+    return response(reply, media_type=None)
+
+
+def _bad_request(problem: str) -> Response:
+    """Returns a page, as Connect's server sends it before any resource."""
+    return HTMLResponse(f"<html><body><h2>HTTP ERROR 400 {problem}</h2></body></html>", 400)

@@ -25,12 +25,17 @@ from starlette.types import ASGIApp
 from connect_runtime.herder.verbs import REFUSAL_HEADER, NotLeader, RequestError, Verbs, WouldWait
 from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.rest import openapi
-from connect_runtime.rest.access import ResponseHeaders, guarded
-from connect_runtime.rest.connector_resources import ConnectorResources
+from connect_runtime.rest.access import (
+    PathCheck,
+    ResponseHeaders,
+    guarded,
+    header_refusal,
+    http_error,
+    options,
+)
 from connect_runtime.rest.exchange import Call, Reply, Resource, Routes, error_reply, response
 from connect_runtime.rest.forwarding import AdminForwarding, Forwarding
 from connect_runtime.rest.http_server import most_connections
-from connect_runtime.rest.request_checks import PathCheck, header_refusal, http_error, options
 from connect_runtime.rest.request_pools import (
     BodyMemory,
     Busy,
@@ -38,8 +43,13 @@ from connect_runtime.rest.request_pools import (
     RequestPools,
     read_body,
 )
+from connect_runtime.rest.resources import (
+    METRICS,
+    ConnectorResources,
+    LoggerResources,
+    WorkerResources,
+)
 from connect_runtime.rest.rest_settings import RestSettings
-from connect_runtime.rest.worker_resources import METRICS, LoggerResources, WorkerResources
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)

@@ -66,10 +66,10 @@ def _check_python() -> None:
 
 def _use_encryption() -> None:
     """Decrypts something, which loads OpenSSL's algorithms: 3 MB that tasks then share."""
-    from connect_runtime.spark import launch_messages
+    from connect_runtime.spark import attempts
 
-    key = launch_messages.new_key()
-    launch_messages.decrypt(launch_messages.encrypt("", key), key)
+    key = attempts.new_key()
+    attempts.decrypt(attempts.encrypt("", key), key)
 
 
 def _use_kafka() -> None:

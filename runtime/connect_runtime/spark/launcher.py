@@ -25,19 +25,17 @@ from typing import Any
 
 from pyspark.errors import PythonException
 
-from connect_runtime.spark.attempt_files import (
+from connect_runtime.spark.attempts import (
+    ENVELOPE,
+    NodeMissingPlugin,
     ProcessLease,
     confirm_death,
+    envelope_json,
     metrics_file,
+    outcome_from_json,
     read_metrics,
 )
 from connect_runtime.spark.jvm import JvmFigures, ensure_java
-from connect_runtime.spark.launch_messages import (
-    ENVELOPE,
-    NodeMissingPlugin,
-    envelope_json,
-    outcome_from_json,
-)
 from connect_runtime.spark.master import Tenure
 from connect_runtime.spark.session import SparkSession, is_local, is_retried, node_of, other_hosts
 from connect_runtime.spark.session_supervisor import SessionSupervisor

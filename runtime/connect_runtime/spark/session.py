@@ -26,7 +26,7 @@ from connect_runtime.class_archives import ClassArchive
 from connect_runtime.files import make_private_folder
 from connect_runtime.logs import log_output
 from connect_runtime.logs.log_output import LogFormat
-from connect_runtime.spark import launch_messages
+from connect_runtime.spark import attempts
 from connect_runtime.spark.daemon import DRIVER_PYTHON
 from connect_runtime.spark.jvm import Jvm, JvmFigures, jars_folder, jvm_figures
 from connect_runtime.spark.master import StandaloneMaster, Tenure
@@ -99,12 +99,8 @@ class SparkSession:
         # it logs every connection that it closes
         logging.getLogger("py4j").setLevel(logging.WARNING)
         settings = settings or {}
-        key_file = settings.get(_EXECUTOR_ENV + launch_messages.SECRET_FILE)
-        self.key = (
-            launch_messages.new_key()
-            if key_file is None
-            else launch_messages.key_in(Path(key_file))
-        )
+        key_file = settings.get(_EXECUTOR_ENV + attempts.SECRET_FILE)
+        self.key = attempts.new_key() if key_file is None else attempts.key_in(Path(key_file))
         self._key_travels = key_file is None
         self.local = is_local(master)
         self.tenure = tenure
@@ -136,7 +132,7 @@ class SparkSession:
     def open(self) -> None:
         """Starts a JVM and a SparkContext; takes seconds. Raises what Spark raises, and Failed."""
         _set_environment(self.local, self._settings.get(_PYTHON, sys.executable))
-        secret = {launch_messages.SECRET: self.key} if self._key_travels else {}
+        secret = {attempts.SECRET: self.key} if self._key_travels else {}
         with self._lock:
             if self._closing:
                 raise RuntimeError("Spark was closed while it started")
@@ -154,7 +150,7 @@ class SparkSession:
                 conf.set(_EXECUTOR_ENV + name, value)
             context = SparkContext(conf=conf, gateway=gateway)
             # Executors get it from the conf; PySpark would also put it next to each launch.
-            context.environment.pop(launch_messages.SECRET, None)
+            context.environment.pop(attempts.SECRET, None)
             # coalesce makes it in the JVM at once; else several first attempts would each make it
             self._anywhere = context.parallelize([None], 1).mapPartitions(self._run).coalesce(1)
             if self._url.startswith("spark://"):

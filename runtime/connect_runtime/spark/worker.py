@@ -30,23 +30,21 @@ from connect_runtime.logs.log_output import process_is_about
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import allow_modules
-from connect_runtime.spark.attempt_files import (
-    MetricsFile,
-    keep_from_forks,
-    lock_lease,
-    metrics_file,
-    sockets,
-)
-from connect_runtime.spark.launch_messages import (
+from connect_runtime.spark.attempts import (
     ENVELOPE,
+    MetricsFile,
     NodeMissingPlugin,
     NotDecrypted,
     decrypt,
     envelope_from_json,
+    keep_from_forks,
     key_of,
     launch_from_json,
+    lock_lease,
+    metrics_file,
     missing_plugin_json,
     outcome_json,
+    sockets,
 )
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 

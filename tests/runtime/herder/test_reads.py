@@ -22,8 +22,8 @@ from connect_runtime.herder.runs import ConnectorFailure, RunPhase
 from connect_runtime.herder.verbs import RequestError, WouldWait
 from connect_runtime.herder.view import View
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
-from connect_runtime.rest.connector_resources import ConnectorResources
 from connect_runtime.rest.exchange import Call
+from connect_runtime.rest.resources import ConnectorResources
 from connect_runtime.settings.connector_topics import TopicTracking
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from connect_runtime.kafka import log_writer
+from connect_runtime.kafka import log
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.log_reader import KafkaLogReader
 from connect_runtime.storage.log import Fenced, NewRecord, WriteRefused
@@ -126,9 +126,9 @@ class LosingProducer:
 def test_a_fatal_error_that_the_client_library_lost_is_told_by_the_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_writer, "producer", lambda *_: LosingProducer())
-    monkeypatch.setattr(log_writer, "meet_broker", lambda *_: None)
-    writer = log_writer.KafkaLogWriter({}, "id")
+    monkeypatch.setattr(log, "producer", lambda *_: LosingProducer())
+    monkeypatch.setattr(log, "meet_broker", lambda *_: None)
+    writer = log.KafkaLogWriter({}, "id")
     for _ in range(2):
         with pytest.raises(Fenced):
             writer.write([NewRecord("t", b"k", b"v")])

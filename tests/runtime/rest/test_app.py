@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime.rest.access import path_problem, without_parameters
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.exchange import error_reply, response
-from connect_runtime.rest.request_checks import path_problem, without_parameters
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.settings.worker_config import from_properties
 from connect_specs.desired import OffsetEntry

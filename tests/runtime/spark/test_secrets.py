@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.kafka.local_processes import free_port
-from connect_runtime.spark.launch_messages import SECRET, SECRET_FILE, new_key
+from connect_runtime.spark.attempts import SECRET, SECRET_FILE, new_key
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.tasks.launch import AttemptEnd
 from runtime.spark.bodies import body_in, launch

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.spark import worker
-from connect_runtime.spark.attempt_files import ProcessLease
-from connect_runtime.spark.launch_messages import (
+from connect_runtime.spark.attempts import (
     ENVELOPE,
     SECRET,
+    ProcessLease,
     envelope_json,
     new_key,
     outcome_from_json,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.kafka_version import KAFKA_VERSION
-from connect_runtime.spark.launch_messages import launch_json
+from connect_runtime.spark.attempts import launch_json
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import AttemptEnd, TaskLaunch
 from support.broker import produce
@@ -195,7 +195,7 @@ def test_it_may_not_write_to_its_offsets_topic(cluster: Any, source: Path) -> No
 
 CHILD = """
 import os, sys, time
-from connect_runtime.spark.launch_messages import launch_from_json
+from connect_runtime.spark.attempts import launch_from_json
 from connect_runtime.tasks.source import transactions
 from connect_runtime.tasks.run import run_task
 
