@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from connect_runtime.kafka.client_checks import READ, WRITE, check_rights
 from connect_runtime.kafka.election import Election, find_leader, leader_of, members_of
@@ -62,28 +62,17 @@ class LeaseRefused(ConnectError):
     exit_code = ExitCode.UNREACHABLE
 
 
-class Membership(Protocol):
-    """Membership in the group whose only partition is the lease. One thread polls it, and any may
-    read it. `term` grows each time the lease is acquired."""
-
-    @property
-    def leading(self) -> bool: ...
-    @property
-    def term(self) -> int: ...
-    def poll(self, timeout_s: float = 0.0) -> None: ...
-    def close(self) -> None: ...
-
-
 class Lease:
-    """The lease of one apply. `rival` names another member that takes it over, if there is one."""
+    """The lease of one apply. `join` enters its election, and `rival` names another member
+    that takes it over, if there is one."""
 
     def __init__(
-        self, join: Callable[[], Membership], rival: Callable[[], str | None] = lambda: None
+        self, join: Callable[[], Election], rival: Callable[[], str | None] = lambda: None
     ) -> None:
         self._join = join
         self._rival = rival
         self._taken_by: str | None = None
-        self._membership: Membership | None = None
+        self._membership: Election | None = None
         self._term: int | None = None
         self._settled = threading.Event()
         self._released = threading.Event()
@@ -94,7 +83,7 @@ class Lease:
     @classmethod
     def acquire(
         cls,
-        join: Callable[[], Membership],
+        join: Callable[[], Election],
         holder: Callable[[], str | None],
         *,
         timeout_s: float,

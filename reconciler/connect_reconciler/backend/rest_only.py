@@ -216,7 +216,7 @@ class ConfigKeyLedger:
     ) -> None:
         self._snapshot = LedgerSnapshot(state)
         self._upcoming: dict[str, LedgerSnapshot] = {}
-        self._kept = dict(entries)
+        self._entries = dict(entries)
         self._cluster = cluster
         self._lock = threading.Lock()
 
@@ -248,8 +248,9 @@ class ConfigKeyLedger:
             with suppress(Failed):
                 self._write(name, entry_of(name, self.state))
         elif action in (act.Pause, act.Resume):
-            is_told = any(map(_is_pin_or_rename, records))
-            self._write_before_restoring(step, must=is_told or self._restore_to(name) is not None)
+            kinds = {parts_of(record.key)[0] for record in records}
+            must = bool(kinds & {PIN, RENAME}) or self._restore_to(name) is not None
+            self._write_before_restoring(step, must=must)
 
     def done(self, step: JournalEntry, records: Sequence[NewRecord] = ()) -> None:
         self.correct(records)
@@ -258,9 +259,11 @@ class ConfigKeyLedger:
             for name in names:
                 self._upcoming.pop(name, None)
             if issubclass(act.ACTIONS[step.action], act.ConfigAction):
-                self._kept[step.connector] = dump_entry(self._entry(step.connector))
+                self._entries[step.connector] = dump_entry(self._entry(step.connector))
         for name in names:
-            if self._is_out_of_date(name) and self._can_be_written(name, step):
+            entry = self.entry(name)
+            out_of_date = entry and self._entries.get(name) != entry
+            if out_of_date and self._can_be_written(name, step):
                 self._write(name, self._entry(name), may_be_gone=name != step.connector)
 
     def correct(self, records: Sequence[NewRecord]) -> None:
@@ -314,11 +317,6 @@ class ConfigKeyLedger:
     def _restore_to(self, name: str) -> TargetState | None:
         return self.state.restore_to(name)
 
-    def _is_out_of_date(self, name: str) -> bool:
-        """Returns True if the entry in the config is out of date."""
-        entry = self.entry(name)
-        return bool(entry) and self._kept.get(name) != entry
-
     def _can_be_written(self, name: str, step: JournalEntry) -> bool:
         """Returns True if writing restarts no tasks. Raises Failed where it must not wait and may
         restart some."""
@@ -339,13 +337,13 @@ class ConfigKeyLedger:
 
     def _has_state_to_restore(self, name: str) -> bool:
         """Returns True if the entry in its config has a state to restore."""
-        text = self._kept.get(name)
+        text = self._entries.get(name)
         return text is not None and load_entry(name, text).owned.restore_to is not None
 
     def _write(self, name: str, entry: Entry | None, *, may_be_gone: bool = False) -> None:
         """Writes the entry. `may_be_gone`: another thread may have deleted the connector."""
         text = dump_entry(entry)
-        if not text or self._kept.get(name) == text:
+        if not text or self._entries.get(name) == text:
             return
         try:
             self._cluster.write_entry(name, text)
@@ -354,7 +352,7 @@ class ConfigKeyLedger:
                 return
             raise _not_written(name, error.message) from error
         with self._lock:
-            self._kept[name] = text
+            self._entries[name] = text
 
 
 def _not_written(name: str, reason: str) -> Failed:
@@ -373,10 +371,6 @@ class NoLease:
 def _connectors_of(step: JournalEntry, records: Sequence[NewRecord]) -> tuple[str, ...]:
     """Returns the step's own connector, and those of its records."""
     return tuple(dict.fromkeys([step.connector, *(parts_of(record.key)[1] for record in records)]))
-
-
-def _is_pin_or_rename(record: NewRecord) -> bool:
-    return parts_of(record.key)[0] in (PIN, RENAME)
 
 
 def _with_records(snapshot: LedgerSnapshot, records: Sequence[NewRecord]) -> LedgerSnapshot:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
+from connect_reconciler.ledger import journal as journals
 from connect_reconciler.ledger.journal import (
     APPLY,
     BEFORE,
@@ -24,21 +26,19 @@ from connect_reconciler.ledger.journal import (
     unfinished_steps,
     unmoved,
 )
+from connect_reconciler.model import ledger_records as kinds
 from connect_reconciler.model.ledger import (
     ConnectorSnapshot,
     HalfDone,
     Later,
     LedgerState,
+    Owned,
+    Renaming,
     Unfinished,
     old_name_in,
     renaming_of,
 )
 from connect_reconciler.model.ledger_records import (
-    CONNECTOR,
-    FINGERPRINT_KEY,
-    META,
-    PIN,
-    RENAME,
     decode,
     key_of,
     owned_from_json,
@@ -51,6 +51,7 @@ from connect_reconciler.model.ledger_records import (
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.diagnostics import Diagnostic, Failed
 
+K = TypeVar("K")
 V = TypeVar("V")
 
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError)
@@ -168,15 +169,6 @@ class _Fold:
         # The journals that were copied already, and may be changed
         self._own: set[tuple[str, str]] = set()
         self._fingerprint_key = start.state.fingerprint_key
-        self._kinds: Mapping[tuple[str, int], Callable[[list[str], LogRecord], None]] = {
-            (CONNECTOR, 1): self._on_connector,
-            (PIN, 2): self._on_pin,
-            (RENAME, 2): self._on_rename,
-            (APPLY, 1): self._on_apply,
-            (APPLY, 2): self._on_steps,
-            (BEFORE, 3): self._on_snapshot,
-            (META, 1): self._on_meta,
-        }
 
     def snapshot(self) -> LedgerSnapshot:
         snapshot = LedgerSnapshot(
@@ -203,33 +195,42 @@ class _Fold:
 
     def apply(self, record: LogRecord) -> None:
         try:
-            kind, *names = parts_of(record.key)
-            handle = self._kinds.get((kind, len(names)))
-            if handle is None and record.value is None:
-                return  # a newer version deleted a record of a kind that is unknown here
-            if handle is None:
-                raise ValueError("its key is of no known kind")
-            handle(names, record)
+            self._apply(parts_of(record.key), record.value)
         except _MALFORMED as error:
             key = "none" if record.key is None else record.key.decode(errors="replace")
             place = f"{record.topic}-{record.partition}, offset {record.offset}"
             raise _unreadable(key, error, place) from None
 
-    def _on_connector(self, names: list[str], record: LogRecord) -> None:
-        (name,) = names
-        if record.value is None:
-            self._connectors.pop(name, None)
-            return
-        value = decode(record.value)
-        self._connectors[name] = owned_from_json(value, target(value["state"]))
+    def _apply(self, names: list[str], value: bytes | None) -> None:
+        match names:
+            case [kinds.CONNECTOR, name]:
+                _put(self._connectors, name, value, _owned)
+            case [kinds.PIN, name, pin]:
+                self._on_pin(name, pin, value)
+            case [kinds.RENAME, name, old_name]:
+                _put(self._renames, (name, old_name), value, _rename)
+            case [journals.APPLY, apply_id]:
+                _put(self._applies, apply_id, value, partial(read_journal, apply_id))
+            case [journals.APPLY, apply_id, name]:
+                steps = self._copied(self._steps, APPLY, apply_id)
+                _put(steps, name, value, bytes)
+                if not steps:
+                    del self._steps[apply_id]
+            case [journals.BEFORE, apply_id, name, number]:
+                self._on_snapshot(apply_id, name, int(number), value)
+            case [kinds.META, kinds.FINGERPRINT_KEY]:
+                self._fingerprint_key = None if value is None else _key(value)
+            case _:
+                # A newer version may delete a record of a kind that is unknown here
+                if value is not None:
+                    raise ValueError("its key is of no known kind")
 
-    def _on_pin(self, names: list[str], record: LogRecord) -> None:
-        name, pin = names
-        applied = None if record.value is None else pin_from_json(decode(record.value))
-        if applied is None:
+    def _on_pin(self, name: str, pin: str, value: bytes | None) -> None:
+        if value is None:
             self._pins.pop((name, pin), None)
             self._renames.pop((name, old_name_in(pin) or ""), None)
             return
+        applied = pin_from_json(decode(value))
         # Earlier versions recorded a rename as a pin
         rename = renaming_of(pin, applied)
         if rename is None:
@@ -238,38 +239,10 @@ class _Fold:
             old_name, renaming = rename
             self._renames[name, old_name] = renaming
 
-    def _on_rename(self, names: list[str], record: LogRecord) -> None:
-        name, old_name = names
-        if record.value is None:
-            self._renames.pop((name, old_name), None)
-        else:
-            self._renames[name, old_name] = rename_from_json(decode(record.value))
-
-    def _on_apply(self, names: list[str], record: LogRecord) -> None:
-        (apply_id,) = names
-        if record.value is None:
-            self._applies.pop(apply_id, None)
-        else:
-            self._applies[apply_id] = read_journal(apply_id, record.value)
-
-    def _on_steps(self, names: list[str], record: LogRecord) -> None:
-        apply_id, name = names
-        steps = self._copied(self._steps, APPLY, apply_id)
-        if record.value is None:
-            steps.pop(name, None)
-        else:
-            steps[name] = record.value
-        if not steps:
-            del self._steps[apply_id]
-
-    def _on_snapshot(self, names: list[str], record: LogRecord) -> None:
-        apply_id, name, number = names
+    def _on_snapshot(self, apply_id: str, name: str, number: int, value: bytes | None) -> None:
         of_apply = self._copied(self._snapshots, BEFORE, apply_id)
         values = dict(of_apply.get(name, {}))
-        if record.value is None:
-            values.pop(int(number), None)
-        else:
-            values[int(number)] = record.value
+        _put(values, number, value, bytes)
         of_apply[name] = values
         if not values:
             del of_apply[name]
@@ -287,13 +260,26 @@ class _Fold:
         journals[apply_id] = records
         return records
 
-    def _on_meta(self, names: list[str], record: LogRecord) -> None:
-        if names != [FINGERPRINT_KEY]:
-            raise ValueError("its key is of no known kind")
-        if record.value is None:
-            self._fingerprint_key = None
-        else:
-            self._fingerprint_key = bytes.fromhex(text(decode(record.value)["key"]))
+
+def _put(contents: dict[K, V], key: K, value: bytes | None, parse: Callable[[bytes], V]) -> None:
+    """Stores what a record holds; a tombstone removes it."""
+    if value is None:
+        contents.pop(key, None)
+    else:
+        contents[key] = parse(value)
+
+
+def _owned(value: bytes) -> Owned:
+    fields = decode(value)
+    return owned_from_json(fields, target(fields["state"]))
+
+
+def _rename(value: bytes) -> Renaming:
+    return rename_from_json(decode(value))
+
+
+def _key(value: bytes) -> bytes:
+    return bytes.fromhex(text(decode(value)["key"]))
 
 
 def journal_removal(topic: str, apply_id: str, snapshot: LedgerSnapshot) -> Iterator[NewRecord]:
