@@ -156,7 +156,7 @@ class KafkaBackend(Backend):
     ) -> FollowedTopics | None:
         """Opens the topics to follow; None if no tasks run, or without the status topic that
         connect.yaml names."""
-        if not cluster.runs_tasks:
+        if not isinstance(cluster, HttpCluster):
             return None
         try:
             statuses = StatusTopic(logs.reader(self.project.topics.status))
@@ -165,17 +165,11 @@ class KafkaBackend(Backend):
                 return None
             raise
         stack.callback(statuses.close)
+        # A runtime of ours may be named as the target, too
+        ours = self.project.uses_runtime or cluster.is_ours()
         return FollowedTopics(
-            configs, statuses, self._is_ours(cluster), lambda: self._tasks_follow(cluster)
+            configs, statuses, ours, lambda: ours or tasks_follow(cluster.version)
         )
-
-    def _is_ours(self, cluster: Cluster) -> bool:
-        """Returns True if our runtime runs the connectors."""
-        return True
-
-    def _tasks_follow(self, cluster: Cluster) -> bool:
-        """Returns True if each new config makes the workers write new task configs."""
-        return True
 
 
 def _left_groups(gone: Set[str], client: Mapping[str, str], view: KafkaPort) -> dict[str, int]:
@@ -249,13 +243,6 @@ class ConnectBackend(RestBackend, KafkaBackend):
 
     def _closed(self) -> None:
         self._patient = None
-
-    def _is_ours(self, cluster: Cluster) -> bool:
-        # A runtime of ours may be named as the target, too
-        return isinstance(cluster, HttpCluster) and cluster.is_ours()
-
-    def _tasks_follow(self, cluster: Cluster) -> bool:
-        return isinstance(cluster, HttpCluster) and tasks_follow(cluster.version)
 
 
 class ConfirmedCluster(HttpCluster):

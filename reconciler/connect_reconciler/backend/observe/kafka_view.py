@@ -254,8 +254,8 @@ def last_records(
             starts, window = earlier, window * 2
     finally:
         reader.close()
-    newest = sorted(messages, key=_age)[-number:] if number else []
-    return LastRecords(tuple(newest), complete)
+    messages.sort(key=lambda m: (m.timestamp()[1], m.topic(), m.partition(), m.offset()))
+    return LastRecords(tuple(messages[-number:] if number else ()), complete)
 
 
 def first_offsets(
@@ -301,7 +301,3 @@ def _read_windows(
             if error is not None or message.offset() >= end - 1:
                 del missing[at]
     return True
-
-
-def _age(message: Any) -> tuple[int, str, int, int]:
-    return message.timestamp()[1], message.topic(), message.partition(), message.offset()

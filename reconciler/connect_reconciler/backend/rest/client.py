@@ -171,8 +171,8 @@ class RestClient:
         request = TargetRequest(self._target, method, path, content)
 
         def repeat_s(response: httpx.Response) -> float:
-            status = response.status_code
-            if status == 500 and _did_nothing(response):
+            status, text = response.status_code, connects_text(response) or ""
+            if status == 500 and nothing_done(text, refusal_in(response.headers)):
                 return self._retries.rebalance_s
             if exists and status == 404:
                 return self._retries.follow_s
@@ -366,10 +366,6 @@ class RestClient:
 def connector_path(name: str, *words: str) -> str:
     """Returns the path of a connector's part of the API."""
     return "/".join(("/connectors", quote(name, safe=""), *words))
-
-
-def _did_nothing(response: httpx.Response) -> bool:
-    return nothing_done(connects_text(response) or "", refusal_in(response.headers))
 
 
 def _turned_away(response: httpx.Response) -> bool:

@@ -32,7 +32,10 @@ def connected(
             headers={"Accept": "application/json", **target.headers},
             timeout=httpx.Timeout(target.answer_s, connect=target.connect_s),
             transport=transport,
-            verify=_tls(target) if url.scheme == "https" else _no_tls(),
+            # Without TLS no authorities are loaded, which takes a while
+            verify=_tls(target)
+            if url.scheme == "https"
+            else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             # Of the environment only the proxies count: authorities are those of _tls
             trust_env=not (direct or is_local(url.host)),
         )
@@ -94,8 +97,3 @@ def runtime_tls(properties: Mapping[str, str]) -> ssl.SSLContext:
         problem = "the key stores of the runtime cannot be read: cryptography is not installed"
         hint = "pip install '.[runtime]' in the folder of connect's sources"
         raise Invalid(Diagnostic("runtime.not-installed", problem, hint=hint)) from None
-
-
-def _no_tls() -> ssl.SSLContext:
-    """Returns a context for connections without TLS; to load authorities takes a while."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
