@@ -13,7 +13,7 @@ from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.rest.plugin_resources import keys_json
-from oracle.exchanges import Exchange
+from support.exchanges import Exchange
 
 Config = Mapping[str, str | None]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from oracle.exchanges import Exchange
+from support.exchanges import Exchange
 from support.wait import wait_until
 
 # Of Jackson, of null pointers, of base64 and of Log4j: ours are other texts

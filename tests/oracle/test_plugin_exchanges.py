@@ -16,20 +16,11 @@ from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.settings.worker_config import from_properties
 from oracle.any_config import exchanges
 from oracle.comparing import ask, comparable, differences
-from oracle.exchanges import Exchange
-from oracle.plugin_exchanges import (
-    CONVERTERS,
-    DEBEZIUM,
-    ERRORS,
-    LISTED,
-    OVERRIDES,
-    PREDICATES,
-    TRANSFORMS,
-)
 from runtime.rest.serving import served
 from support import http
 from support.broker import BrokerAddress
 from support.connect_jars import debezium_jars
+from support.exchanges import Exchange, plugin_exchanges
 from support.oracle import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -81,7 +72,9 @@ def with_debezium(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize(
-    "exchange", (*LISTED, *TRANSFORMS, *PREDICATES, *ERRORS, *CONVERTERS), ids=str
+    "exchange",
+    plugin_exchanges("listed", "transforms", "predicates", "errors", "converters"),
+    ids=str,
 )
 def test_both_answer_alike(ours: httpx.Client, theirs: httpx.Client, exchange: Exchange) -> None:
     _compare(ours, theirs, exchange)
@@ -94,7 +87,7 @@ def test_both_answer_alike_about_any_config(
     _compare(ours, theirs, exchange)
 
 
-@pytest.mark.parametrize("exchange", DEBEZIUM, ids=str)
+@pytest.mark.parametrize("exchange", plugin_exchanges("debezium"), ids=str)
 def test_debeziums_transformation(
     ours: httpx.Client, with_debezium: str, exchange: Exchange
 ) -> None:
@@ -121,7 +114,7 @@ def test_policies_of_overrides(
             set_up_as(worker, tmp_path) as ours,
             http.client(worker.url, timeout_s=100) as theirs,
         ):
-            for exchange in OVERRIDES:
+            for exchange in plugin_exchanges("overrides"):
                 _compare(ours, theirs, exchange)
     finally:
         worker.kill()

@@ -11,17 +11,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from connect_runtime.rest.app import create_app
 from connect_runtime.settings.worker_config import from_properties
 from connect_runtime.validation.validate import check
-from oracle.sequences import CREATE, SEQUENCES, SINK, SOURCE, Step
 from runtime.rest.client import WORKER
 from support import http
 from support.broker import BrokerAddress, create_topic, produce
@@ -30,6 +31,10 @@ from support.rest_worker import AsgiTransport, rest_worker
 from support.thread_cluster import thread_cluster
 from support.wait import wait_until
 
+TABLE = yaml.safe_load(Path(__file__).with_name("rest_sequences.yaml").read_text())
+SOURCE, SINK = TABLE["connectors"].values()
+SEQUENCES: Mapping[str, list[list[Any]]] = TABLE["sequences"]
+CREATE = "create"
 _PASSING = re.compile(r"rebalance|stale configuration|tasks haven't stopped completely yet")
 
 
@@ -84,13 +89,15 @@ class Side:
         return found
 
 
-def play(side: Side, name: str, step: Step) -> None:
-    status, text = side.ask(name, step.method, step.path, step.body)
-    assert status == step.status, (str(step), text)
-    wait_until(
-        lambda: side.state(name) == step.state,
-        what=f"{name} to be {step.state or 'gone'} after {step}",
-    )
+def play(side: Side, name: str, sequence: str) -> None:
+    for request_line, status, state, *body in SEQUENCES[sequence]:
+        method, _, path = request_line.partition(" ")
+        answer = side.ask(name, method, path, *body)
+        assert answer[0] == status, (request_line, answer)
+        wait_until(
+            lambda state=state: side.state(name) == state,
+            what=f"{name} to be {state or 'gone'} after {request_line}",
+        )
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +115,7 @@ def in_memory() -> Iterator[Side]:
 def test_each_request_leaves_the_state_that_it_leaves_in_connect(
     in_memory: Side, sequence: str, unique: str
 ) -> None:
-    for step in SEQUENCES[sequence]:
-        play(in_memory, unique, step)
+    play(in_memory, unique, sequence)
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +154,7 @@ def ours(
 @pytest.mark.oracle
 @pytest.mark.parametrize("sequence", SEQUENCES)
 def test_the_states_are_those_of_an_apache_worker(theirs: Side, sequence: str, unique: str) -> None:
-    for step in SEQUENCES[sequence]:
-        play(theirs, unique, step)
+    play(theirs, unique, sequence)
 
 
 _EXAMPLES = count()

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from oracle.comparing import ask, comparable, differences
-from oracle.exchanges import BODIES, CONFIGS, HTTP, LOGGERS, OFFSETS, READS, UNKNOWN, Exchange
 from oracle.our_worker import our_runtime
 from support import http
 from support.broker import BrokerAddress, create_topic
+from support.exchanges import Exchange, exchanges
 from support.oracle import Oracle
 from support.wait import wait_until
 
@@ -98,7 +98,9 @@ def _settled(client: httpx.Client) -> bool:
 
 
 @pytest.mark.parametrize(
-    "exchange", (*READS, *UNKNOWN, *HTTP, *LOGGERS, *BODIES, *CONFIGS, *OFFSETS), ids=str
+    "exchange",
+    exchanges("reads", "unknown", "http", "loggers", "bodies", "configs", "offsets"),
+    ids=str,
 )
 def test_both_answer_alike(sides: Sides, exchange: Exchange) -> None:
     ours, theirs = (

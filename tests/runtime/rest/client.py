@@ -16,9 +16,11 @@ from connect_runtime.rest.app import Served, create_app
 from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.settings.worker_config import from_properties
+from connect_specs.states import TargetState
 from runtime.rest.fake_verbs import FakeVerbs
 
 SOURCE = {"connector.class": "FileStreamSource", "topic": "orders"}
+SINK = {"connector.class": "FileStreamSink", "topics": "orders"}
 WORKER = {
     "bootstrap.servers": "localhost:9092",
     "group.id": "g",
@@ -84,6 +86,16 @@ def running_source() -> FakeVerbs:
     """One running source, `fs`."""
     verbs = FakeVerbs()
     verbs.create("fs", {**SOURCE, "name": "fs"}, None)
+    return verbs
+
+
+def all_connectors() -> FakeVerbs:
+    """Those of `exchanges.yaml`, and `fs`: running ones and stopped ones of both kinds."""
+    verbs = running_source()
+    for name, state in (("src", None), ("idle", TargetState.STOPPED)):
+        verbs.create(name, {**SOURCE, "name": name}, state)
+    for name, state in (("snk", None), ("still", TargetState.STOPPED)):
+        verbs.create(name, {**SINK, "name": name}, state)
     return verbs
 
 

@@ -20,11 +20,20 @@ from connect_runtime.rest.exchange import Call
 from connect_runtime.rest.forwarding import Forwarding
 from connect_runtime.rest.request_pools import BodyMemory, Busy
 from connect_runtime.rest.rest_settings import RestSettings
-from runtime.rest.client import SOURCE, Client, app_of, client_of, error, running_source
+from runtime.rest.client import (
+    SOURCE,
+    Client,
+    all_connectors,
+    app_of,
+    client_of,
+    error,
+    running_source,
+)
 from runtime.rest.fake_verbs import FakeVerbs
 from runtime.rest.serving import served
-from runtime.rest.test_exchanges import ANSWERS, UNREADABLE
+from runtime.rest.test_request_bodies import UNREADABLE
 from support import http
+from support.exchanges import exchanges
 from support.losing import Way, losing
 from support.wait import wait_until
 
@@ -82,13 +91,30 @@ def leading(leader: Leader) -> FakeVerbs:
     return verbs
 
 
-@pytest.mark.parametrize(("method", "path", "body"), [each[:3] for each in (*ANSWERS, *UNREADABLE)])
+@pytest.fixture(scope="module")
+def standby_and_leader() -> Iterator[tuple[Client, Client]]:
+    """A standby, and a leader as it has; both get all requests, so that their answers are alike."""
+    verbs = all_connectors()
+    with served(app_of(all_connectors())) as at:
+        verbs.follower, verbs.leader = True, f"http://{LOOPBACK}:{at.port}"
+        yield client_of(verbs), client_of(all_connectors())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers"),
+    [
+        *((e.method, e.path, e.body, e.headers) for e in exchanges("unknown", "bodies", "offsets")),
+        *((*request_line.split(), body, {}) for request_line, body, _ in UNREADABLE),
+    ],
+)
 def test_a_standby_answers_as_the_leader(
-    leader: Leader, url: str, method: str, path: str, body: Any
+    standby_and_leader: tuple[Client, Client],
+    method: str,
+    path: str,
+    body: Any,
+    headers: dict[str, str],
 ) -> None:
-    leading(leader)
-    forwarded = standby_of(url)(method, path, body)
-    direct = client_of(running_source())(method, path, body)
+    forwarded, direct = (ask(method, path, body, headers) for ask in standby_and_leader)
     assert (forwarded.status_code, forwarded.content) == (direct.status_code, direct.content)
     for header in ("content-type", "location", "connect-refusal"):
         assert forwarded.headers.get(header) == direct.headers.get(header)

@@ -18,7 +18,6 @@ from runtime.rest.fake_verbs import FakeVerbs
 from support.memory_cluster import TOPICS, MemoryCluster
 
 CONNECT = "org.apache.kafka.connect"
-NO_LEVEL = "Desired 'level' parameter was not specified in request."
 
 
 @pytest.fixture
@@ -105,31 +104,6 @@ def test_levels_that_python_has_no_name_for(client: Client, name: str, number: i
     assert logging.getLogger("a.b").level == number
     assert level(client, "a.b")["level"] == name
     assert ("a.b" in client("GET", "/admin/loggers").json()) == (name != "OFF")
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "message"),
-    [
-        ({}, 400, NO_LEVEL),
-        ({"level": None}, 400, NO_LEVEL),
-        ({"level": "bogus"}, 404, "invalid log level 'bogus'."),
-        ({"level": 1}, 404, "invalid log level '1'."),
-        ({"level": ""}, 500, "The level is empty; it must be one such as INFO or DEBUG"),
-        (
-            "null",
-            500,
-            "The request's body is missing or null; it must be a JSON object with the level",
-        ),
-    ],
-)
-@pytest.mark.parametrize("scope", ["", "?scope=cluster"])
-def test_an_invalid_level_is_refused(
-    client: Client, verbs: FakeVerbs, body: Any, status: int, message: str, scope: str
-) -> None:
-    found = client("PUT", f"/admin/loggers/uvicorn{scope}", body)
-    assert (found.status_code, found.json()) == (status, error(status, message))
-    assert level(client, "uvicorn")["level"] == "ERROR"
-    assert not verbs.logger_levels
 
 
 @pytest.mark.parametrize("scope", ["worker", "bogus", "worker&scope=cluster"])
