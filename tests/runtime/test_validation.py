@@ -1,4 +1,4 @@
-"""Configs and what is wrong with them, in Connect's words."""
+"""Validation of configs, as far as support/exchanges.yaml does not compare it with Apache's."""
 
 from __future__ import annotations
 
@@ -35,10 +35,6 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 SOURCE = {"name": "n", "connector.class": "FileStreamSource", "topic": "t", "file": "f"}
 SINK = {"name": "n", "connector.class": "FileStreamSink", "topics": "t", "file": "f"}
 DLQ = "errors.deadletterqueue"
-NO_PREDICATE = (
-    "Config 'transforms.a.negate' was provided but there is no config 'transforms.a.predicate' "
-    "defining a predicate to be negated."
-)
 
 
 @pytest.fixture(scope="module")
@@ -64,155 +60,19 @@ def _errors(infos: ConfigInfos) -> dict[str, list[str]]:
     }
 
 
-NULL = "Null value can not be supplied as the configuration value."
-CASES: list[tuple[Mapping[str, str | None], dict[str, list[str]]]] = [
-    (SOURCE, {}),
-    (SINK, {}),
-    ({**SOURCE, "anything": "else"}, {}),
-    (
-        {"connector.class": "FileStreamSource", "topic": "t"},
-        {"name": ['Missing required configuration "name" which has no default value.']},
-    ),
-    (
-        {"name": "n", "connector.class": "FileStreamSource"},
-        {"topic": ['Missing required configuration "topic" which has no default value.']},
-    ),
-    (
-        {**SOURCE, "name": ""},
-        {"name": ["Invalid value  for configuration name: String may not be empty"]},
-    ),
-    (
-        {**SOURCE, "tasks.max": "0"},
-        {
-            "tasks.max": [
-                "Invalid value 0 for configuration tasks.max: Value must be at least 1",
-            ]
-        },
-    ),
-    (
-        {**SOURCE, "errors.tolerance": "some"},
-        {
-            "errors.tolerance": [
-                "Invalid value some for configuration errors.tolerance: String must be one of: "
-                "none, all"
-            ]
-        },
-    ),
-    ({**SOURCE, "x": None}, {"x": [NULL]}),
-    # the connector's own validation comes later, and null is allowed there
-    ({**SOURCE, "file": None, "topic": None}, {}),
-    ({**SOURCE, "key.converter": None}, {"key.converter": [NULL]}),
-    (
-        {**SOURCE, "key.converter": "bogus"},
-        {
-            "key.converter": [
-                "Invalid value bogus for configuration key.converter: Class bogus could not be "
-                "found."
-            ]
-        },
-    ),
-    (
-        {**SOURCE, "value.converter": JSON, "value.converter.schemas.enable": "maybe"},
-        {
-            "value.converter.schemas.enable": [
-                "Invalid value maybe for configuration schemas.enable: Expected value to be either "
-                "true or false"
-            ]
-        },
-    ),
-    (
-        {**SOURCE, "transforms": "a"},
-        {
-            "transforms.a.type": [
-                'Missing required configuration "transforms.a.type" which has no default value.'
-            ]
-        },
-    ),
-    (
-        {**SOURCE, "transforms": "a", "transforms.a.type": "X", "transforms.a.negate": "true"},
-        {
-            "transforms.a.type": [
-                "Invalid value X for configuration transforms.a.type: Class X could not be found.",
-                NO_PREDICATE,
-            ],
-        },
-    ),
-    (
-        {"name": "n", "connector.class": "FileStreamSink"},
-        {
-            "topics": ["Must configure one of topics or topics.regex"],
-            "topics.regex": ["Must configure one of topics or topics.regex"],
-        },
-    ),
-    (
-        {**SINK, "topics.regex": "x"},
-        {
-            "topics": ["topics and topics.regex are mutually exclusive options, but both are set."],
-            "topics.regex": [
-                "topics and topics.regex are mutually exclusive options, but both are set."
-            ],
-        },
-    ),
-    (
-        {"name": "n", "connector.class": "FileStreamSink", "topics.regex": "["},
-        {
-            "topics.regex": [
-                "Invalid value [ for configuration topics.regex: Invalid regex: Unclosed "
-                "character class near index 0\n[\n^"
-            ]
-        },
-    ),
-    (
-        {
-            "name": "n",
-            "connector.class": "FileStreamSink",
-            "topics.regex": r"(?i)T\d++",
-            "errors.deadletterqueue.topic.name": "t12",
-        },
-        {
-            "topics.regex": [
-                "The DLQ topic 't12' may not be matched by the regex for the topics "
-                r"('topics.regex=(?i)T\d++') consumed by the connector"
-            ]
-        },
-    ),
-    (
-        {**SINK, "topics": "a, t", "errors.deadletterqueue.topic.name": "t"},
-        {
-            "topics": [
-                "The DLQ topic 't' may not be included in the list of topics ('topics=[a, t]') "
-                "consumed by the connector"
-            ]
-        },
-    ),
-    (
-        {**SINK, "consumer.override.group.id": "connect-cluster"},
-        {
-            "consumer.override.group.id": [
-                "Consumer group connect-cluster conflicts with Connect worker group connect-cluster"
-            ]
-        },
-    ),
-    (
-        {**SINK, "name": "cluster"},
-        {
-            "name": [
-                "Consumer group for sink connector named cluster conflicts with Connect worker "
-                "group connect-cluster"
-            ]
-        },
-    ),
-    ({**SINK, "name": "cluster", "consumer.override.group.id": "other"}, {}),
-]
-
-
-@pytest.mark.parametrize(("config", "errors"), CASES)
-def test_errors_are_connects(
-    worker: WorkerConfig, config: Mapping[str, str | None], errors: dict[str, list[str]]
+@pytest.mark.parametrize(
+    ("config", "errors"),
+    [
+        ({}, ["Consumer group for sink connector named cluster conflicts with Connect worker "
+              "group connect-cluster"]),
+        ({"consumer.override.group.id": "other"}, []),
+    ],
+)  # fmt: skip
+def test_a_sink_whose_group_would_be_the_workers_is_refused(
+    worker: WorkerConfig, config: dict[str, str], errors: list[str]
 ) -> None:
-    infos = validate(config, worker)
-    assert _errors(infos) == errors
-    assert infos.error_count == sum(map(len, errors.values()))
+    infos = validate({**SINK, "name": "cluster", **config}, worker)
+    assert list(infos.errors) == errors
 
 
 def test_a_standalone_worker_has_no_group_that_sinks_could_share() -> None:
@@ -237,20 +97,6 @@ def test_a_regex_that_takes_years_is_given_up(
     assert _errors(validate(config, worker))["topics.regex"] == [
         f"Invalid regex: it takes more than 0.01 s to match the topic '{dlq}'"
     ]
-
-
-def test_check_lists_all_errors(worker: WorkerConfig) -> None:
-    with pytest.raises(RequestError) as raised:
-        check({"connector.class": "FileStreamSource", "topic": ""}, worker)
-    assert (raised.value.status, raised.value.message) == (
-        400,
-        "Connector configuration is invalid and contains the following 2 error(s):\n"
-        'Missing required configuration "name" which has no default value.\n'
-        "Invalid value  for configuration topic: String must be non-empty\n"
-        "You can also find the above list of errors at the endpoint "
-        "`/connector-plugins/{connectorType}/config/validate`",
-    )
-    check(SOURCE, worker)
 
 
 def test_without_a_class_there_is_nothing_to_check(worker: WorkerConfig) -> None:

@@ -26,12 +26,7 @@ from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
 from connect_runtime.validation.validate import validate
 
-JAVA = "org.apache.kafka.connect.transforms"
 SINK = {"name": "n", "connector.class": "FileStreamSink", "topics": "t"}
-NEGATED = (
-    "Config 'transforms.a.negate' was provided but there is no config 'transforms.a.predicate' "
-    "defining a predicate to be negated."
-)
 
 
 class Doubled:
@@ -192,64 +187,6 @@ def test_options_know_their_own_names_only(worker: WorkerConfig) -> None:
     assert twice.key.dependents == ("transforms.a.size",)
 
 
-def test_classes_and_versions_are_recommended(worker: WorkerConfig) -> None:
-    infos = infos_of(
-        worker,
-        transforms="a",
-        transforms__a__type="Filter",
-        transforms__a__predicate="p",
-        predicates="p",
-        predicates__p__type="RecordIsTombstone",
-    )
-    kind, version, *_ = of_prefix(infos, "transforms.a.").values()
-    assert kind.value is not None
-    assert kind.value.value == f"{JAVA}.Filter"
-    assert f"{JAVA}.ValueToKey" in kind.value.recommended
-    assert f"{JAVA}.predicates.HasHeaderKey" not in kind.value.recommended
-    assert version.value is not None
-    assert version.value.recommended == (version.value.value,)
-    kind = of_prefix(infos, "predicates.p.")["type"]
-    assert kind.value is not None
-    assert [each.rpartition(".")[2] for each in kind.value.recommended] == [
-        "HasHeaderKey",
-        "RecordIsTombstone",
-        "TopicNameMatches",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "shown"),
-    (
-        (
-            "X",
-            "Invalid value X for configuration transforms.a.type: Class X could not be found.",
-            None,
-        ),
-        (
-            f"{JAVA}.Cast",
-            "This class is abstract and cannot be created. Did you mean "
-            f"{JAVA}.Cast$Key, {JAVA}.Cast$Value?",
-            f"{JAVA}.Cast",
-        ),
-        (
-            "RecordIsTombstone",
-            f"Class class {JAVA}.predicates.RecordIsTombstone does not implement the "
-            "Transformation interface",
-            f"{JAVA}.predicates.RecordIsTombstone",
-        ),
-    ),
-)
-def test_a_class_that_cannot_be_used(
-    worker: WorkerConfig, name: str, text: str, shown: str | None
-) -> None:
-    infos = infos_of(worker, transforms="a", transforms__a__type=name)
-    assert errors(infos) == {"transforms.a.type": [text]}
-    found = of_prefix(infos, "transforms.a.")
-    assert list(found) == ["type", "plugin.version"]
-    assert found["type"].value is not None
-    assert found["type"].value.value == shown
-
-
 def test_a_version_that_is_not_installed(worker: WorkerConfig) -> None:
     infos = infos_of(
         worker,
@@ -260,20 +197,6 @@ def test_a_version_that_is_not_installed(worker: WorkerConfig) -> None:
     text = "Own not found that matches the version range [3,), available versions: [2.0]"
     assert list(errors(infos)) == ["transforms.a.type", "transforms.a.plugin.version"]
     assert all(found[0].endswith(text) for found in errors(infos).values())
-
-
-def test_negate_needs_a_predicate(worker: WorkerConfig) -> None:
-    infos = infos_of(
-        worker, transforms="a", transforms__a__type="Filter", transforms__a__negate="false"
-    )
-    assert errors(infos) == {"transforms.a.type": [NEGATED]}
-
-
-def test_an_undefined_predicate_is_accepted_as_in_connect(worker: WorkerConfig) -> None:
-    infos = infos_of(
-        worker, transforms="a", transforms__a__type="Filter", transforms__a__predicate="p"
-    )
-    assert errors(infos) == {}
 
 
 @pytest.mark.parametrize(
