@@ -25,7 +25,7 @@ from connect_runtime.api import (
     Struct,
 )
 from connect_runtime.data.converters import converters_of
-from connect_runtime.data.simple_header_converter import SimpleHeaderConverter, parse_literal
+from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
 
 STRING_NAME = "org.apache.kafka.connect.storage.StringConverter"
 WORKER = {"key.converter": STRING_NAME, "value.converter": STRING_NAME}
@@ -127,24 +127,6 @@ def test_other_converters_with_options_of_the_connector() -> None:
     assert integer.to_connect("t", "k", b"\0\0\1\0") == (OPTIONAL_INT32, 256)
     with pytest.raises(DataError, match="Failed to deserialize integer: "):
         integer.to_connect("t", "k", b"1")
-
-
-@pytest.mark.parametrize(
-    ("literal", "data"),
-    [
-        ("[]", b'{"schema":{"type":"array","items":null,"optional":false},"payload":[]}'),
-        ('[1,"a"]', b'{"schema":{"type":"array","items":null,"optional":false},"payload":[1,"a"]}'),
-        (
-            '{"a":null}',
-            b'{"schema":{"type":"map","keys":{"type":"string","optional":false},"values":null,'
-            b'"optional":false},"payload":{"a":null}}',
-        ),
-    ],
-)
-def test_elements_without_a_schema_in_json(literal: str, data: bytes) -> None:
-    """Bytes of an Apache worker."""
-    converter = header_converter(header_converter="JsonConverter")
-    assert converter.from_connect("t", "k", *parse_literal(literal)) == data
 
 
 def test_a_worker_option_is_for_the_workers_converter() -> None:
