@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from connect_runtime.java.offset_bytes import decode_map, encode_map
 from connect_runtime.storage import offset_file
 from connect_runtime.storage.log import OffsetsNotWritten
 from connect_runtime.storage.offset_file import OffsetFile
-from connect_specs.diagnostics import Failed
+from connect_specs.diagnostics import Diagnostic, Failed
 from support.wait import wait_until
 
 KEY, OTHER = b'["c",{"p":1}]', b'["d",{"p":1}]'
@@ -33,8 +34,21 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "connect.offsets"
 
 
+@pytest.fixture
+def file(path: Path) -> Iterator[OffsetFile]:
+    with closing(OffsetFile.open(path)) as opened:
+        yield opened
+
+
 def read(path: Path) -> dict[bytes | None, bytes | None]:
     return decode_map(path.read_bytes())
+
+
+def refusal(path: Path) -> Diagnostic:
+    """Returns why the file is not opened."""
+    with pytest.raises(Failed) as caught:
+        OffsetFile.open(path)
+    return caught.value.diagnostics[0]
 
 
 def code(caught: pytest.ExceptionInfo[Failed]) -> str:
@@ -70,9 +84,7 @@ def test_mode_and_links_stay(path: Path, tmp_path: Path) -> None:
     assert link.is_symlink()
     assert read(path) == {KEY: b"1"}
     assert path.stat().st_mode & 0o777 == 0o640
-    with pytest.raises(Failed) as caught:
-        OffsetFile.open(path)
-    assert code(caught) == "offsets.file-in-use"
+    assert refusal(path).code == "offsets.file-in-use"
     file.close()
 
 
@@ -82,9 +94,7 @@ def test_mode_and_links_stay(path: Path, tmp_path: Path) -> None:
 )
 def test_unknown_content_is_refused_and_left(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(Failed) as caught:
-        OffsetFile.open(path)
-    assert code(caught) == "offsets.file-unknown"
+    assert refusal(path).code == "offsets.file-unknown"
     assert path.read_bytes() == content
     # the lock was released
     path.write_bytes(b"")
@@ -94,23 +104,21 @@ def test_unknown_content_is_refused_and_left(path: Path, content: bytes) -> None
 def test_what_is_no_file_is_refused(path: Path, tmp_path: Path) -> None:
     os.mkfifo(path)
     for wrong in (path, tmp_path, tmp_path / "missing" / "file"):
-        with pytest.raises(Failed) as caught:
-            OffsetFile.open(wrong)
-        assert code(caught) == "offsets.file-unreadable"
+        assert refusal(wrong).code == "offsets.file-unreadable"
 
 
 def test_a_file_in_use_is_refused_and_names_the_process(path: Path) -> None:
     file = OffsetFile.open(path)
-    with pytest.raises(Failed) as caught:
-        OffsetFile.open(path)
-    assert code(caught) == "offsets.file-in-use"
-    assert f"process {os.getpid()} " in caught.value.diagnostics[0].why
+    problem = refusal(path)
+    assert problem.code == "offsets.file-in-use"
+    assert f"process {os.getpid()} " in problem.why
     file.close()
     OffsetFile.open(path).close()
 
 
-def test_a_file_that_another_program_changed_is_not_overwritten(path: Path) -> None:
-    file = OffsetFile.open(path)
+def test_a_file_that_another_program_changed_is_not_overwritten(
+    path: Path, file: OffsetFile
+) -> None:
     file.write({KEY: b"1"})
     theirs = encode_map({KEY: b"theirs"})
     path.write_bytes(theirs)
@@ -119,7 +127,6 @@ def test_a_file_that_another_program_changed_is_not_overwritten(path: Path) -> N
     assert code(caught) == "offsets.file-changed"
     assert path.read_bytes() == theirs
     assert file.entries == {KEY: b"1"}
-    file.close()
 
 
 def test_a_file_that_was_touched_or_copied_back_is_written(path: Path) -> None:
@@ -141,19 +148,16 @@ def test_a_file_system_without_locks_is_told(path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(Failed) as caught:
-        OffsetFile.open(path)
-    assert code(caught) == "offsets.file-unreadable"
-    assert "cannot be locked: No locks available" in caught.value.diagnostics[0].why
+    problem = refusal(path)
+    assert problem.code == "offsets.file-unreadable"
+    assert "cannot be locked: No locks available" in problem.why
 
 
-def test_a_file_that_was_removed_is_written_again(path: Path) -> None:
-    file = OffsetFile.open(path)
+def test_a_file_that_was_removed_is_written_again(path: Path, file: OffsetFile) -> None:
     file.write({KEY: b"1"})
     path.unlink()
     file.write({OTHER: b"2"})
     assert read(path) == {KEY: b"1", OTHER: b"2"}
-    file.close()
 
 
 def _limited(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
@@ -176,10 +180,10 @@ def _no_space(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.mark.parametrize("fault", [_limited, _no_space])
 def test_a_full_disk_leaves_the_file_as_it_was(
     path: Path,
+    file: OffsetFile,
     monkeypatch: pytest.MonkeyPatch,
     fault: Callable[[pytest.MonkeyPatch], Callable[[], None]],
 ) -> None:
-    file = OffsetFile.open(path)
     file.write({KEY: b"1"})
     before = path.read_bytes()
 
@@ -199,12 +203,11 @@ def test_a_full_disk_leaves_the_file_as_it_was(
     file.write({OTHER: b"3"})
     assert file.problem is None
     assert read(path) == {KEY: b"1", OTHER: b"3"}
-    file.close()
 
 
 @pytest.mark.parametrize("full", [False, True])
 def test_writes_that_wait_for_each_other_become_one(
-    path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+    path: Path, file: OffsetFile, monkeypatch: pytest.MonkeyPatch, full: bool
 ) -> None:
     held, release, sync = threading.Event(), threading.Event(), os.fsync
     syncs = []
@@ -217,7 +220,6 @@ def test_writes_that_wait_for_each_other_become_one(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         sync(descriptor)
 
-    file = OffsetFile.open(path)
     monkeypatch.setattr(os, "fsync", hold)
 
     def gone() -> None:
@@ -244,14 +246,12 @@ def test_writes_that_wait_for_each_other_become_one(
     wanted = {} if full else {**dict.fromkeys(keys, b"1"), keys[0]: b"2"}
     assert file.entries == wanted
     assert (file.problem is not None) is full
-    file.close()
 
 
 def test_a_write_that_is_too_large_fails_none_that_waits_beside_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, file: OffsetFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_file, "BYTES_MAX", 5_000)
-    file = OffsetFile.open(path)
     keys = [b'["c%d",{}]' % number for number in range(9)]
     changes = [*({key: b"1"} for key in keys), {OTHER: bytes(5_000)}, {KEY: b"1"}]
     with ThreadPoolExecutor(len(changes)) as pool:
@@ -264,7 +264,6 @@ def test_a_write_that_is_too_large_fails_none_that_waits_beside_it(
     assert [number for number, error in enumerate(errors) if error is not None] == [9]
     assert isinstance(errors[9], OffsetsNotWritten)
     assert read(path) == file.entries == dict.fromkeys([*keys, KEY], b"1")
-    file.close()
 
 
 _KILLED = """
@@ -302,18 +301,14 @@ def test_a_file_that_may_not_be_written_is_refused() -> None:
             os.chown(path, nobody, -1)
             os.seteuid(nobody)
         try:
-            with pytest.raises(Failed) as caught:
-                OffsetFile.open(path)
+            problem = refusal(path)
         finally:
             os.seteuid(user)
-        assert code(caught) == "offsets.file-unreadable"
-        assert caught.value.diagnostics[0].why == "Permission denied"
+        assert (problem.code, problem.why) == ("offsets.file-unreadable", "Permission denied")
 
 
 def test_a_link_in_place_of_the_lock_is_not_followed(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("kept")
     path.with_name(f"{path.name}.lock").symlink_to(other)
-    with pytest.raises(Failed) as caught:
-        OffsetFile.open(path)
-    assert (code(caught), other.read_text()) == ("offsets.file-unreadable", "kept")
+    assert (refusal(path).code, other.read_text()) == ("offsets.file-unreadable", "kept")
