@@ -241,15 +241,15 @@ class ConfigKeyLedger:
             )
         name = step.connector
         action = act.ACTIONS[step.action]
-        if action.asks_for is TargetState.STOPPED and self._restore_to(name) is not None:
+        if action.asks_for is TargetState.STOPPED and self.state.restore_to(name) is not None:
             self._write(name, self._entry(name))
-        elif action is act.Delete and self._restore_to(name) is not None:
+        elif action is act.Delete and self.state.restore_to(name) is not None:
             # If this fails, the connector is deleted all the same
             with suppress(Failed):
                 self._write(name, entry_of(name, self.state))
         elif action in (act.Pause, act.Resume):
             kinds = {parts_of(record.key)[0] for record in records}
-            must = bool(kinds & {PIN, RENAME}) or self._restore_to(name) is not None
+            must = bool(kinds & {PIN, RENAME}) or self.state.restore_to(name) is not None
             self._write_before_restoring(step, must=must)
 
     def done(self, step: JournalEntry, records: Sequence[NewRecord] = ()) -> None:
@@ -300,7 +300,7 @@ class ConfigKeyLedger:
             raise _not_written(name, _STATUS_UNKNOWN)
         if target is not TargetState.STOPPED:
             return
-        entry, restore_to = self._entry(name), self._restore_to(name)
+        entry, restore_to = self._entry(name), self.state.restore_to(name)
         if entry is not None and restore_to is not None:
             # A paused connector is written again later, and moves no offsets
             mark = self._mark(name) if step.action == act.Resume.__name__ else None
@@ -313,9 +313,6 @@ class ConfigKeyLedger:
             return offsets_mark(self._cluster.offsets(name))
         except RequestError as error:
             raise _not_written(name, error.message) from error
-
-    def _restore_to(self, name: str) -> TargetState | None:
-        return self.state.restore_to(name)
 
     def _can_be_written(self, name: str, step: JournalEntry) -> bool:
         """Returns True if writing restarts no tasks. Raises Failed where it must not wait and may

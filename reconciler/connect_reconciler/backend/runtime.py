@@ -234,13 +234,12 @@ class InProcessCluster:
         return _unless_missing(lambda: self._verbs.status(name))
 
     def set_target(self, name: str, target: TargetState) -> None:
-        match target:
-            case TargetState.RUNNING:
-                self._verbs.resume(name)
-            case TargetState.PAUSED:
-                self._verbs.pause(name)
-            case TargetState.STOPPED:
-                self._verbs.stop(name)
+        verbs = {
+            TargetState.RUNNING: self._verbs.resume,
+            TargetState.PAUSED: self._verbs.pause,
+            TargetState.STOPPED: self._verbs.stop,
+        }
+        verbs[target](name)
 
     def restart(self, name: str, *, only_failed: bool) -> None:
         self._verbs.restart(name, include_tasks=True, only_failed=only_failed)

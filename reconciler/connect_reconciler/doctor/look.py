@@ -47,7 +47,7 @@ from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.validation.keys import refused_later
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.clients import admin
-from connect_runtime.kafka.election import find_leader
+from connect_runtime.kafka.election import ApacheGroup, find_leader
 from connect_runtime.kafka.errors import as_failure, error_of
 from connect_runtime.kafka.topics import describe_topics
 from connect_runtime.settings.connector_clients import Kind
@@ -310,7 +310,6 @@ def _unfinished(backend: Backend) -> Iterator[Diagnostic]:
 
 
 _REQUEST_S = 10.0
-_OF_APACHE = "cluster.of-apache"
 
 
 def brokers_of(client: Mapping[str, str]) -> int:
@@ -343,12 +342,9 @@ def group_mixing(project: Project, client: Mapping[str, str]) -> Iterator[Diagno
     group = project.group_id
     try:
         leader = find_leader(client, group, project.topics.config, 0.0)
-    except ConnectError as error:
-        first = error.diagnostics[0]
-        if first.code != _OF_APACHE:
-            raise
+    except ApacheGroup as error:
         if project.uses_runtime:
-            yield first
+            yield from error.diagnostics
         return
     if not project.uses_runtime and leader is not None:
         problem = f"a runtime of ours leads the group, at {leader.identity}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, Final
 
 from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus
@@ -23,6 +24,13 @@ _TARGETS: Mapping[State, TargetState] = {
     State.RUNNING: TargetState.RUNNING,
     State.PAUSED: TargetState.PAUSED,
     State.STOPPED: TargetState.STOPPED,
+}
+_KINDS: Mapping[type, str] = {
+    NoneType: "null",
+    bool: "a truth value",
+    dict: "a map",
+    list: "a list",
+    str: "a text",
 }
 
 
@@ -182,16 +190,4 @@ def _text(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a truth value"
-        case dict():
-            return "a map"
-        case list():
-            return "a list"
-        case str():
-            return "a text"
-        case _:
-            return "a number"
+    return _KINDS.get(type(value), "a number")
