@@ -33,34 +33,29 @@ def with_logs_elsewhere(
     unread = dict(live.unread_offsets)
     for name, sink in away.items():
         view = unread.get(name) or clusters.of(sink)
-        if isinstance(view, str):
-            unread[name] = view
-            continue
         spec = desired.connectors.get(name)
-        names = {name, spec.renamed_from if spec else None}
-        logs_or_reason = attempt(partial(_logs_of, live, desired, names.__contains__, view))
-        if isinstance(logs_or_reason, str):
-            unread[name] = logs_or_reason
+        of = {name, spec.renamed_from if spec else None}.__contains__
+        logs = (
+            view if isinstance(view, str) else attempt(partial(_logs_of, live, desired, of, view))
+        )
+        if isinstance(logs, str):
+            unread[name] = logs
         else:
-            elsewhere[name] = logs_or_reason
+            elsewhere[name] = logs
     return replace(live, logs_elsewhere=elsewhere, unread_offsets=unread)
 
 
 def _logs_of(live: Live, desired: Desired, of: Callable[[str], bool], view: KafkaPort) -> TopicLogs:
-    """Returns the logs that some connectors read."""
-    of_connectors = replace(
+    """Returns the logs of the offsets and pins of some connectors that are sinks, and those that
+    changed ones read, all on the cluster of `view`."""
+    live = replace(
         live,
         connectors={name: state for name, state in live.connectors.items() if of(name)},
         orphan_offsets={n: state for n, state in live.orphan_offsets.items() if of(n)},
         offsets_after_change={n: state for n, state in live.offsets_after_change.items() if of(n)},
     )
     specs = {name: spec for name, spec in desired.connectors.items() if of(name)}
-    return with_logs(of_connectors, replace(desired, connectors=specs), view).logs
-
-
-def with_logs(live: Live, desired: Desired, view: KafkaPort) -> Live:
-    """Returns `live` with the logs of every sink's offsets and pins, and those that changed sinks
-    read, all on the cluster of `view`."""
+    desired = replace(desired, connectors=specs)
     sinks = [change for change in diff(desired, live) if change.kind == "sink" and change.written]
     changing = [
         change for change in sinks if change.existence == "create" or change.config or change.pin
@@ -80,12 +75,11 @@ def with_logs(live: Live, desired: Desired, view: KafkaPort) -> Live:
         for time in _times(change.spec.pin.to, change.written or {}, logs)
     )
     logs = replace(logs, first_since=_first_since(set(times), logs, view))
-    live = replace(live, logs=logs)
     if any(change.pin for change in sinks):
         # Pins at a time or at a log's end have their offsets by now
-        records = set(_moved_over(diff(desired, live), logs))
-        live = replace(live, logs=replace(logs, timestamps=_timestamps(records, logs, view)))
-    return live
+        records = set(_moved_over(diff(desired, replace(live, logs=logs)), logs))
+        logs = replace(logs, timestamps=_timestamps(records, logs, view))
+    return logs
 
 
 def logs_of_sink(config: Mapping[str, str], to: Position, view: KafkaPort) -> TopicLogs:
