@@ -20,7 +20,7 @@ from benchmarks.lives import start_many
 from benchmarks.topics import make_topic
 from benchmarks.worker import Worker, wait_for
 from benchmarks.workloads import SINK, SOURCE
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 
 _RATE = 100
 _LINES = 3_000

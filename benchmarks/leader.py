@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.decide import decide
 from connect_runtime.herder.worker import WorkerSettings
 from connect_runtime.joining import ensure_topics
@@ -74,17 +74,15 @@ def idle_share(bootstrap: str, connectors: int) -> float:
     logs = KafkaLogs(config.client)
     ensure_topics(config, logs)
     url = "http://idle:8083"
-    connect = ConnectHerder(
+    connect = ConnectCluster(
         url,
         WorkerSettings(group, config.topics, "idle:8083", config.properties),
-        HerderPorts(
-            logs=logs,
-            groups=SinkGroups(),
-            election=Election(config.client, group, config.topics.config, url),
-            launcher=NowhereLauncher(),
-            check=lambda name, given: None,
-            leader=lambda: None,
-        ),
+        logs=logs,
+        groups=SinkGroups(),
+        election=Election(config.client, group, config.topics.config, url),
+        launcher=NowhereLauncher(),
+        check=lambda name, given: None,
+        leader=lambda: None,
     )
     connect.start()
     herder = connect.herder
@@ -102,7 +100,7 @@ def idle_share(bootstrap: str, connectors: int) -> float:
     began, used = time.monotonic(), time.process_time()
     time.sleep(_MEASURED_S)
     share = 100 * (time.process_time() - used) / (time.monotonic() - began)
-    connect.stop()
+    connect.close()
     logs.close()
     return share
 

@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks import kafka_tools
 from benchmarks.comparison import Compared
 from benchmarks.stages import STAGES, Profile
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 
 _SOAK: Final = "## Half an hour of faults"
 

@@ -17,9 +17,7 @@ from connect_runtime.plugins import built_in, registry
 from connect_runtime.plugins.modules import ENTRY_POINTS
 from connect_runtime.transforms.transformation import ColumnTransformation
 from connect_runtime.validation.connector_keys import (
-    WorkerDefaults,
-    sink_definitions,
-    source_definitions,
+    connector_definitions,
 )
 
 REPOSITORY = Path(__file__).parents[1]
@@ -71,8 +69,8 @@ def error_keys(definitions: ConfigDef) -> dict[str, str | None]:
     return {key.name: key.default_text for key in definitions if key.name.startswith("errors.")}
 
 
-OF_SINKS = error_keys(sink_definitions("1", WorkerDefaults(), {}))
-OF_SOURCES = error_keys(source_definitions("1", WorkerDefaults(), {}))
+OF_SINKS = error_keys(connector_definitions("sink", "1"))
+OF_SOURCES = error_keys(connector_definitions("source", "1"))
 CONVERTERS = simple(built_in.CONVERTERS)
 
 

@@ -7,21 +7,21 @@ the required shape.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
 from math import inf
 from typing import Final, TypeVar
 
 from connect_runtime.kafka.client_checks import READ, WRITE, check_rights, check_worker_clients
 from connect_runtime.kafka.clients import check_reachable
-from connect_runtime.kafka.election import GroupTaken, find_leader
+from connect_runtime.kafka.election import GroupTaken, Leader, find_leader
 from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.kafka.log import TOO_FEW_BROKERS, TOPIC_NOT_READY, KafkaLogs
-from connect_runtime.settings.worker_config import SMALL_SEGMENTS, TopicSettings, WorkerConfig
+from connect_runtime.settings.connector_topics import TopicSettings
+from connect_runtime.settings.worker_config import SMALL_SEGMENTS, WorkerConfig
 from connect_runtime.storage.log import InternalTopic
-from connect_runtime.waiting import retry_while
+from connect_runtime.waiting import SharedCalls, TakesTooLong, retry_while
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -138,49 +138,23 @@ class LeaderLookup:
         self._client = client
         self._group_id = group_id
         self._config_topic = config_topic
-        self._lock = threading.Lock()
-        self._request: _Request | None = None
-        self._answered_at: float | None = None
-        self._leader: str | None = None
+        self._calls = SharedCalls[None](_WAIT_S)
+        # The leader's URL, and when Kafka answered
+        self._answer: tuple[str | None, float] = (None, -inf)
 
     def __call__(self) -> str | None:
         """Returns the leader's URL; None if there is no leader or Kafka does not answer."""
-        with self._lock:
-            if self._request is None and self._age_s() > _FRESH_S:
-                self._request = _Request(time.monotonic())
-                threading.Thread(
-                    target=self._refresh, args=(self._request,), name="find-leader", daemon=True
-                ).start()
-            request = self._request
-        if request is not None:
-            request.over.wait(max(0.0, request.began + _WAIT_S - time.monotonic()))
-        with self._lock:
-            return self._leader if self._age_s() <= _STALE_S else None
+        if time.monotonic() - self._answer[1] > _FRESH_S:
+            with suppress(TakesTooLong):
+                self._calls.result(self, self._refresh)
+        leader, answered_at = self._answer
+        return leader if time.monotonic() - answered_at <= _STALE_S else None
 
-    def _age_s(self) -> float:
-        return inf if self._answered_at is None else time.monotonic() - self._answered_at
-
-    def _refresh(self, request: _Request) -> None:
-        leader = None
-        try:
-            leader = self._find()
-        finally:
-            with self._lock:
-                self._leader, self._answered_at, self._request = leader, time.monotonic(), None
-            request.over.set()
-
-    def _find(self) -> str | None:
+    def _refresh(self) -> None:
+        leader: Leader | None = None
         try:
             leader = find_leader(self._client, self._group_id, self._config_topic, 0.0)
         except ConnectError as error:
             _log.warning("The leader could not be determined: %s", error)
-            return None
-        return None if leader is None else leader.identity
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """A request to Kafka in progress."""
-
-    began: float
-    over: threading.Event = field(default_factory=threading.Event)
+        finally:
+            self._answer = (None if leader is None else leader.identity, time.monotonic())

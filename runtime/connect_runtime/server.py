@@ -16,10 +16,9 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
-from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
-from connect_runtime.herder.verbs import RequestError, Verbs
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.herder.view import View
 from connect_runtime.joining import LeaderLookup, find_cluster, find_kafka, join_topics
 from connect_runtime.kafka.election import Election
@@ -70,7 +69,7 @@ class Runtime:
         self._providers = ConfigProviders(config.properties)
         self._cluster_id = ""
         self._url: str | None = None
-        self._connect: ConnectHerder | None = None
+        self._connect: ConnectCluster | None = None
         self._launcher: SparkLauncher | None = None
         self._serving = False
         self._closing = contextlib.ExitStack()
@@ -82,14 +81,10 @@ class Runtime:
         return self._url
 
     @property
-    def herder(self) -> Herder:
-        """Returns the herder; only once started."""
-        return self._started().herder
-
-    @property
-    def verbs(self) -> Verbs:
+    def verbs(self) -> ConnectCluster:
         """Returns the herder's verbs; only once started."""
-        return self._started().verbs
+        assert self._connect is not None, "the runtime was not started"
+        return self._connect
 
     def start(self) -> None:
         """Returns when the runtime takes part in its cluster; once `verbs.ready()`, it is healthy.
@@ -119,9 +114,9 @@ class Runtime:
         else:
             connect = self._standalone(closing, config.offset_file)
         connect.start()
-        closing.callback(connect.stop)
+        closing.callback(connect.close)
         self._connect = connect
-        create_connectors(self._connectors, connect.verbs)
+        create_connectors(self._connectors, connect)
         self._serving = True
 
     def _serve(self, closing: contextlib.ExitStack) -> str:
@@ -150,7 +145,7 @@ class Runtime:
             closing.callback(server.stop)
         return url
 
-    def _on_kafka(self, closing: contextlib.ExitStack) -> ConnectHerder:
+    def _on_kafka(self, closing: contextlib.ExitStack) -> ConnectCluster:
         """Returns a herder of a cluster, whose topics are in Kafka."""
         config = self._config
         self._cluster_id = find_cluster(config)
@@ -162,23 +157,21 @@ class Runtime:
         watch = TopicsWatch(config.client, config.topics)
         watch.start()
         closing.callback(watch.close)
-        return ConnectHerder(
+        return ConnectCluster(
             self.url,
             self._settings(),
-            HerderPorts(
-                logs=logs,
-                groups=SinkGroups(),
-                election=Election(config.client, config.group_id, topic, self.url),
-                launcher=launcher,
-                check=self._check,
-                leader=LeaderLookup(config.client, config.group_id, topic),
-                topics_problem=lambda: watch.problem,
-                topics_degraded=lambda: watch.degraded,
-                providers=self._providers,
-            ),
+            logs=logs,
+            groups=SinkGroups(),
+            election=Election(config.client, config.group_id, topic, self.url),
+            launcher=launcher,
+            check=self._check,
+            leader=LeaderLookup(config.client, config.group_id, topic),
+            topics_problem=lambda: watch.problem,
+            topics_degraded=lambda: watch.degraded,
+            providers=self._providers,
         )
 
-    def _standalone(self, closing: contextlib.ExitStack, file: Path) -> ConnectHerder:
+    def _standalone(self, closing: contextlib.ExitStack, file: Path) -> ConnectCluster:
         """Returns a herder that is alone, whose topics are here."""
         config = self._config
         offsets = OffsetFile.open(file)
@@ -189,19 +182,17 @@ class Runtime:
         server = TopicsServer(logs, config.topics)
         # after the tasks' last commits, and before the lock on the file is released
         closing.callback(server.close)
-        return ConnectHerder(
+        return ConnectCluster(
             self.url,
             self._settings(server.path),
-            HerderPorts(
-                logs=logs,
-                groups=SinkGroups(),
-                election=Alone(),
-                launcher=launcher,
-                check=self._check,
-                leader=lambda: None,
-                topics_problem=lambda: logs.problem,
-                providers=self._providers,
-            ),
+            logs=logs,
+            groups=SinkGroups(),
+            election=Alone(),
+            launcher=launcher,
+            check=self._check,
+            leader=lambda: None,
+            topics_problem=lambda: logs.problem,
+            providers=self._providers,
         )
 
     def _start_launcher(self, closing: contextlib.ExitStack) -> SparkLauncher:
@@ -241,7 +232,7 @@ class Runtime:
 
     def _app(self, listener: Listener, serves: Served) -> ASGIApp:
         return create_app(
-            lambda: self._connect.verbs if self._connect and self._serving else None,
+            lambda: self._connect if self._serving else None,
             PluginResources(self._config, self._providers).routes(),
             cluster_id=self._known_cluster_id,
             commit=f"connect-reconciler-{version('connect-reconciler')}",
@@ -258,7 +249,7 @@ class Runtime:
         connect, launcher = self._connect, self._launcher
         if connect is None or launcher is None or not self._serving:
             return page(Observed(View(), leading=False, leader=None))
-        runtime = connect.verbs.runtime()
+        runtime = connect.runtime()
         return page(
             Observed(
                 connect.herder.view,
@@ -273,10 +264,6 @@ class Runtime:
         if not self._cluster_id:
             raise RequestError(503, "Worker is still starting up.")
         return self._cluster_id
-
-    def _started(self) -> ConnectHerder:
-        assert self._connect is not None, "the runtime was not started"
-        return self._connect
 
 
 def patience_s(config: WorkerConfig) -> float:

@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from connect_reconciler.cli import entry
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.snapshots import State, Status, TaskId
 from connect_specs.names import ClusterTopics

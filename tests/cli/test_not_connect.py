@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from connect_reconciler.cli import entry
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from support.serving import serving
 
 ABOUT = {"version": KAFKA_VERSION, "commit": "c", "kafka_cluster_id": "k"}

@@ -22,7 +22,8 @@ from connect_reconciler.cli.runtime_logs import events, is_about
 from connect_reconciler.cli.signals import StopFlag
 from connect_runtime.api import ConnectorError
 from connect_runtime.api.configdef import ConfigType, parse_value
-from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus, RuntimeInfo, Verbs
+from connect_runtime.herder.connect_cluster import ConnectCluster
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus, RuntimeInfo
 from connect_runtime.logs.log_output import VARIABLE
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.traces import trace_text
@@ -63,7 +64,7 @@ class OneFailed:
 
 
 def test_up_says_why_one_failed_without_what_its_spec_calls_sensitive() -> None:
-    rows = looking(cast(Verbs, OneFailed()), SpecSecrets({"c": ("p*",)}.__getitem__))()
+    rows = looking(cast(ConnectCluster, OneFailed()), SpecSecrets({"c": ("p*",)}.__getitem__))()
     assert rows["c"].reasons == ("OSError: no (hidden) opens, nor (hidden)",)
 
 

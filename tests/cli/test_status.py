@@ -23,8 +23,8 @@ from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import InternalTopic
 from connect_specs.names import ClusterTopics

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -48,8 +49,14 @@ def _memory() -> Cluster:
     logs = MemoryLogs()
 
     def hold_open(transactional_id: str, records: list[NewRecord]) -> Held:
-        held = logs.open_transaction(transactional_id, records)
-        return Held(held.commit, held.abort)
+        def end(commit: bool) -> None:
+            with logs.changed:
+                logs.end(transaction, commit=commit)
+
+        with logs.changed:
+            logs.take_over(transactional_id)
+            transaction, _ = logs.append(transactional_id, records)
+        return Held(partial(end, True), partial(end, False))
 
     return Cluster(logs, logs.create_topic, hold_open)
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from hypothesis import strategies as st
 
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.java.scalars import java_trim
-from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.rest.plugin_resources import keys_json

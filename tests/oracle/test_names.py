@@ -11,7 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from connect_specs.states import TargetState
 from support import http
 from support.broker import BrokerAddress

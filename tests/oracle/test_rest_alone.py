@@ -19,7 +19,7 @@ from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest_only import RestOnlyCluster
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.workflow.rollback import ledger_of
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import Pin
 from connect_specs.states import TargetState

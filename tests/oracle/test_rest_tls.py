@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -172,7 +171,7 @@ def our_listeners(secured: Secured, folder: Path) -> Iterator[tuple[str, str]]:
     )
     assert not warnings
     runtime: Any = Runtime(config)
-    runtime._connect, runtime._serving = SimpleNamespace(verbs=FakeVerbs()), True
+    runtime._connect, runtime._serving = FakeVerbs(), True
     runtime._cluster_id = "kafka"
     with contextlib.ExitStack() as closing:
         runtime._serve(closing)

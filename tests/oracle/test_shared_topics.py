@@ -12,8 +12,8 @@ import httpx
 import orjson
 import pytest
 
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,

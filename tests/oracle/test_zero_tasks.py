@@ -14,7 +14,7 @@ import pytest
 
 from connect_reconciler.apply.report import Health
 from connect_reconciler.workflow.user import Choices
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import ExitCode, Location
 from connect_specs.states import TargetState

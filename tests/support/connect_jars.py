@@ -7,9 +7,9 @@ Each is a whole worker's class path; the broker stays the pinned one.
 import os
 from pathlib import Path
 
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.kafka import jars
 from connect_runtime.kafka.jars import Jar
-from connect_runtime.kafka_version import KAFKA_VERSION
 
 VERSIONS = ("3.6.2", "4.1.0")
 DEBEZIUM_VERSION = "3.4.3.Final"

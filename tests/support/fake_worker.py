@@ -18,7 +18,7 @@ import httpx
 import orjson
 
 from connect_reconciler.model.live import Feature, knows
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from connect_specs.desired import partition_key
 from connect_specs.states import TargetState
 from support.dooming import Doom

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
@@ -27,25 +27,23 @@ def leading(project: Project, client: Mapping[str, str], host: str = "127.0.0.1"
     ensure_topics(worker, logs)
     bound = BoundSocket.at("127.0.0.1", 0)
     url = f"http://{host}:{bound.port}"
-    herder = ConnectHerder(
+    herder = ConnectCluster(
         url,
         WorkerSettings(group_id, topics, url, worker.properties),
-        HerderPorts(
-            logs=logs,
-            groups=SinkGroups(),
-            election=Election(client, group_id, topics.config, url),
-            launcher=None,
-            check=lambda name, config: None,
-            leader=lambda: url,
-        ),
+        logs=logs,
+        groups=SinkGroups(),
+        election=Election(client, group_id, topics.config, url),
+        launcher=None,
+        check=lambda name, config: None,
+        leader=lambda: url,
     )
-    rest = RestServer(create_app(lambda: herder.verbs, {}, cluster_id=str, commit="c"), bound)
+    rest = RestServer(create_app(lambda: herder, {}, cluster_id=str, commit="c"), bound)
     rest.start()
     herder.start()
     try:
         wait_until(lambda: herder.herder.leading, what="the herder to lead")
         yield url
     finally:
-        herder.stop()
+        herder.close()
         rest.stop()
         logs.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
-from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.verbs import ConnectorStatus
 from connect_runtime.kafka.groups import GroupActive
@@ -96,23 +96,21 @@ class MemoryRuntime:
         self.launcher = MemoryLauncher(cluster.logs, slots)
         self.calls = Later()
         self._clock = cluster.clock
-        self.connect = ConnectHerder(
+        self.connect = ConnectCluster(
             url,
             WorkerSettings(
                 GROUP_ID, TOPICS, url.removeprefix("http://"), cluster.worker, graceful_s=5.0
             ),
-            HerderPorts(
-                logs=cluster.logs,
-                groups=cluster.groups,
-                election=self.candidate,
-                launcher=self.launcher,
-                check=lambda name, config: None,
-                leader=lambda: None,
-                clock=cluster.clock,
-                pool=self.calls,
-            ),
+            logs=cluster.logs,
+            groups=cluster.groups,
+            election=self.candidate,
+            launcher=self.launcher,
+            check=lambda name, config: None,
+            leader=lambda: None,
+            clock=cluster.clock,
+            pool=self.calls,
         )
-        self.verbs = self.connect.verbs
+        self.verbs = self.connect
         self.herder = self.connect.herder
 
     def tick(self) -> None:

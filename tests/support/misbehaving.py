@@ -93,7 +93,7 @@ class RefusingLogs(MemoryLogs):
         if self.no_writer:
             raise silent()
         with self.changed:
-            return _RefusingWriter(self, transactional_id, self._take_over(transactional_id))
+            return _RefusingWriter(self, transactional_id, self.take_over(transactional_id))
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         if self.unfenced and any(each.startswith(self.unfenced) for each in transactional_ids):

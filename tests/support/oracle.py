@@ -13,6 +13,7 @@ from typing import Self
 
 import httpx
 
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.class_archives import ClassArchive
 from connect_runtime.kafka.embedded import LOGGING, EmbeddedBroker
 from connect_runtime.kafka.jars import jars_folder
@@ -25,7 +26,6 @@ from connect_runtime.kafka.local_processes import (
     spawn,
     start_time,
 )
-from connect_runtime.kafka_version import KAFKA_VERSION
 from support.connect_jars import worker_classpath
 from support.wait import wait_until
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import httpx
 from starlette.types import ASGIApp
 
-from connect_runtime.herder.connect_cluster import Check, ConnectCluster, ConnectHerder, HerderPorts
+from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.rest.app import create_app
 from connect_runtime.storage.memory import MemoryLogs
@@ -63,7 +63,7 @@ class AsgiTransport(httpx.BaseTransport):
 class RestWorker:
     """The herder, what it stands on, and its REST API."""
 
-    connect: ConnectHerder
+    connect: ConnectCluster
     logs: MemoryLogs
     groups: MemoryGroups
     election: Elected
@@ -71,7 +71,7 @@ class RestWorker:
 
     @property
     def verbs(self) -> ConnectCluster:
-        return self.connect.verbs
+        return self.connect
 
     @property
     def transport(self) -> AsgiTransport:
@@ -90,17 +90,15 @@ def rest_worker(
     for topic in (TOPICS.config, TOPICS.offsets, TOPICS.status, TOPICS.assignments):
         logs.create_topic(topic)
     launcher = MemoryLauncher(logs)
-    connect = ConnectHerder(
+    connect = ConnectCluster(
         "http://leader:8083",
         WorkerSettings(GROUP_ID, TOPICS, "leader:8083", {}),
-        HerderPorts(
-            logs=logs,
-            groups=groups,
-            election=election,
-            launcher=launcher if runs_tasks else None,
-            check=check,
-            leader=lambda: None,
-        ),
+        logs=logs,
+        groups=groups,
+        election=election,
+        launcher=launcher if runs_tasks else None,
+        check=check,
+        leader=lambda: None,
     )
     over = threading.Event()
 
@@ -115,6 +113,6 @@ def rest_worker(
         wait_until(lambda: connect.herder.leading, what="the herder to lead")
         yield RestWorker(connect, logs, groups, election, launcher)
     finally:
-        connect.stop()
+        connect.close()
         over.set()
         tasks.join()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.settings.worker_config import from_properties
@@ -42,7 +42,7 @@ def standalone_worker(
     server = TopicsServer(logs, config.topics)
     launcher = ThreadLauncher()
     providers = ConfigProviders(config.properties)
-    connect = ConnectHerder(
+    connect = ConnectCluster(
         "http://ours:8083",
         WorkerSettings(
             config.group_id,
@@ -52,23 +52,21 @@ def standalone_worker(
             socket=server.path,
             leaving_s=leaving_s,
         ),
-        HerderPorts(
-            logs=logs,
-            groups=SinkGroups(),
-            election=Alone(),
-            launcher=launcher,
-            check=lambda name, given: None,
-            leader=lambda: None,
-            topics_problem=lambda: logs.problem,
-            providers=providers,
-        ),
+        logs=logs,
+        groups=SinkGroups(),
+        election=Alone(),
+        launcher=launcher,
+        check=lambda name, given: None,
+        leader=lambda: None,
+        topics_problem=lambda: logs.problem,
+        providers=providers,
     )
     connect.start()
     try:
         wait_until(lambda: connect.herder.leading, what="the herder to lead")
         yield ThreadCluster(connect, logs, launcher)
     finally:
-        connect.stop()
+        connect.close()
         launcher.close()
         server.close()
         logs.close()

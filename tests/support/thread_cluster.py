@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.connect_cluster import Check, ConnectCluster, ConnectHerder, HerderPorts
+from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.election import Election
@@ -27,13 +27,13 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 class ThreadCluster:
     """A leader, and what a test may want of it."""
 
-    connect: ConnectHerder
+    connect: ConnectCluster
     logs: Logs
     launcher: ThreadLauncher
 
     @property
     def verbs(self) -> ConnectCluster:
-        return self.connect.verbs
+        return self.connect
 
     def wait_for(self, name: str, connector: State, *tasks: State) -> None:
         """Until the connector and its tasks are in these states, and no other task runs."""
@@ -85,29 +85,25 @@ def thread_cluster(
     ensure_topics(config, logs)
     watch = TopicsWatch(config.client, config.topics)
     watch.start()
-    connect = ConnectHerder(
+    connect = ConnectCluster(
         "http://ours:8083",
         WorkerSettings(config.group_id, config.topics, "ours:8083", config.properties),
-        HerderPorts(
-            logs=logs,
-            groups=SinkGroups(),
-            election=Election(
-                config.client, config.group_id, config.topics.config, "http://ours:8083"
-            ),
-            launcher=launcher,
-            check=check,
-            leader=lambda: None,
-            topics_problem=lambda: watch.problem,
-            topics_degraded=lambda: watch.degraded,
-            providers=providers,
-        ),
+        logs=logs,
+        groups=SinkGroups(),
+        election=Election(config.client, config.group_id, config.topics.config, "http://ours:8083"),
+        launcher=launcher,
+        check=check,
+        leader=lambda: None,
+        topics_problem=lambda: watch.problem,
+        topics_degraded=lambda: watch.degraded,
+        providers=providers,
     )
     connect.start()
     try:
         wait_until(lambda: connect.herder.leading, what="the herder to lead")
         yield ThreadCluster(connect, logs, launcher)
     finally:
-        connect.stop()
+        connect.close()
         launcher.close()
         watch.close()
         logs.close()

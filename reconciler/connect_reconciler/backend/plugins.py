@@ -18,12 +18,12 @@ from connect_reconciler.backend.rest.answers import NotConnect, Refused
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.shapes import ExpectedAnswer
 from connect_runtime.api import ConnectorError
-from connect_runtime.herder.plugin_calls import Exits, SharedCalls, TakesTooLong
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.plugin_resources import OTHER_KINDS, keys_json, plugins_json
 from connect_runtime.validation.plugin_choice import choose
+from connect_runtime.waiting import Exits, SharedCalls, TakesTooLong
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError
 from connect_specs.plugin_definitions import (

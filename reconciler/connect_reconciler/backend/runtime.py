@@ -28,10 +28,10 @@ from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.model.live import Live
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder import requests
-from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.herder import Herder
 from connect_runtime.herder.launcher import WorkerSettings
-from connect_runtime.herder.verbs import ConnectorStatus, RequestError, Verbs
+from connect_runtime.herder.verbs import ConnectorStatus, RequestError
 from connect_runtime.herder.view import View
 from connect_runtime.joining import ensure_topics
 from connect_runtime.kafka.clients import check_reachable
@@ -165,24 +165,22 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
         providers = ConfigProviders(worker.properties)
         stack.callback(providers.close)
         ensure_topics(worker, logs)
-        herder = ConnectHerder(
+        herder = ConnectCluster(
             name,
             WorkerSettings(project.group_id, project.topics, name, worker.properties),
-            HerderPorts(
-                logs=logs,
-                groups=SinkGroups(),
-                election=Election(client, project.group_id, project.topics.config, name),
-                launcher=None,
-                check=lambda name, config: check(config, worker),
-                leader=lambda: None,
-                providers=providers,
-            ),
+            logs=logs,
+            groups=SinkGroups(),
+            election=Election(client, project.group_id, project.topics.config, name),
+            launcher=None,
+            check=lambda name, config: check(config, worker),
+            leader=lambda: None,
+            providers=providers,
         )
-        stack.callback(herder.stop)
+        stack.callback(herder.close)
         herder.start()
         if not wait_until(lambda: _leads(herder.herder), _JOIN_S, every_s=_LOOK_S):
             return None
-        return InProcessCluster(herder.verbs, stack.pop_all().close)
+        return InProcessCluster(herder, stack.pop_all().close)
 
 
 def _leads(herder: Herder) -> bool:
@@ -213,7 +211,7 @@ T = TypeVar("T")
 class InProcessCluster:
     """Implements `Cluster`. `close` ends the herder's leadership."""
 
-    def __init__(self, verbs: Verbs, close: Callable[[], None]) -> None:
+    def __init__(self, verbs: ConnectCluster, close: Callable[[], None]) -> None:
         self._verbs = verbs
         self._close = close
 

@@ -42,7 +42,8 @@ from connect_runtime.server import Runtime
 from connect_specs.diagnostics import ConnectError
 
 if TYPE_CHECKING:
-    from connect_runtime.herder.verbs import RuntimeInfo, Verbs
+    from connect_runtime.herder.connect_cluster import ConnectCluster
+    from connect_runtime.herder.verbs import RuntimeInfo
     from connect_runtime.settings.worker_config import WorkerConfig
     from connect_specs.desired import Project
     from connect_specs.worker_files import FirstConnector
@@ -102,7 +103,7 @@ def run_until_stopped(
 
 
 def looking(
-    verbs: Verbs, secrets: SpecSecrets, clock: Callable[[], float] = time.monotonic
+    verbs: ConnectCluster, secrets: SpecSecrets, clock: Callable[[], float] = time.monotonic
 ) -> Callable[[], Mapping[str, Row]]:
     """Returns a function of the rows of all connectors. They are made again only when something has
     changed, or after a while."""
@@ -119,7 +120,7 @@ def looking(
     return rows_now
 
 
-def _rows(verbs: Verbs, secrets: SpecSecrets) -> dict[str, Row]:
+def _rows(verbs: ConnectCluster, secrets: SpecSecrets) -> dict[str, Row]:
     """Returns the rows of all connectors, without those that were deleted in between."""
     runtime = verbs.runtime()
     # While Spark starts there are no slots yet, so none are missing.
@@ -180,7 +181,7 @@ def _show(line: str) -> None:
 def _draw_table(
     stop: StopFlag,
     look: Callable[[], Mapping[str, Row]],
-    verbs: Verbs,
+    verbs: ConnectCluster,
     client: Mapping[str, str],
 ) -> None:
     """Draws the table once a second until `stop` is set."""
@@ -195,7 +196,9 @@ def _draw_table(
                 return
 
 
-def _positions(rows: Mapping[str, Row], verbs: Verbs, kafka: AdminClient) -> dict[str, int]:
+def _positions(
+    rows: Mapping[str, Row], verbs: ConnectCluster, kafka: AdminClient
+) -> dict[str, int]:
     positions: dict[str, int] = {}
     for row in list(rows.values())[:_RATES_MOST]:
         try:
@@ -207,7 +210,7 @@ def _positions(rows: Mapping[str, Row], verbs: Verbs, kafka: AdminClient) -> dic
     return positions
 
 
-def _position(row: Row, verbs: Verbs, kafka: AdminClient) -> int | None:
+def _position(row: Row, verbs: ConnectCluster, kafka: AdminClient) -> int | None:
     """Returns the sum of its offsets; None if it has none, or if Kafka does not answer."""
     if row.kind == "source":
         return _sum_of_ends(kafka, verbs.topics(row.name))
@@ -238,7 +241,7 @@ def _sum_of_ends(kafka: AdminClient, topics: Sequence[str]) -> int | None:
     return sum(int(end.offset) for end in offsets) if len(offsets) == len(ends) else None
 
 
-def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: Verbs, width: int) -> Text:
+def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: ConnectCluster, width: int) -> Text:
     if not verbs.ready():
         return Text("starting: reading the topics")
     if not rows:

@@ -23,11 +23,11 @@ from connect_reconciler.backend.plugins import (
 from connect_reconciler.backend.rest.refusals import is_unlisted, no_such_class
 from connect_reconciler.model.live import Kind, kind_of
 from connect_reconciler.validation.keys import wrong_values
-from connect_runtime.herder.plugin_calls import TakesTooLong
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins.modules import PLUGIN_MODULES
 from connect_runtime.settings.worker_config import WorkerConfig, from_project
 from connect_runtime.validation.validate import check_common, validate
+from connect_runtime.waiting import TakesTooLong
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Unreachable, warning
 from connect_specs.plain_text import listed

@@ -13,7 +13,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -178,6 +178,7 @@ class ConfigProviders:
                 else:
                     text = f"The reference {reference.text} in {key} cannot be resolved: {answer}."
                     problems.append(UnresolvedReference(key, text))
+        ttls = (answer.ttl_ms for answer in answers.values() if isinstance(answer, ConfigData))
         return Resolved(
             raw=dict(config),
             config={
@@ -185,7 +186,7 @@ class ConfigProviders:
                 for key, value in config.items()
             },
             provided=provided,
-            ttl_ms=_shortest_ttl(answers.values()),
+            ttl_ms=min((ttl for ttl in ttls if ttl is not None and ttl >= 0), default=None),
             problems=tuple(problems),
         )
 
@@ -294,11 +295,6 @@ def _answer(
         return value
     at = f" at {reference.path}" if reference.path else ""
     return ConfigError(f"the config provider {reference.provider} has no {reference.key}{at}")
-
-
-def _shortest_ttl(answers: Iterable[ConfigData | ConfigError]) -> int | None:
-    ttls = (answer.ttl_ms for answer in answers if isinstance(answer, ConfigData))
-    return min((ttl for ttl in ttls if ttl is not None and ttl >= 0), default=None)
 
 
 def _checked(answer: Any) -> ConfigData:

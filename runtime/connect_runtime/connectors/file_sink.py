@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import AnyStr, BinaryIO, Final
 
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.api import (
     ConfigDef,
     ConfigType,
@@ -27,7 +28,6 @@ from connect_runtime.api import (
 from connect_runtime.connectors.console import Output, standard_output
 from connect_runtime.data.value_columns import Utf8Column, java_texts
 from connect_runtime.java.scalars import java_text
-from connect_runtime.kafka_version import KAFKA_VERSION
 
 CONFIG = ConfigDef().define(
     "file",

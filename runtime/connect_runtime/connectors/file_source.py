@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from io import FileIO
 from typing import Any, Final
 
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.api import (
     STRING,
     ConfigDef,
@@ -39,7 +40,6 @@ from connect_runtime.api import (
 )
 from connect_runtime.connectors.console import standard_input
 from connect_runtime.java.scalars import java_utf8
-from connect_runtime.kafka_version import KAFKA_VERSION
 
 CONFIG = (
     ConfigDef()

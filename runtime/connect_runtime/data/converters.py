@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.api import (
     Column,
     ConfigDef,
@@ -28,7 +29,6 @@ from connect_runtime.api import (
     Write,
 )
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
-from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.option_tables import option_table
 from connect_runtime.plugins import registry
 

@@ -39,7 +39,7 @@ from connect_runtime.data.json_writer import (
     plain_json,
     schema_json,
 )
-from connect_runtime.errors.columns import pieces_of
+from connect_runtime.errors.handler import pieces_of
 
 CONFIG = converter_options("JsonConverter", {"decimal.format": OneOf.any_case("NUMERIC", "BASE64")})
 

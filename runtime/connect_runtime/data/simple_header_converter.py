@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.api import (
     BOOLEAN,
     BYTES,
@@ -41,7 +42,6 @@ from connect_runtime.api import (
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME
 from connect_runtime.data.logical_types import MILLIS_PER_DAY, from_millis, to_millis
 from connect_runtime.java.scalars import BLANKS, java_double, java_float, java_utf8, parse_decimal
-from connect_runtime.kafka_version import KAFKA_VERSION
 
 
 class SimpleHeaderConverter(HeaderConverter):

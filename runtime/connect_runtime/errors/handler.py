@@ -2,6 +2,9 @@
 
 In Connect this is the `RetryWithToleranceOperator` (KIP-298, KIP-610). Failures are reported before
 the task fails, so that a log and a dead letter queue have the record that failed it, too.
+
+Columns are converted in pieces if a record in them fails: the whole column is tried first, then
+smaller pieces, and at last single records. With few bad ones, nearly all are converted together.
 """
 
 from __future__ import annotations
@@ -10,8 +13,9 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
@@ -21,12 +25,14 @@ from connect_runtime.api.records import record_text
 from connect_runtime.metrics.task_metrics import TaskMetrics
 
 T = TypeVar("T")
+Converted = TypeVar("Converted")
 # Waits so many seconds, and returns False at once if the task is to end
 Wait: TypeAlias = Callable[[float], bool]
 
 _log = logging.getLogger(__name__)
 
 _FIRST_DELAY_S: Final = 0.3
+_PIECES: Final = 16
 _DLQ: Final = "errors.deadletterqueue."
 _TIMESTAMP_TYPES: Final = {1: "CreateTime", 2: "LogAppendTime"}
 
@@ -267,3 +273,21 @@ def _fatal(text: str, failure: Failure) -> ConnectorError:
 def _sleep(seconds: float) -> bool:
     time.sleep(seconds)
     return True
+
+
+def pieces_of(
+    begin: int, end: int, convert: Callable[[int, int], Converted], *, failed: bool = False
+) -> Iterator[tuple[int, Converted | None]]:
+    """Yields the results of `convert(begin, end)` for the records in this range, in pieces, with
+    the index of the first record of a piece. None instead of a single record that cannot be
+    converted. `failed`: all of them together are known to fail."""
+    converted: Converted | None = None
+    if not failed:
+        with suppress(Exception):
+            converted = convert(begin, end)
+    if converted is not None or end - begin <= 1:
+        yield begin, converted
+        return
+    size = -(-(end - begin) // _PIECES)
+    for at in range(begin, end, size):
+        yield from pieces_of(at, min(at + size, end), convert)

@@ -218,7 +218,9 @@ class StatusLog:
         if self._writer is None:
             self._writer = self._logs.background_writer()
         self._writer.write(records)
-        self.snapshot = status_topic.reduce_all(self.snapshot, map(_unplaced, records))
+        # as they will be read, somewhere
+        unplaced = [LogRecord(r.topic, -1, -1, 0, r.key, r.value) for r in records]
+        self.snapshot = status_topic.reduce_all(self.snapshot, unplaced)
 
     def flush(self, timeout_s: float) -> None:
         """Waits for statuses that can be written."""
@@ -329,8 +331,3 @@ def _of_different_keys(records: Sequence[LogRecord]) -> list[list[LogRecord]]:
         keys.add(record.key)
         batches[-1].append(record)
     return batches
-
-
-def _unplaced(record: NewRecord) -> LogRecord:
-    """Returns a record as it will be read, somewhere."""
-    return LogRecord(record.topic, -1, -1, 0, record.key, record.value)

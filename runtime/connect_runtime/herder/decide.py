@@ -46,7 +46,7 @@ from connect_specs.states import TargetState
 
 def decide(view: View, now: float, names: Collection[str] | None = None) -> tuple[Effect, ...]:
     """Returns the next effects; empty if nothing is to do or everything is in progress. `names`:
-    of these connectors only, because nothing is to do for the others (`changes.py`)."""
+    of these connectors only, because nothing is to do for the others (`view.changed`)."""
     free: int | None = None
     effects: list[Effect] = []
     for name, ids in _by_connector(view, names).items():

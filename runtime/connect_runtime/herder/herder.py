@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
-from connect_runtime.herder.changes import changed, changed_by
 from connect_runtime.herder.cluster_log import ClusterLog
 from connect_runtime.herder.decide import decide, next_look
 from connect_runtime.herder.earlier_attempts import ended_attempts
@@ -38,7 +37,7 @@ from connect_runtime.herder.runs import (
     TaskEnded,
 )
 from connect_runtime.herder.verbs import NotLeader
-from connect_runtime.herder.view import View, same
+from connect_runtime.herder.view import View, changed, changed_by, same
 from connect_runtime.herder.worker import Worker
 from connect_runtime.storage.assignments_topic import term_record
 from connect_runtime.storage.log import (
@@ -50,7 +49,7 @@ from connect_runtime.storage.log import (
     WriteRefused,
 )
 from connect_specs.diagnostics import ConnectError
-from connect_specs.names import ClusterTopics, leader_transactional_id
+from connect_specs.names import leader_transactional_id
 
 _log = logging.getLogger(__name__)
 
@@ -94,32 +93,30 @@ class Herder:
 
     def __init__(
         self,
-        *,
         url: str,
-        group_id: str,
-        topics: ClusterTopics,
         logs: Logs,
         election: Candidate,
         worker: Worker,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
-        self._group_id = group_id
-        self._topics = topics
-        self._logs = logs
+        self._topics = worker.settings.topics
+        self._transactional_id = leader_transactional_id(worker.settings.group_id)
         self._election = election
         self._worker = worker
+        self._events = worker.events
         self._clock = clock
-        self._log = ClusterLog(logs, topics)
-        self._events: queue.Queue[Event] = queue.Queue()
+        self._log = ClusterLog(logs, self._topics)
         self._thread = threading.Thread(target=self._loop, name="herder", daemon=True)
         self._ticking: int | None = None
         self._stopping = threading.Event()
         self._leading = False
         self._won: int | None = None
         self._fenced_until = 0.0
-        self._opened = False
-        self._obstacle: ConnectError | None = None
+        # the topics were read to their end at least once
+        self.opened = False
+        # The last error that prevented a step
+        self.obstacle: ConnectError | None = None
         self._not_before = 0.0
         # The last view that needed no effects, and when time alone may change that.
         self._settled: View | None = None
@@ -129,7 +126,6 @@ class Herder:
         self.view = View(worker_id=worker.settings.worker_id)
         # Counts the views that differed from the one before
         self.changes = 0
-        worker.report_to(self._events.put)
 
     # --- for other threads ---
 
@@ -168,19 +164,9 @@ class Herder:
         return self._won is not None
 
     @property
-    def opened(self) -> bool:
-        """Returns whether the topics were read to their end at least once."""
-        return self._opened
-
-    @property
     def statuses_problem(self) -> str | None:
         """Returns which statuses cannot be written or read now, and why."""
         return self._log.statuses.problem
-
-    @property
-    def obstacle(self) -> ConnectError | None:
-        """Returns the last error that prevented a step."""
-        return self._obstacle
 
     # --- for what runs on the herder's thread ---
 
@@ -226,7 +212,7 @@ class Herder:
             step()
             return
         except ConnectError as error:
-            self._obstacle = error
+            self.obstacle = error
             _log.warning("%s; it will be retried", error.explained)
         except Exception:
             _log.exception("The herder failed; it continues")
@@ -244,9 +230,9 @@ class Herder:
     def tick(self, now: float) -> None:
         """Runs one pass. Public for tests, which call it with their own clock."""
         self._ticking = threading.get_ident()
-        if not self._opened:
+        if not self.opened:
             self._log.open()
-            self._opened = True
+            self.opened = True
         self._log.poll()
         self._refresh()
         self._election.poll(0.0)
@@ -256,10 +242,12 @@ class Herder:
         elif self._leading and self._log.assignments.term > self._term:
             # the election has not noticed, and Kafka fences no statuses
             self._replaced()
-        if won is not None and not self._leading and self._may_lead(won, now):
+        # not right after being fenced, or two leaders would fence each other in turns
+        may_lead = won != self._won or now >= self._fenced_until
+        if won is not None and not self._leading and may_lead:
             self._lead(won, now)
         if self._leading and not self._log.usable:
-            self._log.claim(leader_transactional_id(self._group_id))
+            self._log.claim(self._transactional_id)
             self._refresh()
         self._worker.kill_former(now)
         # only what is queued now: a constant stream of requests must not block the election
@@ -282,8 +270,8 @@ class Herder:
             case InstanceStarted() | InstanceFailed() | InstanceStopped():
                 self._worker.instance_changed(event, self._clock())
                 self._refresh()
-            case Identified():
-                self._worker.identified(event)
+            case Identified(class_name=class_name, kind=kind, version=version):
+                self._worker.remember_class(class_name, kind, version)
                 self._refresh()
             case FencingEnded():
                 self._worker.fencing_ended(event, self.view, self._clock())
@@ -294,13 +282,8 @@ class Herder:
 
     # --- leading ---
 
-    def _may_lead(self, won: int, now: float) -> bool:
-        """Returns whether to claim leadership: not right after being fenced, or two leaders would
-        fence each other in turns."""
-        return won != self._won or now >= self._fenced_until
-
     def _lead(self, won: int, now: float) -> None:
-        self._log.claim(leader_transactional_id(self._group_id))
+        self._log.claim(self._transactional_id)
         try:
             self._term = self._log.begin_term(self.url)
         except Fenced:

@@ -10,11 +10,12 @@ import logging
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, wait
+from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 from connect_runtime.api import (
     OffsetStorageReader,
@@ -24,7 +25,6 @@ from connect_runtime.api import (
     SourcePartition,
 )
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
-from connect_runtime.herder.plugin_calls import PluginCalls
 from connect_runtime.herder.runs import (
     Event,
     Identified,
@@ -42,7 +42,12 @@ from connect_runtime.traces import trace_text
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _RETRY_S = 0.1
+_AT_ONCE = 16
+_LONG_S = 5.0
+_LOOK_S = 0.5
 # Of an answer without an end, so many are looked at, and of one whose number nothing limits
 _MOST_TASKS = 100_000
 
@@ -63,20 +68,20 @@ class _Live:
 
 class Instances:
     """Runs plugin objects by name and serial number and reports results to `report`. `pool` runs
-    their methods; by default it has its own threads."""
+    their methods."""
 
     def __init__(
         self,
         report: Callable[[Event], None],
         sources: SourceOffsets,
         providers: ConfigProviders,
-        pool: Executor | None = None,
+        pool: Executor,
     ) -> None:
         self._report = report
         self._sources = sources
         self._providers = providers
         self._salt = secrets.token_bytes(32)
-        self._pool = pool or PluginCalls()
+        self._pool = pool
         # Instances that are starting; True for those that were asked to stop during that.
         self._starting: dict[_Key, bool] = {}
         self._live: dict[_Key, _Live] = {}
@@ -237,6 +242,79 @@ class Instances:
             _log.error(text, name, trace, extra={"connector": name})
 
 
+class PluginCalls(Executor):
+    """An executor that runs `at_once` calls at a time, not counting those that have run for
+    `long_s` seconds."""
+
+    def __init__(self, at_once: int = _AT_ONCE, long_s: float = _LONG_S) -> None:
+        self._at_once = at_once
+        self._long_s = long_s
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        # Start time of each counted call; long-running calls are removed.
+        self._counted: dict[Future[Any], float] = {}
+        self._closed = False
+        self._watching = False
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Raises RuntimeError after `shutdown`."""
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._waiting.append((future, lambda: fn(*args, **kwargs)))
+            self._begin()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accepts no more calls. Never waits, because a call may hang."""
+        with self._lock:
+            self._closed = True
+            if cancel_futures:
+                while self._waiting:
+                    self._waiting.popleft()[0].cancel()
+
+    def _begin(self) -> None:
+        """Starts queued calls up to the limit. The caller holds the lock."""
+        while self._waiting and len(self._counted) < self._at_once:
+            future, call = self._waiting.popleft()
+            self._counted[future] = time.monotonic()
+            threading.Thread(
+                target=self._run, args=(future, call), name="plugin-call", daemon=True
+            ).start()
+        if self._waiting and not self._watching:
+            self._watching = True
+            threading.Thread(target=self._watch, name="plugin-calls", daemon=True).start()
+
+    def _run(self, future: Future[Any], call: Callable[[], Any]) -> None:
+        try:
+            if future.set_running_or_notify_cancel():
+                try:
+                    result = call()
+                except BaseException as error:  # the future's owner handles it
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+        finally:
+            with self._lock:
+                self._counted.pop(future, None)
+                self._begin()
+
+    def _watch(self) -> None:
+        """Starts queued calls beside calls that take long, until none is queued."""
+        while True:
+            time.sleep(min(_LOOK_S, self._long_s))
+            with self._lock:
+                now_s = time.monotonic()
+                for future, began in list(self._counted.items()):
+                    if now_s - began >= self._long_s:
+                        del self._counted[future]
+                self._begin()
+                if not self._waiting:
+                    self._watching = False
+                    return
+
+
 class _Context:
     """The context that a connector gets from the runtime; only sources use the reader."""
 
@@ -335,19 +413,14 @@ def _texts(number: int, config: Any) -> dict[str, str]:
             if not isinstance(text, str):
                 kind = type(text).__name__
                 raise ValueError(f"Task config {number}, {key!r}: its {role} is {kind}, not text")
-            if not _is_text(text):
-                raise ValueError(f"Task config {number}, {key!r}: its {role} is not valid Unicode")
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                problem = f"its {role} is not valid Unicode"
+                raise ValueError(f"Task config {number}, {key!r}: {problem}") from None
         if value is not None:
             texts[key] = value
     return texts
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _identified(class_name: str) -> Identified:

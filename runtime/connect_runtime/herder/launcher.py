@@ -11,7 +11,7 @@ from typing import Protocol
 
 from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_runtime.storage.snapshots import TaskId
-from connect_runtime.tasks.launch import Outcome, TaskLaunch
+from connect_runtime.tasks.launch import Outcome, TaskLaunch, exactly_once
 from connect_specs.names import ClusterTopics
 
 
@@ -32,8 +32,7 @@ class WorkerSettings:
     @property
     def exactly_once(self) -> bool:
         """Returns whether sources write in transactions, which is the default."""
-        support = self.properties.get("exactly.once.source.support", "enabled")
-        return support.strip().lower() != "disabled"
+        return exactly_once(self.properties)
 
     @property
     def paused_release(self) -> bool:

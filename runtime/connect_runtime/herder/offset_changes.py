@@ -25,13 +25,14 @@ from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.herder import requests
 from connect_runtime.herder.earlier_attempts import kind_of, still_writing
 from connect_runtime.herder.herder import Herder
-from connect_runtime.herder.plugin_calls import ConnectorTypes, TakesTooLong, within
+from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.requests import NOT_FOUND, parse_sink_offsets, parse_source_offsets
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.verbs import LEADER_CHANGED, NotLeader, Refusal, RequestError
 from connect_runtime.herder.view import class_of
 from connect_runtime.kafka.groups import GroupActive, SinkGroups
 from connect_runtime.plugins import registry
+from connect_runtime.plugins.definitions import ConnectorTypes
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.settings.connector_clients import ConnectorClients, Kind
 from connect_runtime.storage import config_topic
@@ -40,10 +41,9 @@ from connect_runtime.storage.log import LogWriter, NewRecord, OffsetsNotWritten
 from connect_runtime.storage.offsets_topic import OffsetWrites
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_runtime.traces import trace_text
-from connect_runtime.waiting import retry_while
+from connect_runtime.waiting import TakesTooLong, retry_while, within
 from connect_specs.desired import Offset, OffsetEntry, Partition, sink_entry
 from connect_specs.diagnostics import ConnectError
-from connect_specs.names import ClusterTopics
 
 _log = logging.getLogger(__name__)
 
@@ -52,8 +52,6 @@ _HOOK_S = 90
 _IMPORT_S = 60
 _RETRY_S = 0.05
 _BELOW_S = 30.0
-
-Group = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +81,17 @@ class ConnectorOffsets:
     def __init__(
         self,
         herder: Herder,
-        topics: ClusterTopics,
+        settings: WorkerSettings,
         sources: SourceOffsets,
         groups: SinkGroups,
         providers: ConfigProviders,
-        leaving_s: float = 0.0,
     ) -> None:
         self._herder = herder
-        self._topics = topics
+        self._settings = settings
         self._sources = sources
         self._groups = groups
         self._providers = providers
         self._kinds = ConnectorTypes()
-        self._leaving_s = leaving_s
         self._busy: set[str] = set()
 
     def busy(self, name: str) -> bool:
@@ -130,10 +126,20 @@ class ConnectorOffsets:
             raise RequestError(
                 400, "Partitions / offsets need to be provided for an alter offsets request"
             )
-        state = self._begun(change)
+        # once the attempts of a connector that was just stopped have ended
+        state = retry_while(
+            _is_still_writing,
+            lambda: self._herder.run_on_thread(lambda: self._begin(change)),
+            self._settings.leaving_s,
+            every_s=_RETRY_S,
+        )
         try:
-            resolved = self._resolved(state.config)
-            plugin = _plugin(resolved.config)
+            try:
+                resolved = self._providers.resolve(state.config)
+            except ConfigError as error:
+                raise RequestError(500, str(error)) from error
+            class_name = resolved.config.get("connector.class", "")
+            plugin = within(_IMPORT_S, lambda: registry.connector(class_name))
             clients = self._clients(state, "sink" if plugin.kind == "sink" else "source")
             if clients.kind == "sink":
                 handled = self._change_sink(change, clients, resolved, plugin)
@@ -152,15 +158,6 @@ class ConnectorOffsets:
             f"The Connect framework-managed offsets for this connector have been {done} "
             "successfully. However, if this connector manages offsets externally, they will need "
             f"to be manually {done} in the system that the connector uses."
-        )
-
-    def _begun(self, change: Change) -> ConnectorState:
-        """Begins once the attempts of a connector that was just stopped have ended."""
-        return retry_while(
-            _is_still_writing,
-            lambda: self._herder.run_on_thread(lambda: self._begin(change)),
-            self._leaving_s,
-            every_s=_RETRY_S,
         )
 
     # --- on the herder's thread ---
@@ -197,17 +194,15 @@ class ConnectorOffsets:
         state = self._checked(change)
         if not self._herder.view.exactly_once:
             return _Fencing(self._herder.view.term, 0)
-        self._withdraw(change.name)
-        tasks = state.task_count_record if state.pending_fencing else None
-        return _Fencing(self._herder.view.term, tasks or 0)
-
-    def _withdraw(self, name: str) -> None:
-        """Ends what is still assigned, before the fencing: an attempt that is about to make its
-        producer, which the fencing may miss, looks at its assignment after that."""
-        topic, assigned = self._topics.assignments, self._herder.view.assignments.tasks
-        records = [assignment_record(topic, t, None) for t in assigned if t.connector == name]
+        # ends what is still assigned, before the fencing: an attempt that is about to make its
+        # producer, which the fencing may miss, looks at its assignment after that.
+        topic, assigned = self._settings.topics.assignments, self._herder.view.assignments.tasks
+        ending = [task for task in assigned if task.connector == change.name]
+        records = [assignment_record(topic, task, None) for task in ending]
         if records:
             self._herder.write(records)
+        tasks = state.task_count_record if state.pending_fencing else None
+        return _Fencing(self._herder.view.term, tasks or 0)
 
     def _prove(self, change: Change, fenced: _Fencing) -> None:
         """Records the fencing, if it is not, unless another leader ran the connector in between:
@@ -220,7 +215,7 @@ class ConnectorOffsets:
             )
         state = self._herder.view.config.connectors[change.name]
         if self._herder.view.exactly_once and state.pending_fencing:
-            record = config_topic.fencing_record(self._topics.config, change.name, 0)
+            record = config_topic.fencing_record(self._settings.topics.config, change.name, 0)
             self._herder.write([record])
         else:
             self._herder.prove_leading()
@@ -249,8 +244,8 @@ class ConnectorOffsets:
                 stored = self._sources.read(clients)
             offsets: Sequence[tuple[Partition, Offset | None]]
             if change.entries is None:
-                known = stored.merged.connectors.get(change.name, {})
-                offsets = [(source.partition, None) for source in known.values()]
+                sources = stored.merged.connectors.get(change.name, {})
+                offsets = [(source.partition, None) for source in sources.values()]
             else:
                 offsets = parse_source_offsets(change.entries)
             connector = cast(SourceConnector, plugin.cls())
@@ -270,7 +265,7 @@ class ConnectorOffsets:
         if not fenced.tasks:
             text = f"Failed to modify offsets for source connector {clients.name}"
             refusal = Refusal.NOT_WRITTEN
-        with self._sources.logs.of_producers(clients) as producers:
+        with self._sources.producer_logs(clients) as producers:
             with _refused(text, refusal):
                 producers.logs.fence(
                     [clients.transactional_id(task) for task in range(1, fenced.tasks)]
@@ -280,14 +275,6 @@ class ConnectorOffsets:
                 yield writer
             finally:
                 writer.close()
-
-    def _prepare(self, clients: ConnectorClients, writes: OffsetWrites) -> None:
-        if not writes.own:
-            return
-        try:
-            self._sources.prepare(clients)
-        except ConnectError as error:
-            raise RequestError(500, f"The offsets topic cannot be used: {error}") from error
 
     def _write_offsets(
         self,
@@ -299,11 +286,20 @@ class ConnectorOffsets:
     ) -> None:
         """Writes the offsets with the id of task 0 (KIP-875): another connector never waits for
         their partitions."""
-        self._prepare(clients, writes)
+        if writes.own:
+            try:
+                self._sources.prepare(clients)
+            except ConnectError as error:
+                raise RequestError(500, f"The offsets topic cannot be used: {error}") from error
         if writes.removed:
             self._write_below(change, fenced, writes.removed)
         if writes.own:
-            self._write_as_task(change, fenced, writer, writes.own)
+            # once a write of the leader proves that this process still leads and the connector is
+            # stopped: a later leader fences the writer, which is already open
+            self._herder.run_on_thread(lambda: self._prove(change, fenced))
+            text = f"Failed to modify offsets for source connector {change.name}"
+            with _refused(f"{text} in topic {writes.own[0].topic}", Refusal.NOT_WRITTEN):
+                writer.write(writes.own)
         if writes.copies:
             try:
                 self._write_below(change, fenced, writes.copies)
@@ -315,7 +311,7 @@ class ConnectorOffsets:
         """Writes to the worker's topic, which the connector's own lies over, as its tasks do: with
         the worker's login, and without transactions."""
         self._herder.run_on_thread(lambda: self._prove(change, fenced))
-        writer = self._sources.logs.worker.logs.background_writer()
+        writer = self._sources.worker.logs.background_writer()
         try:
             writer.write(records)
             if not writer.flush(_BELOW_S):
@@ -325,22 +321,14 @@ class ConnectorOffsets:
         finally:
             writer.close()
 
-    def _write_as_task(
-        self, change: Change, fenced: _Fencing, writer: LogWriter, records: Sequence[NewRecord]
-    ) -> None:
-        """Writes once a write of the leader proves that this process still leads and the connector
-        is stopped: a later leader fences the writer, which is already open."""
-        self._herder.run_on_thread(lambda: self._prove(change, fenced))
-        text = f"Failed to modify offsets for source connector {change.name}"
-        with _refused(f"{text} in topic {records[0].topic}", Refusal.NOT_WRITTEN):
-            writer.write(records)
-
     def _change_sink(
         self, change: Change, clients: ConnectorClients, resolved: Resolved, plugin: Plugin
     ) -> bool:
         changes: Mapping[tuple[str, int], int | None]
         if change.entries is None:
-            changes = dict.fromkeys(self._offsets_before_reset(change, clients))
+            text = "Failed to list offsets prior to resetting offsets for sink connector"
+            with _refused(f"{text} {change.name}"):
+                changes = dict.fromkeys(self._groups.offsets(clients))
         else:
             changes = parse_sink_offsets(change.entries)
         connector = cast(SinkConnector, plugin.cls())
@@ -363,13 +351,6 @@ class ConnectorOffsets:
             )
             raise RequestError(500, text) from error
         return handled
-
-    def _resolved(self, config: Mapping[str, str]) -> Resolved:
-        """Returns the config that the connector's own code gets. Raises RequestError."""
-        try:
-            return self._providers.resolve(config)
-        except ConfigError as error:
-            raise RequestError(500, str(error)) from error
 
     def _ask_hook(
         self, change: Change, hook: Callable[[], bool], kind: str, resolved: Resolved
@@ -396,11 +377,6 @@ class ConnectorOffsets:
             _log.error(text, change.name, trace, extra={"connector": change.name})
             text = f"Failed to modify offsets for {kind} connector {change.name}"
             raise RequestError(500, text) from None
-
-    def _offsets_before_reset(self, change: Change, clients: ConnectorClients) -> Group:
-        text = f"Failed to list offsets prior to resetting offsets for sink connector {change.name}"
-        with _refused(text):
-            return self._groups.offsets(clients)
 
     def _move_group(
         self, clients: ConnectorClients, changes: Mapping[tuple[str, int], int | None] | None
@@ -430,11 +406,6 @@ def _refused(text: str, refusal: Refusal | None = None) -> Iterator[None]:
         raise
     except ConnectError as error:
         raise RequestError(500, f"{text}: {error.explained}", refusal) from error
-
-
-def _plugin(config: Mapping[str, str]) -> Plugin:
-    """Raises TakesTooLong if its import does."""
-    return within(_IMPORT_S, lambda: registry.connector(config.get("connector.class", "")))
 
 
 def _still_active(change: Change) -> str:

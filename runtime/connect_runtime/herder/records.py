@@ -56,22 +56,18 @@ def _size(record: NewRecord) -> int:
     return len(record.key) + len(record.value or b"")
 
 
-@dataclass(frozen=True, slots=True)
-class WriteContext:
-    """The topics and the leader that effects are written for. `attempts` numbers the launches."""
-
-    topics: ClusterTopics
-    leader: str
-    attempts: Mapping[TaskId, int]
-
-
 def connector_write(
     name: str, steps: Sequence[Effect], view: View, topics: ClusterTopics, leader: str
 ) -> ConnectorWrite:
     """Returns what one connector's effects write. Raises if a value cannot be encoded."""
-    attempts = {e.task: next_attempt(view, e.task) for e in steps if isinstance(e, effects.Launch)}
-    writing = WriteContext(topics, leader, attempts)
-    records = [record for effect in steps for record in records_of(effect, view, writing)]
+    # higher than every earlier attempt's, even after compaction: each launch writes a record, so
+    # the log's end has passed all of them
+    highest, end = view.assignments.attempts, view.assignments.offset
+    launched = [effect.task for effect in steps if isinstance(effect, effects.Launch)]
+    attempts = {task: max(highest.get(task, 0) + 1, end) for task in launched}
+    records = [
+        record for effect in steps for record in records_of(effect, view, topics, leader, attempts)
+    ]
     return ConnectorWrite(name, steps, records, attempts)
 
 
@@ -88,12 +84,6 @@ def unassigned_records(view: View, topic: str) -> list[NewRecord]:
         if status.busy and may_write(view, state, task) is None:
             records.extend(task_status_records(topic, task, gone, status))
     return records
-
-
-def next_attempt(view: View, task: TaskId) -> int:
-    """Returns a number higher than every earlier attempt's, even after compaction: each launch
-    writes a record, so the log's end has passed all of them."""
-    return max(view.assignments.attempts.get(task, 0) + 1, view.assignments.offset)
 
 
 def task_status_records(
@@ -122,9 +112,11 @@ def _stop_assignment(view: View, task: TaskId) -> Assignment | None:
     return replace(assignment, state=TargetState.STOPPED)
 
 
-def records_of(effect: Effect, view: View, writing: WriteContext) -> tuple[NewRecord, ...]:
-    """Returns the records that `effect` writes; none for effects in memory only."""
-    topics = writing.topics
+def records_of(
+    effect: Effect, view: View, topics: ClusterTopics, leader: str, attempts: Mapping[TaskId, int]
+) -> tuple[NewRecord, ...]:
+    """Returns the records that `effect` writes; none for effects in memory only. `attempts` numbers
+    the launches."""
     match effect:
         case effects.PublishTasks(name=name, task_configs=configs):
             return (
@@ -134,11 +126,11 @@ def records_of(effect: Effect, view: View, writing: WriteContext) -> tuple[NewRe
         case effects.RecordFencing(name=name, tasks=tasks):
             return (config_topic.fencing_record(topics.config, name, tasks),)
         case effects.Launch(task=task, generation=generation, state=state):
-            attempt = Assignment(writing.attempts[task], writing.leader, state, generation)
+            attempt = Assignment(attempts[task], leader, state, generation)
             return (assignments_topic.assignment_record(topics.assignments, task, attempt),)
         case effects.Reassign(task=task, state=state):
             run = view.runs[task]
-            assignment = Assignment(run.attempt, writing.leader, state, run.generation)
+            assignment = Assignment(run.attempt, leader, state, run.generation)
             return (assignments_topic.assignment_record(topics.assignments, task, assignment),)
         case effects.StopRun(task=task) | effects.Unassign(task=task):
             stop = _stop_assignment(view, task)
@@ -158,12 +150,9 @@ def records_of(effect: Effect, view: View, writing: WriteContext) -> tuple[NewRe
             | effects.StopInstance()
             | effects.ForgetInstance()
             | effects.FailInstance()
-        ):
-            return ()
-        case effects.AskTasks() | effects.Identify():
-            return ()
-        case (
-            effects.Fence()
+            | effects.AskTasks()
+            | effects.Identify()
+            | effects.Fence()
             | effects.Fail()
             | effects.ForgetFailure()
             | effects.Wait()

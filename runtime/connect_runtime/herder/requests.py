@@ -76,9 +76,29 @@ def create(
     return (config_topic.target_state_record(topic, name, initial_state), record)
 
 
-def put_config(topic: str, name: str, config: Mapping[str, str | None]) -> Sequence[NewRecord]:
+def put_config(
+    snapshot: ConfigSnapshot, topic: str, name: str, config: Mapping[str, str | None]
+) -> Sequence[NewRecord]:
     """Writes the config even if it is unchanged, as Connect does."""
     return (config_topic.connector_record(topic, name, config),)
+
+
+def put_patched(
+    snapshot: ConfigSnapshot,
+    topic: str,
+    name: str,
+    config: Mapping[str, str | None],
+    patched: ConnectorState,
+) -> Sequence[NewRecord]:
+    """Writes the config, unless the connector's is not the one that was `patched`."""
+    state = find_connector(snapshot, name, NOT_FOUND)
+    if (state.config, state.null_keys) != (patched.config, patched.null_keys):
+        raise RequestError(
+            409,
+            "Cannot complete request momentarily due to stale configuration (typically caused by a "
+            "concurrent config change)",
+        )
+    return put_config(snapshot, topic, name, config)
 
 
 def patch(state: ConnectorState, changes: Mapping[str, str | None]) -> dict[str, str | None]:

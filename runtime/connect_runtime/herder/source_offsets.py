@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.settings.connector_clients import ConnectorClients, Kind, is_client_key
 from connect_runtime.storage import offsets_topic
@@ -110,30 +111,93 @@ class OpenedLogs:
             reader.close()
 
 
-class ConnectorLogs:
-    """Gives each connector its logs. `worker`: the logs of connectors that need none of their
-    own."""
+class SourceOffsets:
+    """Offsets by connector, read where the connector's clients keep them. `worker` holds the logs
+    of connectors that need none of their own; logs of their own are opened by `open_logs`. All
+    methods raise ConnectError and, for an override that the worker forbids, ConfigError."""
 
     def __init__(
-        self, worker: Logs, open_logs: OpenLogs, clock: Callable[[], float] = time.monotonic
+        self,
+        logs: Logs,
+        settings: WorkerSettings,
+        providers: ConfigProviders,
+        open_logs: OpenLogs,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.worker = OpenedLogs(worker)
+        self.worker = OpenedLogs(logs)
+        self._settings = settings
+        self._providers = providers
         self._open_logs = open_logs
         self._clock = clock
         self._lock = threading.Lock()
         self._opened: dict[_Key, OpenedLogs] = {}
 
-    def of(self, clients: ConnectorClients) -> AbstractContextManager[OpenedLogs]:
-        """Yields the logs that a connector's offsets are in, open while the context lasts. Raises
-        ConnectError, and ConfigError for an override that the worker forbids."""
-        return self._open(clients, own=clients.own_offsets_login)
+    def clients(self, name: str, config: Mapping[str, str], kind: Kind) -> ConnectorClients:
+        """Returns the clients of a connector of this cluster, with the references in client
+        settings resolved. Raises ConfigError if that fails."""
+        client_settings = {key: value for key, value in config.items() if is_client_key(key)}
+        return ConnectorClients(
+            self._settings.group_id,
+            self._settings.topics.offsets,
+            self._providers.resolve(self._settings.properties).config,
+            name,
+            self._providers.resolve(client_settings).config,
+            kind,
+            in_file=self._settings.socket is not None,
+        )
 
-    def of_producers(self, clients: ConnectorClients) -> AbstractContextManager[OpenedLogs]:
-        """Yields logs that are written to as the source's tasks do. Raises as `of` does."""
-        return self._open(clients, own=clients.own_producer)
+    def read(self, clients: ConnectorClients) -> LayeredOffsets:
+        """Returns all committed offsets of one source as of now."""
+        name, place = clients.name, clients.place
+        with self._logs(clients, own=clients.own_offsets_login) as theirs:
+            # made only when the connector first runs
+            own = theirs.offsets(place.topic, may_be_missing=place.underneath is not None)
+            # another address may be the worker's own topic
+            is_workers = (
+                place.elsewhere
+                and place.topic == place.underneath
+                and theirs.cluster_id() == self.worker.cluster_id()
+            )
+            if place.underneath is None or is_workers:
+                return LayeredOffsets(name, place.topic, own)
+        worker_offsets = self.worker.offsets(place.underneath)
+        return LayeredOffsets(name, place.topic, own, place.underneath, worker_offsets)
+
+    def prepare(self, clients: ConnectorClients) -> None:
+        """Creates the offsets topic of a source that has its own."""
+        if clients.place.underneath is None:
+            return
+        with self._logs(clients, own=clients.own_offsets_login) as theirs:
+            ensure_own_offsets_topic(theirs.logs, clients)
+
+    def fence(self, name: str, config: Mapping[str, str], tasks: int) -> None:
+        """Fences the producers of a source's tasks 0..`tasks`-1 with their own login, which alone
+        is known to have the right to their transactional ids."""
+        clients = self.clients(name, config, "source")
+        ids = [clients.transactional_id(task) for task in range(tasks)]
+        if not ids:
+            return
+        with self.producer_logs(clients) as theirs:
+            theirs.logs.fence(ids)
+
+    def producer_logs(self, clients: ConnectorClients) -> AbstractContextManager[OpenedLogs]:
+        """Yields logs that are written to as the source's tasks do, open while the context
+        lasts."""
+        return self._logs(clients, own=clients.own_producer)
+
+    def close(self) -> None:
+        """Closes all logs but the worker's, of which it closes only the readers."""
+        with self._lock:
+            opened, self._opened = list(self._opened.values()), {}
+        for logs in opened:
+            logs.close_readers()
+            logs.logs.close()
+        self.worker.close_readers()
 
     @contextmanager
-    def _open(self, clients: ConnectorClients, *, own: bool) -> Iterator[OpenedLogs]:
+    def _logs(self, clients: ConnectorClients, *, own: bool) -> Iterator[OpenedLogs]:
+        """Yields the worker's logs, or `own` ones of the connector, open while the context
+        lasts."""
         clients.check()
         if not own:
             yield self.worker
@@ -146,15 +210,6 @@ class ConnectorLogs:
                 logs.users -= 1
                 logs.used = self._clock()
             self._close_unused()
-
-    def close(self) -> None:
-        """Closes all logs but the worker's, of which it closes only the readers."""
-        with self._lock:
-            opened, self._opened = list(self._opened.values()), {}
-        for logs in opened:
-            logs.close_readers()
-            logs.logs.close()
-        self.worker.close_readers()
 
     def _taken(self, clients: ConnectorClients) -> OpenedLogs:
         sides = (clients.offsets_producer(), clients.offsets_consumer(), clients.admin())
@@ -179,78 +234,3 @@ class ConnectorLogs:
         for logs in closing:
             logs.close_readers()
             logs.logs.close()
-
-
-class SourceOffsets:
-    """Offsets by connector, read where the connector's clients keep them; `in_file`: in the file of
-    a standalone worker. All methods raise ConnectError and, for an override that the worker
-    forbids, ConfigError."""
-
-    def __init__(
-        self,
-        logs: Logs,
-        group_id: str,
-        topic: str,
-        worker: Mapping[str, str],
-        providers: ConfigProviders,
-        open_logs: OpenLogs,
-        *,
-        in_file: bool = False,
-    ) -> None:
-        self._group_id = group_id
-        self._topic = topic
-        self._worker = worker
-        self._providers = providers
-        self._in_file = in_file
-        self.logs = ConnectorLogs(logs, open_logs)
-
-    def clients(self, name: str, config: Mapping[str, str], kind: Kind) -> ConnectorClients:
-        """Returns the clients of a connector of this cluster, with the references in client
-        settings resolved. Raises ConfigError if that fails."""
-        client_settings = {key: value for key, value in config.items() if is_client_key(key)}
-        return ConnectorClients(
-            self._group_id,
-            self._topic,
-            self._providers.resolve(self._worker).config,
-            name,
-            self._providers.resolve(client_settings).config,
-            kind,
-            self._in_file,
-        )
-
-    def read(self, clients: ConnectorClients) -> LayeredOffsets:
-        """Returns all committed offsets of one source as of now."""
-        name, place = clients.name, clients.place
-        with self.logs.of(clients) as theirs:
-            # made only when the connector first runs
-            own = theirs.offsets(place.topic, may_be_missing=place.underneath is not None)
-            if place.underneath is None or self._same(theirs, clients):
-                return LayeredOffsets(name, place.topic, own)
-        worker_offsets = self.logs.worker.offsets(place.underneath)
-        return LayeredOffsets(name, place.topic, own, place.underneath, worker_offsets)
-
-    def prepare(self, clients: ConnectorClients) -> None:
-        """Creates the offsets topic of a source that has its own."""
-        if clients.place.underneath is None:
-            return
-        with self.logs.of(clients) as theirs:
-            ensure_own_offsets_topic(theirs.logs, clients)
-
-    def fence(self, clients: ConnectorClients, tasks: int) -> None:
-        """Fences the producers of tasks 0..`tasks`-1 with their own login, which alone is known to
-        have the right to their transactional ids."""
-        ids = [clients.transactional_id(task) for task in range(tasks)]
-        if not ids:
-            return
-        with self.logs.of_producers(clients) as theirs:
-            theirs.logs.fence(ids)
-
-    def close(self) -> None:
-        """Closes the readers and all logs but the worker's."""
-        self.logs.close()
-
-    def _same(self, theirs: OpenedLogs, clients: ConnectorClients) -> bool:
-        """Returns whether another address is the worker's own topic."""
-        place = clients.place
-        same_name = place.elsewhere and place.topic == place.underneath
-        return same_name and theirs.cluster_id() == self.logs.worker.cluster_id()

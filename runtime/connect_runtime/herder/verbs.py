@@ -1,22 +1,17 @@
-"""Connect's verbs, as REST and an in-process apply call them, with their entities and errors.
+"""Entities and errors of Connect's verbs, which `connect_cluster` answers.
 
-The herder implements the protocol `Verbs`; the REST layer depends on nothing else, and
-`connect_runtime.rest.wire` turns entities into Connect's JSON. Every method may be called from any
-thread. Any runtime answers reads, from the topics; only the leader answers writes, others do
-nothing and raise NotLeader. All raise RequestError with Connect's status and text.
+`connect_runtime.rest.wire` turns entities into Connect's JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from connect_runtime.storage.snapshots import State, TaskId
-from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Failed
-from connect_specs.states import TargetState
 
 # Response header with the `Refusal`: the body keeps Connect's shape
 REFUSAL_HEADER: Final = "Connect-Refusal"
@@ -51,10 +46,6 @@ class RequestError(Failed):
 
     def __reduce__(self) -> tuple[type[RequestError], tuple[int, str, Refusal | None]]:
         return type(self), (self.status, self.message, self.refusal)
-
-
-class WouldWait(Exception):
-    """A call on an event loop's thread would wait there; it is to be made on another."""
 
 
 class NotLeader(RequestError):
@@ -132,72 +123,3 @@ class RuntimeInfo:
     paused_release: bool = False
     unconfirmed: tuple[TaskId, ...] = ()
     unconfirmed_since: str | None = None
-
-
-class Verbs(Protocol):
-    """The operations of a Connect cluster."""
-
-    # reads
-    def connectors(self) -> Sequence[str]: ...
-    def info(self, name: str) -> ConnectorInfo: ...
-    def config(self, name: str) -> Mapping[str, str]: ...
-    def status(self, name: str) -> ConnectorStatus: ...
-    def tasks(self, name: str) -> Sequence[TaskInfo]: ...
-    def topics(self, name: str) -> Sequence[str]: ...
-    def offsets(self, name: str) -> Sequence[OffsetEntry]: ...
-    def runtime(self) -> RuntimeInfo: ...
-    def changes(self) -> int:
-        """Counts changes of anything that the reads above return, but for offsets. The type of
-        a class that could not be used may change uncounted."""
-        ...
-
-    def ready(self) -> bool:
-        """Returns whether start-up is complete: the topics were read, and a leader was known
-        since."""
-        ...
-
-    def problem(self) -> str | None:
-        """Returns why this runtime cannot do its work now: no worker leads, no task can run, or
-        topics that requests need cannot be read or written. If another one leads, it may wait for
-        Kafka briefly."""
-        ...
-
-    def degraded(self) -> str | None:
-        """Returns what this runtime lacks while it does its work: offsets or statuses that cannot
-        be read or written."""
-        ...
-
-    # writes
-    def must_lead(self) -> None:
-        """Raises NotLeader if another runtime answers writes."""
-        ...
-
-    def create(
-        self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None
-    ) -> ConnectorInfo: ...
-    def put_config(self, name: str, config: Mapping[str, str | None]) -> tuple[ConnectorInfo, bool]:
-        """Creates or updates; the second value says whether it was created."""
-        ...
-
-    def patch_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo: ...
-    def delete(self, name: str) -> None: ...
-    def stop(self, name: str) -> None: ...
-    def pause(self, name: str) -> None: ...
-    def resume(self, name: str) -> None: ...
-    def restart(
-        self, name: str, *, include_tasks: bool = False, only_failed: bool = False
-    ) -> ConnectorStatus | None:
-        """Returns None for a plain restart, else the status with RESTARTING where it applies."""
-        ...
-
-    def reset_topics(self, name: str) -> None: ...
-    def set_logger_level(self, namespace: str, level: str) -> None:
-        """Sets the level of loggers on all runtimes of the cluster."""
-        ...
-
-    def restart_task(self, name: str, task: int) -> None: ...
-    def alter_offsets(self, name: str, offsets: Sequence[OffsetEntry]) -> str:
-        """Returns Connect's success text (KIP-875)."""
-        ...
-
-    def reset_offsets(self, name: str) -> str: ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import queue
 import random
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
@@ -19,15 +20,18 @@ from typing import assert_never
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder import effects
 from connect_runtime.herder.effects import Effect
-from connect_runtime.herder.failures import Failures
-from connect_runtime.herder.instances import Instances, TooManyTasks, check_task_count
+from connect_runtime.herder.instances import (
+    Instances,
+    PluginCalls,
+    TooManyTasks,
+    check_task_count,
+)
 from connect_runtime.herder.launcher import Launcher, WorkerSettings
-from connect_runtime.herder.plugin_calls import PluginCalls
 from connect_runtime.herder.runs import (
+    ConnectorFailure,
     Event,
     Fencing,
     FencingEnded,
-    Identified,
     Instance,
     InstanceEvent,
     InstanceFailed,
@@ -41,10 +45,12 @@ from connect_runtime.herder.runs import (
 )
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.view import View
+from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.storage.status_topic import storable_trace
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.traces import trace_text
+from connect_specs.diagnostics import ConnectError
 from connect_specs.secrets import Redactor
 
 _log = logging.getLogger(__name__)
@@ -65,17 +71,88 @@ _START_S = 300.0
 _STOP_S = 5.0
 # An attempt that has not ended by then is killed again.
 _KILLED_S = 15.0
+# A failure that passes by itself is retried after so long
+_RETRY_S = 2.0
+_RETRY_MAX_S = 60.0
 # After a lost term: by then the new leader has superseded our attempts, and they have ended.
 _SUPERSEDED_S = 60.0
 
-FenceTasks = Callable[[str, Mapping[str, str], int], None]
+
+class Failures:
+    """Failures by connector, and whether they are retried automatically.
+
+    If Kafka refuses something, the connector waits for a restart or another config, as in KIP-618.
+    If Kafka was too slow or unreachable, it is retried with pauses that double up to a minute; so
+    is the cleanup of a deleted connector. `all` is replaced, never changed.
+    """
+
+    def __init__(self, redactor: Callable[[Mapping[str, str]], Redactor]) -> None:
+        """Keeps `redactor`, which redacts the secrets of a connector's stored config and the
+        worker's."""
+        self._redactor = redactor
+        self.all: dict[str, ConnectorFailure] = {}
+        # Consecutive failures, kept while a retry has cleared the failure itself.
+        self._counts: dict[str, int] = {}
+        # The last logged failure, so that retries are not logged each time.
+        self._logged: dict[str, str] = {}
+
+    def add(
+        self,
+        name: str,
+        error: Exception | str,
+        view: View,
+        now: float,
+        again_s: float = math.inf,
+    ) -> None:
+        """Records why the connector cannot be brought to its wanted state, and that it is retried
+        in `again_s` seconds."""
+        state = view.config.connectors.get(name)
+        redactor = self._redactor(state.config if state else {})
+        text = redactor.redact(error) if isinstance(error, str) else trace_text(error, redactor)
+        trace = storable_trace(text)
+        if self._logged.get(name) != trace:
+            self._logged[name] = trace
+            _log.error("Connector %s fails: %s", name, trace, extra={"connector": name})
+        failure = self.all.get(name)
+        if failure is not None and failure.is_about(state) and now < failure.retry_at:
+            # only its status could still be written
+            self.all = {**self.all, name: replace(failure, not_reported=True)}
+            return
+        retry_at = now + again_s
+        # a deleted connector cannot be restarted, and its attempts must end
+        passes = isinstance(error, ConnectError) and any(
+            diagnostic.code == UNREACHABLE for diagnostic in error.diagnostics
+        )
+        if passes or state is None:
+            count = self._counts[name] = self._counts.get(name, 0) + 1
+            retry_at = now + min(_RETRY_S * 2 ** (count - 1), _RETRY_MAX_S)
+        else:
+            self._counts.pop(name, None)
+        self.all = {**self.all, name: ConnectorFailure(trace, state, retry_at=retry_at)}
+
+    def forget(self, name: str, view: View) -> None:
+        """Clears the connector's failure, so that it is tried again."""
+        failure = self.all.get(name)
+        if failure is not None and not failure.is_about(view.config.connectors.get(name)):
+            self._counts.pop(name, None)
+        self.all = {key: failure for key, failure in self.all.items() if key != name}
+
+    def succeeded(self, name: str) -> None:
+        """Resets the retry pause: what failed before has worked."""
+        self._counts.pop(name, None)
+        self._logged.pop(name, None)
+
+    def clear(self) -> None:
+        """Clears all failures, because another runtime leads now."""
+        self.all = {}
+        self._counts.clear()
+        self._logged.clear()
 
 
 class Worker:
     """Instances, fencings and failures by connector, attempts by task. `launcher` None: this
-    process runs nothing. `fence` fences the producers of a connector's first n tasks, given its
-    name and config. Connectors' methods and `fence` run in `pool`, by default in its own
-    threads."""
+    process runs nothing. Connectors' methods and fencing run in `pool`, by default in its own
+    threads. `events` holds what they, and tasks, report from any thread."""
 
     def __init__(
         self,
@@ -83,15 +160,14 @@ class Worker:
         launcher: Launcher | None,
         sources: SourceOffsets,
         providers: ConfigProviders,
-        fence: FenceTasks,
         pool: Executor | None = None,
     ) -> None:
         self.settings = settings
         self._launcher = launcher
-        self._fence = fence
+        self._sources = sources
         self._pool = pool or PluginCalls()
-        self._report: Callable[[Event], None] = lambda event: None
-        self._hosted = Instances(lambda event: self._report(event), sources, providers, self._pool)
+        self.events: queue.Queue[Event] = queue.Queue()
+        self._hosted = Instances(self.events.put, sources, providers, self._pool)
         self._serials = count(1)
         self.term = 0
         self.instances: dict[str, Instance] = {}
@@ -109,10 +185,6 @@ class Worker:
         self.waits: dict[str, float] = {}
         # Attempts of earlier terms that have not ended, and when they are killed.
         self._former: dict[tuple[TaskId, int], float] = {}
-
-    def report_to(self, report: Callable[[Event], None]) -> None:
-        """Sets where events go; `report` may be called from any thread."""
-        self._report = report
 
     @property
     def slots(self) -> int | None:
@@ -163,13 +235,10 @@ class Worker:
             # known also when the instance is gone, and an attempt of its tasks is not
             kind = event.kind if isinstance(event, InstanceStarted) else None
             class_name = instance.config.get("connector.class") or ""
-            self._remember_class(class_name, kind, event.version)
+            self.remember_class(class_name, kind, event.version)
 
-    def identified(self, event: Identified) -> None:
-        """Remembers the kind and the version of a connector class."""
-        self._remember_class(event.class_name, event.kind, event.version)
-
-    def _remember_class(self, class_name: str, kind: Kind | None, version: str | None) -> None:
+    def remember_class(self, class_name: str, kind: Kind | None, version: str | None) -> None:
+        """Remembers what is known of a connector class."""
         if kind is not None and self.kinds.get(class_name) != kind:
             self.kinds = {**self.kinds, class_name: kind}
         if version is not None and self.versions.get(class_name) != version:
@@ -338,12 +407,12 @@ class Worker:
         self.fencings = {**self.fencings, name: Fencing(serial, effect.generation, config)}
 
         def run() -> None:
+            failure: Exception | None = None
             try:
-                self._fence(name, config, effect.count)
+                self._sources.fence(name, config, effect.count)
             except Exception as error:
-                self._report(FencingEnded(name, serial, error))
-            else:
-                self._report(FencingEnded(name, serial))
+                failure = error
+            self.events.put(FencingEnded(name, serial, failure))
 
         self._pool.submit(run)
 
@@ -384,12 +453,9 @@ class Worker:
             check_task_count(task.connector, len(state.task_configs), state.config)
         except TooManyTasks as error:
             trace = trace_text(error, Redactor())
-            self._report(TaskEnded(Outcome(task, attempt, AttemptEnd.FAILED, trace)))
+            self.events.put(TaskEnded(Outcome(task, attempt, AttemptEnd.FAILED, trace)))
         else:
-            self._launcher.launch(launch, self._ended)
-
-    def _ended(self, outcome: Outcome) -> None:
-        self._report(TaskEnded(outcome))
+            self._launcher.launch(launch, lambda outcome: self.events.put(TaskEnded(outcome)))
 
     def _drop(self, task: TaskId) -> None:
         self.runs = {key: run for key, run in self.runs.items() if key != task}

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Literal, get_args
 from xml.sax.saxutils import quoteattr
 
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.files import replace_file
 from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
-from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from connect_specs.plain_text import render_diagnostics
 

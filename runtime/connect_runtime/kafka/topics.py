@@ -44,7 +44,7 @@ from connect_runtime.kafka.errors import (
 )
 from connect_runtime.kafka.kafka_logging import logged
 from connect_runtime.kafka.librdkafka import gather_answers
-from connect_runtime.settings.connector_topics import NewTopicSettings, TopicCreation
+from connect_runtime.settings.connector_topics import TopicCreation, TopicSettings
 from connect_runtime.waiting import wait_until
 from connect_specs.names import ClusterTopics
 
@@ -272,7 +272,7 @@ class NewTopics:
             raise KafkaException(answer)
         return bool(answer.partitions)
 
-    def _create(self, client: AdminClient, topic: str, settings: NewTopicSettings) -> None:
+    def _create(self, client: AdminClient, topic: str, settings: TopicSettings) -> None:
         error = create_topic(
             client,
             NewTopic(

@@ -41,17 +41,15 @@ def chosen() -> LogFormat:
 
 def log_to(file: Path | None, level: int) -> None:
     """Sets up logging of this process, once: to the file, or to stderr."""
-    handler = logging.StreamHandler() if file is None else _file_handler(file)
+    handler: logging.Handler = logging.StreamHandler()
+    if file is not None:
+        # half of a surrogate pair, such as in a record that failed, is no UTF-8
+        handler = logging.FileHandler(file, encoding="utf-8", errors="backslashreplace")
     handler.setFormatter(JsonLines() if chosen() is LogFormat.JSON else TextLines())
     logging.basicConfig(level=level, handlers=[handler])
     # else Python prints these itself, over several lines
     logging.captureWarnings(True)
     threading.excepthook = _log_end_of_thread
-
-
-def _file_handler(file: Path) -> logging.FileHandler:
-    # half of a surrogate pair, such as in a record that failed, is no UTF-8
-    return logging.FileHandler(file, encoding="utf-8", errors="backslashreplace")
 
 
 def text_about(connector: str, text: str, logger: str) -> str:

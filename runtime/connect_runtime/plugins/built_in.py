@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 
 _JAVA: Final = "org.apache.kafka.connect"
 _SINK: Final = "connect_runtime.connectors.file_sink"

@@ -1,5 +1,5 @@
-"""Asks the classes of plugins for their config keys, and finds those that are passwords, whose
-values are kept out of traces.
+"""Asks the classes of plugins for their kinds and their config keys, and finds those that are
+passwords, whose values are kept out of traces.
 
 That is third-party code, which may throw, exit, hang, or answer with something else; each is one
 error of that plugin.
@@ -7,17 +7,22 @@ error of that plugin.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from connect_runtime.api import ConfigDef, ConfigType, ConnectorError
-from connect_runtime.herder.plugin_calls import SharedCalls, TakesTooLong
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
+from connect_runtime.waiting import SharedCalls, TakesTooLong, refuse_on_event_loop
 
 # A class may import modules to answer, which takes seconds on a busy machine
 _PATIENCE_S: Final = 20.0
+# A request waits no longer for the kind of a class
+_KIND_PATIENCE_S: Final = 10.0
+_UNKNOWN: Final = "unknown"
 _calls: Final = SharedCalls[ConfigDef](_PATIENCE_S)
 
 
@@ -81,3 +86,34 @@ def _plugins(config: Mapping[str, str]) -> Iterator[tuple[str, Callable[[], Plug
             # a converter's key is the prefix, of a chain's member it is that of the key
             prefix = f"{key.removesuffix('.type')}."
             yield prefix, partial(registry.plugin, kind, key, config[key])
+
+
+class ConnectorTypes:
+    """Remembers the kinds of classes; of those that cannot be used, for `wait_s`. Used from any
+    thread."""
+
+    def __init__(self, wait_s: float = _KIND_PATIENCE_S) -> None:
+        self._wait_s = wait_s
+        self._lookups = SharedCalls[str](wait_s)
+        # and until when it counts (monotonic seconds), if the class cannot be used
+        self._kinds: dict[str, tuple[str, float]] = {}
+
+    def of(self, class_name: str) -> str:
+        """Returns "source" or "sink"; "unknown" for a class that cannot be used, or not yet.
+        Raises WouldWait on the thread of an event loop instead of waiting."""
+        kind, until = self._kinds.get(class_name, (_UNKNOWN, 0.0))
+        if kind != _UNKNOWN or time.monotonic() < until:
+            return kind
+        refuse_on_event_loop()
+        try:
+            return self._lookups.result(class_name, lambda: self._look_up(class_name))
+        except TakesTooLong:
+            return _UNKNOWN
+
+    def _look_up(self, class_name: str) -> str:
+        kind, until = _UNKNOWN, time.monotonic() + self._wait_s
+        # importing it runs third-party code
+        with suppress(Exception, SystemExit):
+            kind = registry.connector(class_name).kind
+        self._kinds[class_name] = kind, until
+        return kind

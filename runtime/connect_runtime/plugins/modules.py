@@ -12,12 +12,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any, Final, Generic, TypeVar
 
 from connect_runtime.api import ConnectorError
+from connect_runtime.waiting import TakesTooLong, within
 
 _log = logging.getLogger(__name__)
 
@@ -118,13 +119,8 @@ def _covers(packages: Iterable[str], module: str) -> bool:
 @cache
 def _registered() -> frozenset[str]:
     """Returns the packages of entry points: a connector's task may be in another module."""
-    entries = (entry for group in ENTRY_POINTS for entry in entry_points(group=group))
-    return frozenset(map(_package_of, entries))
-
-
-def _package_of(entry: EntryPoint) -> str:
-    package, _, module = entry.module.rpartition(".")
-    return package or module
+    modules = (entry.module for group in ENTRY_POINTS for entry in entry_points(group=group))
+    return frozenset(module.rpartition(".")[0] or module for module in modules)
 
 
 class EntryPointLoading(Generic[T]):
@@ -153,18 +149,13 @@ class EntryPointLoading(Generic[T]):
         try:
             for entry in entries:
                 # One after the other: of modules that import each other, two threads get halves.
-                thread = threading.Thread(
-                    target=self._try, args=(entry,), name=f"load-{entry.name}", daemon=True
-                )
                 try:
-                    thread.start()
-                except RuntimeError:  # the system has no more threads
-                    self._try(entry)
-                    continue
-                thread.join(_EACH_S)
-                if thread.is_alive():
+                    within(_EACH_S, partial(self._try, entry))
+                except TakesTooLong:
                     text = "The plugin %s (%s) has not loaded in %.0f s: it is left out until then"
                     _log.warning(text, entry.name, entry.value, _EACH_S)
+                except RuntimeError:  # the system has no more threads
+                    self._try(entry)
         finally:
             self._tried.set()
 

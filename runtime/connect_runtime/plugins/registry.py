@@ -95,7 +95,10 @@ class _Group:
             return (_built_in(self, name, path),)
         # a class that its name leads to needs no other plugin
         matches = _exact(name, _built_ins(self)) or _importable(self, name)
-        return matches or _match(name, self.installed())
+        if matches:
+            return matches
+        installed = self.installed()
+        return _exact(name, installed) or tuple(p for p in installed if name in p.aliases)
 
     def _load(self, entry: EntryPoint) -> Plugin:
         cls = entry.load()
@@ -254,10 +257,6 @@ def _built_in(group: _Group, java: str, path: str) -> Plugin:
 def _exact(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
     dotted = name.replace(":", ".")
     return tuple(p for p in plugins if dotted in (p.class_name, _path(p.cls)))
-
-
-def _match(name: str, plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:
-    return _exact(name, plugins) or tuple(p for p in plugins if name in p.aliases)
 
 
 def _importable(group: _Group, name: str) -> tuple[Plugin, ...]:

@@ -22,8 +22,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from connect_runtime.herder.verbs import REFUSAL_HEADER, NotLeader, RequestError, Verbs, WouldWait
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
+from connect_runtime.herder.connect_cluster import ConnectCluster
+from connect_runtime.herder.verbs import REFUSAL_HEADER, NotLeader, RequestError
 from connect_runtime.rest import openapi
 from connect_runtime.rest.access import (
     PathCheck,
@@ -50,6 +51,7 @@ from connect_runtime.rest.resources import (
     WorkerResources,
 )
 from connect_runtime.rest.rest_settings import RestSettings
+from connect_runtime.waiting import WouldWait
 from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
@@ -72,7 +74,7 @@ class Served(Enum):
 
 
 def create_app(
-    verbs: Callable[[], Verbs | None],
+    verbs: Callable[[], ConnectCluster | None],
     plugins: Routes,
     *,
     cluster_id: Callable[[], str],

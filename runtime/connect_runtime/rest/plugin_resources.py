@@ -7,7 +7,6 @@ from typing import Any, Final
 from connect_runtime.api import ConfigKey, ConnectorError
 from connect_runtime.config_providers.built_in import BUILT_IN as CONFIG_PROVIDERS
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.plugin_calls import TakesTooLong, within
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import NoDefinition, definition_of
@@ -17,6 +16,7 @@ from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.rest.wire import UNDEFINED_VERSION, Json
 from connect_runtime.settings.connector_clients import POLICY_CLASSES
 from connect_runtime.settings.worker_config import WorkerConfig
+from connect_runtime.validation.connector_keys import connector_definitions
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
 from connect_runtime.validation.plugin_choice import (
     InvalidVersionRange,
@@ -24,7 +24,11 @@ from connect_runtime.validation.plugin_choice import (
     required_versions,
     version_errors,
 )
-from connect_runtime.validation.validate import PATIENCE_S, framework_definitions, validate
+from connect_runtime.validation.validate import (
+    PATIENCE_S,
+    validate,
+)
+from connect_runtime.waiting import TakesTooLong, within
 
 # Kinds of plugins other than connectors, in the order in which Connect lists them
 OTHER_KINDS: Final[tuple[PluginKind, ...]] = (
@@ -119,7 +123,11 @@ def keys_json(name: str, version: str | None = None) -> list[Json]:
         raise RequestError(500, str(error), Refusal.PLUGIN_FAILED) from error
     if plugin.kind in OTHER_KINDS:
         return [_key_json(key) for key in own]
-    further = [key for key in framework_definitions(plugin) if key.name not in own.keys]
+    further = [
+        key
+        for key in connector_definitions(plugin.kind, plugin.version)
+        if key.name not in own.keys
+    ]
     return [_key_json(key) for key in (*own, *further)]
 
 

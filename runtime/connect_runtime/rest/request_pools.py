@@ -19,7 +19,8 @@ import anyio
 from anyio import to_thread
 from starlette.requests import Request
 
-from connect_runtime.herder.verbs import RequestError, WouldWait
+from connect_runtime.herder.verbs import RequestError
+from connect_runtime.waiting import WouldWait
 
 T = TypeVar("T")
 

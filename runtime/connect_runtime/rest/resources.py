@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
-from connect_runtime.herder.verbs import RequestError, Verbs
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
+from connect_runtime.herder.connect_cluster import ConnectCluster
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.logs import logger_levels
 from connect_runtime.logs.logger_levels import LoggerLevel
 from connect_runtime.metrics.page import CONTENT_TYPE
@@ -34,17 +35,17 @@ _SIGNATURE: Final = "x-connect-authorization"
 _ALGORITHM: Final = "x-connect-request-signature-algorithm"
 _SUPPORTED: Final = "HmacSHA256"
 
-_OfConnector: TypeAlias = Callable[[Verbs, str], Any]
+_OfConnector: TypeAlias = Callable[[ConnectCluster, str], Any]
 
 
 class ConnectorResources:
     """The resources, by method and path. `verbs` raises RequestError while there are none."""
 
-    def __init__(self, verbs: Callable[[], Verbs]) -> None:
+    def __init__(self, verbs: Callable[[], ConnectCluster]) -> None:
         self._current = verbs
 
     @property
-    def _verbs(self) -> Verbs:
+    def _verbs(self) -> ConnectCluster:
         return self._current()
 
     def routes(self) -> dict[tuple[str, str], Resource]:
@@ -248,7 +249,7 @@ class WorkerResources:
 
     def __init__(
         self,
-        verbs: Callable[[], Verbs | None],
+        verbs: Callable[[], ConnectCluster | None],
         cluster_id: Callable[[], str],
         commit: str,
         metrics: Callable[[], str] | None,
@@ -272,7 +273,7 @@ class WorkerResources:
             routes["GET", METRICS] = lambda call: Reply(200, text=Text(metrics(), CONTENT_TYPE))
         return routes
 
-    def started(self) -> Verbs:
+    def started(self) -> ConnectCluster:
         """Returns the herder's verbs. Raises RequestError 503 while there are none."""
         verbs = self._verbs()
         if verbs is None:
@@ -299,7 +300,7 @@ class WorkerResources:
 class LoggerResources:
     """The resources below /admin/loggers. `verbs` raises RequestError while there are none."""
 
-    def __init__(self, verbs: Callable[[], Verbs]) -> None:
+    def __init__(self, verbs: Callable[[], ConnectCluster]) -> None:
         self._verbs = verbs
 
     def routes(self) -> dict[tuple[str, str], Resource]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from connect_runtime.api import ConfigError
+from connect_runtime.settings.connector_topics import TopicSettings, storage_config
 from connect_specs.names import sink_group, task_transactional_id
 
 Kind = Literal["source", "sink"]
@@ -62,10 +63,6 @@ _OF_MEMBERS: Final = (
     "session.timeout.ms",
 )
 _STORAGE: Final = "offset.storage."
-# Connect's own keys below `<kind>.storage.`; the others are settings of the topic
-OWN_STORAGE_KEYS: Final = frozenset(
-    {"topic", "partitions", "replication.factor", "cleanup.policy", "file.filename"}
-)
 # Apache's Utils.HOST_PORT_PATTERN
 _ADDRESS: Final = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)")
 _PORTS: Final = 65536
@@ -87,15 +84,6 @@ class OffsetsPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class NewOffsetsTopic:
-    """Settings for creating a connector's own offsets topic. -1 leaves a number to the broker."""
-
-    partitions: int
-    replication_factor: int
-    config: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class ConnectorClients:
     """A connector's clients. `worker` holds all worker properties, `offsets_topic` is the worker's.
     `config` has its references resolved wherever a client is created from these properties.
@@ -111,7 +99,9 @@ class ConnectorClients:
 
     def check(self) -> None:
         """Raises ConfigError if the worker's policy forbids an override."""
-        check_overrides(self.config, self.worker, self.kind)
+        texts = [text for _, text in forbidden_overrides(self.config, self.worker, self.kind)]
+        if texts:
+            raise ConfigError(f"Client Config Overrides not allowed [{' '.join(texts)}]")
 
     # --- properties ---
 
@@ -183,7 +173,11 @@ class ConnectorClients:
     def own_login(self) -> bool:
         """Returns True if offsets are reached in another way than by the worker's clients: a client
         of the connector reaches Kafka in another way."""
-        return not self.in_file and any(map(self._overrides_reach, PREFIXES))
+        overrides = ((prefix, key) for key in self.config for prefix in PREFIXES)
+        return not self.in_file and any(
+            key.startswith(prefix) and key.removeprefix(prefix).startswith(_REACH)
+            for prefix, key in overrides
+        )
 
     @property
     def own_offsets_login(self) -> bool:
@@ -201,18 +195,13 @@ class ConnectorClients:
         return not self.in_file and (self.elsewhere or self._has_other_login(self.producer()))
 
     @property
-    def new_offsets_topic(self) -> NewOffsetsTopic:
+    def new_offsets_topic(self) -> TopicSettings:
         """Returns the worker's settings for its own topic (KIP-618: the connector chooses only the
         name)."""
-        return NewOffsetsTopic(
+        return TopicSettings(
             partitions=int(self.worker.get(f"{_STORAGE}partitions") or 25),
             replication_factor=int(self.worker.get(f"{_STORAGE}replication.factor") or 3),
-            config={
-                name: value
-                for key, value in self.worker.items()
-                if key.startswith(_STORAGE)
-                and (name := key.removeprefix(_STORAGE)) not in OWN_STORAGE_KEYS
-            },
+            config=storage_config(self.worker, _STORAGE),
         )
 
     def transactional_id(self, task: int) -> str:
@@ -226,31 +215,20 @@ class ConnectorClients:
         return self.producer() if self.kind == "source" else self.consumer()
 
     def _of(self, prefix: str, overrides: str) -> dict[str, str]:
-        return self._base(prefix, overrides) | _prefixed(self.config, overrides)
-
-    def _base(self, prefix: str, overrides: str) -> dict[str, str]:
-        """Returns everything but the client's own overrides."""
         base = {"bootstrap.servers": self.worker.get("bootstrap.servers", "")}
         if prefix == "admin.":
             base |= _connection(self.worker)
         base |= _prefixed(self.worker, prefix)
         follow = (ADMIN, CONSUMER) if self.kind == "source" else (ADMIN,)
         alone = f"{overrides}bootstrap.servers" in self.config
-        if overrides not in follow or alone or not self.elsewhere:
-            return base
-        # drops the worker's login: the other cluster has no such user
-        base = {k: v for k, v in base.items() if not k.startswith(_CONNECTION)}
-        return base | _connection(self._data_client)
+        if overrides in follow and not alone and self.elsewhere:
+            # drops the worker's login: the other cluster has no such user
+            base = {k: v for k, v in base.items() if not k.startswith(_CONNECTION)}
+            base |= _connection(self._data_client)
+        return base | _prefixed(self.config, overrides)
 
     def _has_other_login(self, client: Mapping[str, str]) -> bool:
         return _login(client) != _login(self.worker)
-
-    def _overrides_reach(self, overrides: str) -> bool:
-        return any(
-            key.removeprefix(overrides).startswith(_REACH)
-            for key in self.config
-            if key.startswith(overrides)
-        )
 
 
 def is_client_key(key: str) -> bool:
@@ -332,13 +310,6 @@ def forbidden_overrides(
                 f"The '{policy}' policy does not allow '{name}' to be overridden in the connector "
                 "configuration.",
             )
-
-
-def check_overrides(config: Mapping[str, str], worker: Mapping[str, str], kind: Kind) -> None:
-    """Raises ConfigError with all forbidden overrides."""
-    texts = [text for _, text in forbidden_overrides(config, worker, kind)]
-    if texts:
-        raise ConfigError(f"Client Config Overrides not allowed [{' '.join(texts)}]")
 
 
 def check_addresses(key: str, addresses: Iterable[str]) -> list[tuple[str, int]]:

@@ -1,5 +1,5 @@
-"""Settings about the topics that connectors use: those that a sink reads, those that a source
-creates (KIP-158), and their record on a worker (KIP-558).
+"""Settings about topics: those that a sink reads, those that a source creates (KIP-158), their
+record on a worker (KIP-558), and those that a worker creates.
 
 `topic.creation.groups` lists groups; the first whose `include` matches a topic's name, and whose
 `exclude` does not, gives its settings, else the group `default`. Patterns match whole names.
@@ -24,12 +24,15 @@ TRACKING_KEY: Final = "topic.tracking.enable"
 TRACKING_RESET_KEY: Final = "topic.tracking.allow.reset"
 
 _INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_OWN_STORAGE_KEYS: Final = frozenset(
+    {"topic", "partitions", "replication.factor", "cleanup.policy", "file.filename"}
+)
 _OWN: Final = frozenset({"include", "exclude", "replication.factor", "partitions"})
 
 
 @dataclass(frozen=True, slots=True)
-class NewTopicSettings:
-    """Settings for a new topic. -1 leaves a number to the broker."""
+class TopicSettings:
+    """Settings for creating a topic. -1 leaves a number to the broker."""
 
     partitions: int
     replication_factor: int
@@ -40,7 +43,7 @@ class NewTopicSettings:
 class _Group:
     include: tuple[str, ...]
     exclude: tuple[str, ...]
-    settings: NewTopicSettings
+    settings: TopicSettings
 
     def takes(self, topic: str) -> bool:
         return _matches_one(self.include, topic) and not _matches_one(self.exclude, topic)
@@ -51,7 +54,7 @@ class TopicCreation:
     """One connector's groups, in order, and the settings for all other topics."""
 
     groups: tuple[_Group, ...]
-    default: NewTopicSettings
+    default: TopicSettings
 
     @classmethod
     def of(cls, config: Mapping[str, str], worker: Mapping[str, str]) -> TopicCreation | None:
@@ -61,11 +64,11 @@ class TopicCreation:
         """
         if not uses_topic_creation(config) or worker.get(ENABLE_KEY, "true").lower() == "false":
             return None
-        default = _group(config, DEFAULT, NewTopicSettings(1, 1, {}))
+        default = _group(config, DEFAULT, TopicSettings(1, 1, {}))
         groups = tuple(_group(config, name, default.settings) for name in group_names(config))
         return cls(groups, default.settings)
 
-    def settings(self, topic: str) -> NewTopicSettings:
+    def settings(self, topic: str) -> TopicSettings:
         """Returns the settings for creating this topic."""
         group = next((group for group in self.groups if group.takes(topic)), None)
         return self.default if group is None else group.settings
@@ -92,13 +95,13 @@ def unlisted_groups(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield key, f"{key} belongs to no group that {GROUPS_KEY} lists"
 
 
-def _group(config: Mapping[str, str], name: str, base: NewTopicSettings) -> _Group:
+def _group(config: Mapping[str, str], name: str, base: TopicSettings) -> _Group:
     prefix = f"{PREFIX}{name}."
     own = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
     return _Group(
         include=_list(own.get("include")),
         exclude=_list(own.get("exclude")),
-        settings=NewTopicSettings(
+        settings=TopicSettings(
             partitions=int(own.get("partitions", base.partitions)),
             replication_factor=int(own.get("replication.factor", base.replication_factor)),
             config={key: value for key, value in own.items() if key not in _OWN},
@@ -113,6 +116,13 @@ def _matches_one(patterns: tuple[str, ...], topic: str) -> bool:
 def matches(pattern: str, topic: str) -> bool:
     """Returns True if a Java pattern matches the whole name. Raises InvalidPattern."""
     return java_regex.compile(pattern).fullmatch(topic) is not None
+
+
+def storage_config(worker: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Returns the settings for a new internal topic below `<kind>.storage.`, without Connect's own
+    keys."""
+    keys = {k.removeprefix(prefix): v for k, v in worker.items() if k.startswith(prefix)}
+    return {name: value for name, value in keys.items() if name not in _OWN_STORAGE_KEYS}
 
 
 def _list(text: str | None) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
+from connect_runtime.plugins.registry import CONVERTER_KINDS
 from connect_runtime.rest.rest_settings import (
     DEFAULT_LISTENER,
     Listener,
@@ -25,7 +26,8 @@ from connect_runtime.rest.rest_settings import (
     rest_settings,
 )
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, asks_for_certificates
-from connect_runtime.settings.connector_clients import OWN_STORAGE_KEYS, deprecated_policy
+from connect_runtime.settings.connector_clients import deprecated_policy
+from connect_runtime.settings.connector_topics import TopicSettings, storage_config
 from connect_runtime.settings.slots import PAUSED_RELEASE, default_slots, memory_limit
 from connect_runtime.settings.worker_keys import (
     EXECUTOR_START,
@@ -53,15 +55,6 @@ _TLS: Final = ("ssl.", *_LISTENERS_TLS)
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSettings:
-    """Settings for creating a missing internal topic. -1 leaves a number to the broker."""
-
-    partitions: int
-    replication_factor: int
-    config: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
 class WorkerConfig:
     """One runtime's settings.
 
@@ -69,10 +62,11 @@ class WorkerConfig:
     worker properties with the defaults of those that tasks read, for `TaskLaunch.worker`, with
     references to config providers unresolved; `resolved_properties` the same with their values, for
     this process alone. `tls` are those of https listeners. Topics are created by `config_topic`,
-    `offset_topic` and `status_topic`. `spark` holds further Spark settings. Everything that the
-    runtime writes on this machine goes below `data_folder`. `executor_start_s` is how long Spark's
-    executors may take to start. `offset_file`: of a standalone worker,
-    which has no topics in Kafka. `reach_s` is how long it waits for Kafka when it starts.
+    `offset_topic` and `status_topic`. `converters` holds classes by property. `spark` holds further
+    Spark settings. Everything that the runtime writes on this machine goes below `data_folder`.
+    `executor_start_s` is how long Spark's executors may take to start. `offset_file`: of a
+    standalone worker, which has no topics in Kafka. `reach_s` is how long it waits for Kafka when
+    it starts.
     """
 
     group_id: str
@@ -89,10 +83,7 @@ class WorkerConfig:
     advertised_scheme: str | None
     advertised_host: str | None
     advertised_port: int | None
-    key_converter: str
-    value_converter: str
-    header_converter: str
-    offset_flush_interval_ms: int
+    converters: Mapping[str, str]
     graceful_timeout_ms: int
     reach_s: float
     master: str
@@ -331,10 +322,7 @@ def _config(
         advertised_scheme=values["rest.advertised.listener"],
         advertised_host=values["rest.advertised.host.name"] or None,
         advertised_port=values["rest.advertised.port"],
-        key_converter=values["key.converter"],
-        value_converter=values["value.converter"],
-        header_converter=values["header.converter"],
-        offset_flush_interval_ms=values["offset.flush.interval.ms"],
+        converters={key: values[key] for key in CONVERTER_KINDS},
         graceful_timeout_ms=values["task.shutdown.graceful.timeout.ms"],
         reach_s=values[REACH] / 1000,
         master=values["spark.master"] or f"local[{default_slots(memory_limit())}]",
@@ -368,14 +356,8 @@ def _topic(
     kind: str, partitions: int, values: Mapping[str, Any], properties: Mapping[str, str]
 ) -> TopicSettings:
     prefix = f"{kind}.storage."
-    config = {
-        name: value
-        for key, value in properties.items()
-        if key.startswith(prefix) and (name := key.removeprefix(prefix)) not in OWN_STORAGE_KEYS
-    }
-    return TopicSettings(
-        partitions, values[f"{prefix}replication.factor"], {**SMALL_SEGMENTS, **config}
-    )
+    config = {**SMALL_SEGMENTS, **storage_config(properties, prefix)}
+    return TopicSettings(partitions, values[f"{prefix}replication.factor"], config)
 
 
 def _warnings(raw: Mapping[str, str], *, standalone: bool, of_project: bool = False) -> list[str]:

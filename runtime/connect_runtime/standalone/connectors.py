@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.verbs import NotLeader, RequestError, Verbs
+from connect_runtime.herder.connect_cluster import ConnectCluster
+from connect_runtime.herder.verbs import NotLeader, RequestError
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.validation.validate import check
 from connect_runtime.waiting import retry_while
@@ -38,7 +39,7 @@ def check_connectors(connectors: Sequence[FirstConnector], config: WorkerConfig)
         raise Invalid(*problems)
 
 
-def create_connectors(connectors: Sequence[FirstConnector], verbs: Verbs) -> None:
+def create_connectors(connectors: Sequence[FirstConnector], verbs: ConnectCluster) -> None:
     """Creates them in order. Raises Failed."""
     for connector in connectors:
         try:

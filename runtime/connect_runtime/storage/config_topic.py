@@ -16,7 +16,7 @@ from typing import Any, Literal
 import orjson
 
 from connect_runtime.java.jackson import read_json
-from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_runtime.storage.log import LogRecord, MalformedRecord, NewRecord, json_object
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
     ConnectorState,
@@ -141,10 +141,6 @@ def subject(key: bytes | None) -> tuple[Literal["config", "target-state"], str] 
     return None
 
 
-class _MalformedConfig(Exception):
-    """A record is ignored for this reason, which never holds a value."""
-
-
 class _ConfigFold:
     """A snapshot being built: copied once, then changed in place."""
 
@@ -180,7 +176,7 @@ class _ConfigFold:
         self._offset = max(self._offset, record.offset + 1)
         try:
             self._dispatch(record)
-        except _MalformedConfig as reason:
+        except MalformedRecord as reason:
             _log.warning(
                 "Config topic %s, offset %d, key %r is ignored: %s",
                 record.topic,
@@ -191,14 +187,14 @@ class _ConfigFold:
 
     def _dispatch(self, record: LogRecord) -> None:
         if record.key is None:
-            raise _MalformedConfig("it has no key")
+            raise MalformedRecord("it has no key")
         key = record.key.decode(errors="replace")
         for prefix, handle in self._kinds:
             if key.startswith(prefix):
                 handle(key[len(prefix) :], record)
                 return
         if key != _SESSION_KEY:
-            raise _MalformedConfig("no such kind of key")
+            raise MalformedRecord("no such kind of key")
 
     def _known(self, name: str) -> ConnectorState:
         return (
@@ -216,24 +212,13 @@ class _ConfigFold:
             self._orphans[state.name] = state
 
     def _on_target_state(self, name: str, record: LogRecord) -> None:
-        state = self._known(name)
-        if record.value is None:
-            exists = name in self._connectors
-            self._keep(
-                replace(
-                    state,
-                    target=TargetState.RUNNING,
-                    target_given=False,
-                    target_timestamp_ms=record.timestamp_ms if exists else 0,
-                )
-            )
-            return
+        removed, exists = record.value is None, name in self._connectors
         self._keep(
             replace(
-                state,
-                target=_target_state(_json_object(record)),
-                target_given=True,
-                target_timestamp_ms=record.timestamp_ms,
+                self._known(name),
+                target=TargetState.RUNNING if removed else _target_state(record),
+                target_given=not removed,
+                target_timestamp_ms=record.timestamp_ms if exists or not removed else 0,
             )
         )
 
@@ -273,9 +258,9 @@ class _ConfigFold:
     def _on_task(self, suffix: str, record: LogRecord) -> None:
         task = task_id(suffix)
         if task is None:
-            raise _MalformedConfig("it does not end in a task number")
+            raise MalformedRecord("it does not end in a task number")
         if record.value is None:
-            raise _MalformedConfig("a task config cannot be removed")
+            raise MalformedRecord("a task config cannot be removed")
         properties = _properties(record).items()
         config = {key: value for key, value in properties if value is not None}
         self._deferred.setdefault(task.connector, {})[task.task] = config
@@ -286,7 +271,7 @@ class _ConfigFold:
             # Its removal may have been compacted away, and its tasks must not reappear.
             self._remove(name)
             return
-        count = _integer(_json_object(record), "tasks")
+        count = _integer(record, "tasks")
         deferred = self._deferred.get(name)
         configs = deferred or {}
         state = replace(state, task_count=count, pending_fencing=True)
@@ -307,7 +292,7 @@ class _ConfigFold:
         self._connectors[name] = state
 
     def _on_restart(self, name: str, record: LogRecord) -> None:
-        value = _json_object(record)
+        value = json_object(record.value)
         self._restarts.append(
             RestartRequest(
                 connector=name,
@@ -318,54 +303,42 @@ class _ConfigFold:
         )
 
     def _on_fencing(self, name: str, record: LogRecord) -> None:
-        count = _integer(_json_object(record), "task-count")
+        count = _integer(record, "task-count")
         self._keep(replace(self._known(name), task_count_record=count, pending_fencing=False))
 
     def _on_logger(self, namespace: str, record: LogRecord) -> None:
-        level = _json_object(record).get("level")
+        level = json_object(record.value).get("level")
         if not isinstance(level, str):
-            raise _MalformedConfig("it names no level")
+            raise MalformedRecord("it names no level")
         self._loggers[namespace] = LoggerRequest(namespace, level, record.offset)
-
-
-def _json_object(record: LogRecord, loads: Callable[[bytes], Any] = orjson.loads) -> dict[str, Any]:
-    if record.value is None:
-        raise _MalformedConfig("it has no value")
-    try:
-        value = loads(record.value)
-    except ValueError:
-        # from None: the error's text and its `doc` hold the value
-        raise _MalformedConfig("its value is not JSON") from None
-    if not isinstance(value, dict):
-        raise _MalformedConfig("its value is not a JSON object")
-    return value
 
 
 def _properties(
     record: LogRecord, loads: Callable[[bytes], Any] = orjson.loads
 ) -> dict[str, str | None]:
     """Decodes a config map."""
-    properties = _json_object(record, loads).get("properties")
+    properties = json_object(record.value, loads).get("properties")
     if not isinstance(properties, dict):
-        raise _MalformedConfig("'properties' is not a JSON object")
+        raise MalformedRecord("'properties' is not a JSON object")
     for key, value in properties.items():
         if not isinstance(value, str | None):
-            raise _MalformedConfig(f"the value of '{key}' is not a string")
+            raise MalformedRecord(f"the value of '{key}' is not a string")
     return properties
 
 
-def _integer(value: Mapping[str, Any], field: str) -> int:
-    number = value.get(field)
+def _integer(record: LogRecord, field: str) -> int:
+    number = json_object(record.value).get(field)
     if not isinstance(number, int) or isinstance(number, bool):
-        raise _MalformedConfig(f"'{field}' is not an integer")
+        raise MalformedRecord(f"'{field}' is not an integer")
     return number
 
 
-def _target_state(value: Mapping[str, Any]) -> TargetState:
+def _target_state(record: LogRecord) -> TargetState:
+    value = json_object(record.value)
     word = value.get("state.v2")
     if not isinstance(word, str):
         word = value.get("state")
     state = _STATES.get(word) if isinstance(word, str) else None
     if state is None:
-        raise _MalformedConfig("it names no target state")
+        raise MalformedRecord("it names no target state")
     return state

@@ -7,9 +7,11 @@ only. Both check the shape of internal topics with the same texts, which are Con
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
+
+import orjson
 
 from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY, ConnectorClients
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
@@ -35,6 +37,26 @@ class LogRecord:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+
+
+class MalformedRecord(Exception):
+    """A record is ignored for this reason, which never holds a value."""
+
+
+def json_object(
+    value: bytes | None, loads: Callable[[bytes], Any] = orjson.loads
+) -> dict[str, Any]:
+    """Decodes a record's value. Raises MalformedRecord."""
+    if value is None:
+        raise MalformedRecord("it has no value")
+    try:
+        content = loads(value)
+    except ValueError:
+        # from None: the error's text and its `doc` hold the value
+        raise MalformedRecord("its value is not JSON") from None
+    if not isinstance(content, dict):
+        raise MalformedRecord("its value is not a JSON object")
+    return content
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class MemoryLogs:
 
     def writer(self, transactional_id: str) -> MemoryLogWriter:
         with self.changed:
-            return MemoryLogWriter(self, transactional_id, self._take_over(transactional_id))
+            return MemoryLogWriter(self, transactional_id, self.take_over(transactional_id))
 
     def background_writer(self) -> MemoryBackgroundWriter:
         return MemoryBackgroundWriter(self)
@@ -94,7 +94,7 @@ class MemoryLogs:
     def fence(self, transactional_ids: Sequence[str]) -> None:
         with self.changed:
             for transactional_id in transactional_ids:
-                self._take_over(transactional_id)
+                self.take_over(transactional_id)
 
     def ensure_compacted(self, topic: InternalTopic) -> None:
         """Implements Logs; replication and further topic settings are ignored."""
@@ -112,17 +112,6 @@ class MemoryLogs:
         """Creates a topic as another program might have."""
         with self.changed:
             self._topics[topic] = _Topic(tuple([] for _ in range(partitions)), policy)
-
-    def open_transaction(
-        self, transactional_id: str, records: Iterable[NewRecord]
-    ) -> OpenTransaction:
-        """Writes as a new writer that stops before its transaction's end, like a killed one.
-
-        Hides later records from readers until it is ended or fenced.
-        """
-        with self.changed:
-            self._take_over(transactional_id)
-            return OpenTransaction(self, self.append(transactional_id, records)[0])
 
     def partitions(self, topic: str) -> tuple[list[_Entry], ...]:
         """Returns the live partitions. Raises Failed if the topic does not exist."""
@@ -196,28 +185,14 @@ class MemoryLogs:
                 if existing is not None and newest.get(existing.key, offset) != offset:
                     entries[offset] = replace(entries[offset], record=None)
 
-    def _take_over(self, transactional_id: str) -> int:
+    def take_over(self, transactional_id: str) -> int:
+        """Fences the id's writers; returns the epoch of its next one. Call only while holding
+        `changed`."""
         self._epochs[transactional_id] = self._epochs.get(transactional_id, -1) + 1
         for transaction in list(self._open):
             if transaction.transactional_id == transactional_id:
                 self.end(transaction, commit=False)
         return self._epochs[transactional_id]
-
-
-class OpenTransaction:
-    """A transaction that a test holds open; ending it twice changes nothing."""
-
-    def __init__(self, logs: MemoryLogs, transaction: _Transaction) -> None:
-        self._logs = logs
-        self._transaction = transaction
-
-    def commit(self) -> None:
-        with self._logs.changed:
-            self._logs.end(self._transaction, commit=True)
-
-    def abort(self) -> None:
-        with self._logs.changed:
-            self._logs.end(self._transaction, commit=False)
 
 
 class MemoryLogWriter:

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from connect_runtime.java.offset_bytes import offset_key_bytes, offset_value_bytes
-from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_runtime.storage.log import LogRecord, MalformedRecord, NewRecord, json_object
 from connect_runtime.storage.snapshots import OffsetSnapshot, SourceOffset
 from connect_specs.desired import JsonScalar, Offset, Partition, PartitionKey, partition_key
 from connect_specs.diagnostics import Diagnostic, Failed
@@ -40,8 +40,8 @@ def reduce_all(snapshot: OffsetSnapshot, records: Iterable[LogRecord]) -> Offset
     for record in records:
         try:
             subject_of_record = _decode_key(record.key)
-            offset = None if record.value is None else _json_object(record.value)
-        except _MalformedOffset as reason:
+            offset = None if record.value is None else json_object(record.value)
+        except MalformedRecord as reason:
             _log.warning(
                 "Offsets topic %s-%d, offset %d is ignored: %s",
                 record.topic,
@@ -91,7 +91,7 @@ def offset_of(
 def offset_records(
     topic: str,
     connector: str,
-    entries: Iterable[tuple[Mapping[str, JsonScalar | bytes], Mapping[str, Any] | None]],
+    entries: Entries,
     snapshot: OffsetSnapshot,
 ) -> tuple[NewRecord, ...]:
     """Sets the offset of each partition, or removes it if it is None.
@@ -128,7 +128,7 @@ def subject(key: bytes | None) -> tuple[str, Partition] | None:
     """Returns a record's connector and partition; None for records that Connect never wrote."""
     try:
         return _decode_key(key)
-    except _MalformedOffset:
+    except MalformedRecord:
         return None
 
 
@@ -137,8 +137,8 @@ def changed_connector(record: LogRecord) -> str | None:
     try:
         subject_of_record = _decode_key(record.key)
         if record.value is not None:
-            _json_object(record.value)
-    except _MalformedOffset:
+            json_object(record.value)
+    except MalformedRecord:
         return None
     return None if subject_of_record is None else subject_of_record[0]
 
@@ -158,10 +158,6 @@ def check_map(value: object) -> None:
                 "Offsets may only contain primitive types as values, "
                 f"but field {name} contains {kind}"
             )
-
-
-class _MalformedOffset(Exception):
-    """A record is ignored for this reason, which never holds a value."""
 
 
 def _wrong_format(text: str) -> Failed:
@@ -194,29 +190,19 @@ def source_partition_key(partition: Mapping[str, JsonScalar | bytes]) -> Partiti
 def _decode_key(key: bytes | None) -> tuple[str, Partition] | None:
     """Returns a key's connector and partition; None where Connect writes no partition."""
     if key is None:
-        raise _MalformedOffset("it has no key")
+        raise MalformedRecord("it has no key")
     try:
         content = orjson.loads(key)
     except orjson.JSONDecodeError:
         # from None: the error's `doc` holds the key
-        raise _MalformedOffset("its key is not JSON") from None
+        raise MalformedRecord("its key is not JSON") from None
     if not isinstance(content, list) or len(content) != 2 or not isinstance(content[0], str):
-        raise _MalformedOffset("its key is not an array of a connector and a partition")
+        raise MalformedRecord("its key is not an array of a connector and a partition")
     if content[1] is None:
         return None
     if not isinstance(content[1], dict):
-        raise _MalformedOffset("its key's partition is not a JSON object")
+        raise MalformedRecord("its key's partition is not a JSON object")
     return content[0], content[1]
-
-
-def _json_object(content: bytes) -> dict[str, Any]:
-    try:
-        value = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        raise _MalformedOffset("its value is not JSON") from None
-    if not isinstance(value, dict):
-        raise _MalformedOffset("its value is not a JSON object")
-    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,19 +225,19 @@ class LayeredOffsets:
     topic: str
     own: OffsetSnapshot
     underneath: str | None = None
-    below: OffsetSnapshot = field(default_factory=OffsetSnapshot)
+    worker_offsets: OffsetSnapshot = field(default_factory=OffsetSnapshot)
 
     @property
     def merged(self) -> OffsetSnapshot:
         """Returns the offsets that the connector and its tasks see."""
         if self.underneath is None:
             return self.own
-        return _over(self.own, self.below, self.connector)
+        return _over(self.own, self.worker_offsets, self.connector)
 
     @property
     def copied(self) -> OffsetSnapshot:
         """Returns the same partitions, with the worker topic's keys where it has them."""
-        return _over(self.below, self.own, self.connector)
+        return _over(self.worker_offsets, self.own, self.connector)
 
     def writes(self, entries: Entries) -> OffsetWrites:
         """Sets the offset of each partition, or removes it if it is None.

@@ -1,8 +1,7 @@
 """Encodes and decodes the statuses of connectors and tasks, and the topics that they use.
 
-Connect's format, keys in plain text and values in compact JSON, any number of partitions. Two rules
-keep a late worker from hiding newer statuses: `may_write` before a write, and the reader's rule in
-`reduce_all`. No I/O; values are never logged.
+Connect's format, keys in plain text and values in compact JSON, any number of partitions. The rule
+in `reduce_all` keeps a late worker from hiding newer statuses. No I/O; values are never logged.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import orjson
 
 from connect_runtime.java.jackson import read_json
 from connect_runtime.storage.config_topic import task_id
-from connect_runtime.storage.log import LogRecord, NewRecord
+from connect_runtime.storage.log import LogRecord, MalformedRecord, NewRecord
 from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
 
 _log = logging.getLogger(__name__)
@@ -78,14 +77,6 @@ def task_of(key: bytes | None) -> TaskId | None:
     return task_id(text.removeprefix(_TASK)) if text.startswith(_TASK) else None
 
 
-def may_write(current: Status | None, worker_id: str, generation: int) -> bool:
-    """Returns whether a write is allowed: False if it would hide a newer worker's status.
-
-    Connect checks this before UNASSIGNED and FAILED, which a worker may report late.
-    """
-    return current is None or current.worker_id == worker_id or current.generation <= generation
-
-
 def storable_trace(trace: str) -> str:
     """Returns the trace in a form that a record can hold: a plugin may put anything into it, of any
     length."""
@@ -113,8 +104,9 @@ def reduce_all(snapshot: StatusSnapshot, records: Iterable[LogRecord]) -> Status
     """
     fold = _StatusFold(snapshot)
     for record in records:
-        reason = fold.apply(record)
-        if reason is not None:
+        try:
+            fold.apply(record)
+        except MalformedRecord as reason:
             _log.warning(
                 "Status topic %s-%d, offset %d is ignored: %s",
                 record.topic,
@@ -139,51 +131,46 @@ class _StatusFold:
         self.topics = dict(start.topics)
         self.outdated = set(start.outdated)
 
-    def apply(self, record: LogRecord) -> str | None:
-        """Applies a record; returns why it was ignored, if it was."""
+    def apply(self, record: LogRecord) -> None:
+        """Applies a record. Raises MalformedRecord."""
         key = "" if record.key is None else record.key.decode(errors="replace")
         if key.startswith(_CONNECTOR):
-            return self._on_connector(key.removeprefix(_CONNECTOR), record.value)
-        if key.startswith(_TASK):
-            return self._on_task(key.removeprefix(_TASK), record.value)
-        if key.startswith(_TOPIC):
-            return self._on_topic(key.removeprefix(_TOPIC), record.value)
-        return "no such kind of key"
+            self._on_connector(key.removeprefix(_CONNECTOR), record.value)
+        elif key.startswith(_TASK):
+            self._on_task(key.removeprefix(_TASK), record.value)
+        elif key.startswith(_TOPIC):
+            self._on_topic(key.removeprefix(_TOPIC), record.value)
+        else:
+            raise MalformedRecord("no such kind of key")
 
-    def _on_connector(self, name: str, value: bytes | None) -> str | None:
+    def _on_connector(self, name: str, value: bytes | None) -> None:
         if value is None:
             self.connectors.pop(name, None)
-            return None
-        status = _decode(value)
-        if status is None:
-            return "its value is not a status"
-        self.connectors[name] = status
-        return None
+        else:
+            self.connectors[name] = _decode(value)
 
-    def _on_task(self, suffix: str, value: bytes | None) -> str | None:
+    def _on_task(self, suffix: str, value: bytes | None) -> None:
         task = task_id(suffix)
         if task is None:
-            return "its key names no task"
+            raise MalformedRecord("its key names no task")
         if value is None:
             self.tasks.pop(task, None)
             self.outdated.discard(task)
-            return None
-        status = _decode(value)
-        if status is None:
-            return "its value is not a status"
-        current = self.tasks.get(task)
+            return
+        status, current = _decode(value), self.tasks.get(task)
+        if current is None:
+            self.outdated.discard(task)
+            self.tasks[task] = status
+            return
         repeated = _json_object(value).get("again") is True
-        if current is not None and repeated and _said_more(current, status):
-            # overtaken: the newer status must be written last
+        # overtaken: the newer status must be written last
+        overtaken = repeated and _said_more(current, status)
+        if overtaken or _is_of_older_attempt(status, current):
             self.outdated.add(task)
-            return None
-        if current is not None and _is_of_older_attempt(status, current):
-            self.outdated.add(task)
-            return None
+            return
         self.outdated.discard(task)
         late = (
-            current is not None
-            and not _is_of_older_attempt(current, status)
+            not _is_of_older_attempt(current, status)
             and (current.attempt is None or current.attempt != status.attempt)
             and status.state is State.UNASSIGNED
             and current.state is State.RUNNING
@@ -191,28 +178,26 @@ class _StatusFold:
         )
         if not late:
             self.tasks[task] = status
-        elif current is not None and current.attempt is not None and status.attempt is None:
+        elif current.attempt is not None and status.attempt is None:
             # a former leader's: it must not stay the last one
             self.outdated.add(task)
-        return None
 
-    def _on_topic(self, suffix: str, value: bytes | None) -> str | None:
+    def _on_topic(self, suffix: str, value: bytes | None) -> None:
         used, _, tail = suffix.partition(":")
         connector = tail[len(_TOPIC_SEPARATOR) - 1 :]
         if not used or not connector:
-            return "its key names no topic and connector"
+            raise MalformedRecord("its key names no topic and connector")
         topics = self.topics.get(connector, frozenset())
         if value is None:
             topics -= {used}
         elif not isinstance(_json_object(value).get("topic"), dict):
-            return "its value names no topic"
+            raise MalformedRecord("its value names no topic")
         else:
             topics |= {used}
         if topics:
             self.topics[connector] = topics
         else:
             self.topics.pop(connector, None)
-        return None
 
 
 def _said_more(current: Status, repeated: Status) -> bool:
@@ -254,32 +239,22 @@ def _encode(status: Status | None, *, again: bool = False) -> bytes | None:
     return orjson.dumps(value)
 
 
-def _decode(value: bytes) -> Status | None:
+def _decode(value: bytes) -> Status:
+    """Raises MalformedRecord; optional fields of another type count as missing."""
     fields = _json_object(value)
-    state, generation = fields.get("state"), fields.get("generation")
-    if not isinstance(state, str) or state not in State.__members__:
-        return None
-    if not isinstance(generation, int) or isinstance(generation, bool):
-        return None
+    numbers = {key: content for key, content in fields.items() if type(content) is int}
+    texts = {key: content for key, content in fields.items() if isinstance(content, str)}
+    if texts.get("state") not in State.__members__ or "generation" not in numbers:
+        raise MalformedRecord("its value is not a status")
     return Status(
-        state=State(state),
-        worker_id=_text(fields, "worker_id") or "",
-        generation=generation,
-        trace=_text(fields, "trace"),
-        version=_text(fields, "version"),
-        attempt=_number(fields, "attempt"),
+        state=State(texts["state"]),
+        worker_id=texts.get("worker_id", ""),
+        generation=numbers["generation"],
+        trace=texts.get("trace"),
+        version=texts.get("version"),
+        attempt=numbers.get("attempt"),
         polled=fields.get("polled") is True,
     )
-
-
-def _text(fields: dict[str, Any], field: str) -> str | None:
-    value = fields.get(field)
-    return value if isinstance(value, str) else None
-
-
-def _number(fields: dict[str, Any], field: str) -> int | None:
-    value = fields.get(field)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _json_object(value: bytes) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """Defines the config keys of every source or sink connector, with Connect's order and groups.
 
-connector_keys.txt has a line for each key (see `option_tables`). Definitions only; `rules` has the
-rules across keys.
+connector_keys.txt has a line for each key (see `option_tables`). client_keys.txt has a line for
+each property of Kafka's clients: the clients that have it (producer, consumer, admin), its name,
+type, importance and default. Definitions only; `rules` has the rules across keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +17,7 @@ from connect_runtime.api import (
     NO_DEFAULT,
     ConfigDef,
     ConfigError,
+    ConfigKey,
     ConfigType,
     Described,
     Importance,
@@ -32,6 +35,7 @@ from connect_runtime.java import regex as java_regex
 from connect_runtime.option_tables import default_of, define, sections
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import CONVERTER_KINDS, PluginKind
+from connect_runtime.settings.connector_clients import ADMIN, CONSUMER, PRODUCER
 from connect_runtime.settings.connector_topics import (
     DEFAULT,
     PREFIX,
@@ -41,29 +45,19 @@ from connect_runtime.settings.connector_topics import (
 from connect_runtime.validation.plugin_choice import choose
 
 Config = Mapping[str, str | None]
+# Classes by the keys of a config that name them
+Converters = Mapping[str, str | None]
 
+_NONE: Final[Mapping[str, str | None]] = {}
 
 _TABLE: Final = Path(__file__).with_name("connector_keys.txt")
+_CLIENT_TABLE: Final = Path(__file__).with_name("client_keys.txt")
+_CLIENTS: Final = {PRODUCER: "p", CONSUMER: "c", ADMIN: "a"}
 _REPLICATION: Final = (
     "Replication factor must be positive and not larger than the number of brokers in the Kafka "
     "cluster, or -1 to use the broker's default"
 )
 _PARTITIONS: Final = "Number of partitions must be positive, or -1 to use the broker's default"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerDefaults:
-    """The worker's converters, which are defaults of a connector's keys."""
-
-    key_converter: str | None = None
-    value_converter: str | None = None
-    header_converter: str | None = None
-
-    @property
-    def by_key(self) -> Mapping[str, str | None]:
-        """Returns the converters by the keys that name them."""
-        classes = (self.key_converter, self.value_converter, self.header_converter)
-        return dict(zip(CONVERTER_KINDS, classes, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,39 +80,26 @@ def versions(version: str | None, condition: str = "") -> Recommended:
     return Recommended(() if version in (None, "undefined") else (str(version),), condition)
 
 
-def source_definitions(version: str, defaults: WorkerDefaults, config: Config) -> ConfigDef:
-    """Returns the keys of every source connector; `version` is the plugin's. Versions of converters
-    that `config` names have the installed ones as defaults."""
-    return _definitions(("common", "source"), version, defaults, config)
-
-
-def sink_definitions(version: str, defaults: WorkerDefaults, config: Config) -> ConfigDef:
-    """Returns the keys of every sink connector, as `source_definitions` those of sources."""
-    return _definitions(("common", "sink"), version, defaults, config)
-
-
-def common_definitions(version: str) -> ConfigDef:
-    """Returns the keys of every connector, with no defaults from a worker."""
-    return _definitions(("common",), version, WorkerDefaults(), {})
-
-
-def _definitions(
-    names: Sequence[str], version: str, defaults: WorkerDefaults, config: Config
+def connector_definitions(
+    kind: str | None, version: str, converters: Converters = _NONE, config: Config = _NONE
 ) -> ConfigDef:
+    """Returns the keys of every source or sink connector, or those of both if `kind` is None;
+    `version` is the plugin's. `converters` are the worker's, which are defaults. Versions of
+    converters that `config` names have the installed ones as defaults."""
     computed: dict[str, str | None] = {
         "connector.plugin.version": None if version == "undefined" else version
     }
     recommenders: dict[str, Recommender] = {"connector.plugin.version": versions(version)}
-    for key, converter in defaults.by_key.items():
-        kind, name, version_key = CONVERTER_KINDS[key], config.get(key), f"{key}.plugin.version"
-        installed = _version(key, kind, converter if name is None else name)
+    for key, plugin_kind in CONVERTER_KINDS.items():
+        converter, name, version_key = converters.get(key), config.get(key), f"{key}.plugin.version"
+        installed = _version(key, plugin_kind, converter if name is None else name)
         computed |= {key: converter, version_key: installed}
         recommenders[key] = Recommended(
-            tuple(plugin.class_name for plugin in registry.plugins(kind))
+            tuple(plugin.class_name for plugin in registry.plugins(plugin_kind))
         )
         recommenders[version_key] = versions(installed, condition=key)
     definitions = ConfigDef()
-    for section in names:
+    for section in ("common",) if kind is None else ("common", kind):
         for row in sections(_TABLE)[section]:
             name = row["name"]
             define(
@@ -134,6 +115,19 @@ def _definitions(
 def _version(key: str, kind: PluginKind, name: str | None) -> str | None:
     plugin = None if name is None else choose(kind, key, name).plugin
     return None if plugin is None or plugin.version == "undefined" else plugin.version
+
+
+@cache
+def client_keys(prefix: str) -> Mapping[str, ConfigKey]:
+    """Returns the properties of the client that `prefix` overrides, by their names without it."""
+    definitions = ConfigDef()
+    for row in sections(_CLIENT_TABLE)["clients"]:
+        if _CLIENTS[prefix] in row["clients"]:
+            name = row["name"]
+            client = prefix.partition(".")[0]
+            doc = f"Kafka's {client} property {name}, as Kafka documents it"
+            define(definitions, row, documentation=doc)
+    return definitions.keys
 
 
 def topic_creation_definitions(config: Config) -> ConfigDef:

@@ -174,12 +174,12 @@ def as_written(
 
 def unchecked(infos: ConfigInfos, referring: Collection[str]) -> ConfigInfos:
     """Returns the answer without errors of `referring` keys, whose values are unknown here."""
-    configs: list[ConfigInfo] = []
-    for info in infos.configs:
-        if info.value is not None and info.value.name in referring:
-            configs.append(replace(info, value=replace(info.value, errors=())))
-        else:
-            configs.append(info)
+    configs = (
+        replace(info, value=replace(info.value, errors=()))
+        if info.value is not None and info.value.name in referring
+        else info
+        for info in infos.configs
+    )
     return replace(infos, configs=tuple(configs))
 
 

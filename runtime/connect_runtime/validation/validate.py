@@ -11,14 +11,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
-from connect_runtime.api import ConfigDef, ConfigValue, Connector, ConnectorError, SourceConnector
-from connect_runtime.api.configdef import HIDDEN
+from connect_runtime.api import (
+    ConfigDef,
+    ConfigError,
+    ConfigValue,
+    Connector,
+    ConnectorError,
+    SourceConnector,
+)
+from connect_runtime.api.configdef import HIDDEN, config_text, parse_value
 from connect_runtime.api.validators import INVALID_REGEX
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.plugin_calls import Exits, TakesTooLong, within
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.java import regex as java_regex
-from connect_runtime.java.scalars import java_text
+from connect_runtime.java.scalars import java_text, java_trim
+from connect_runtime.kafka.client_checks import override_errors
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import (
     NoDefinition,
@@ -28,6 +35,13 @@ from connect_runtime.plugins.definitions import (
 )
 from connect_runtime.plugins.modules import UnlistedModule
 from connect_runtime.plugins.registry import CONVERTER_KINDS, Plugin
+from connect_runtime.settings.connector_clients import (
+    CONSUMER,
+    DEAD_LETTERS_KEY,
+    PREFIXES,
+    Kind,
+    forbidden_overrides,
+)
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.tasks.launch import exactly_once
 from connect_runtime.validation import rules
@@ -39,32 +53,29 @@ from connect_runtime.validation.chains import (
     members,
 )
 from connect_runtime.validation.connector_keys import (
-    WorkerDefaults,
-    common_definitions,
-    sink_definitions,
-    source_definitions,
+    client_keys,
+    connector_definitions,
     topic_creation_definitions,
 )
 from connect_runtime.validation.infos import (
     ConfigInfo,
     ConfigInfos,
     Findings,
+    ValueInfo,
     as_written,
     prefixed,
     referring_keys,
     unchecked,
 )
-from connect_runtime.validation.override_infos import override_infos
 from connect_runtime.validation.plugin_choice import choose, version_errors
+from connect_runtime.waiting import Exits, TakesTooLong, within
 from connect_specs.diagnostics import Diagnostic, Invalid
-from connect_specs.secrets import Redactor, is_sensitive
+from connect_specs.secrets import Redactor, is_secret_name, is_sensitive
 
 _log = logging.getLogger(__name__)
 
 Config = Mapping[str, str | None]
 
-_NO_DEFAULTS = WorkerDefaults()
-_NO_CONFIG: Config = {}
 _VERSION = "connector.plugin.version"
 # a request waits for a plugin no longer: it may take 90 s, and a create does more than validating
 PATIENCE_S = 60
@@ -149,7 +160,7 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     if version_error:
         raise RequestError(400, version_error)
     chain = members(config)
-    definitions = framework_definitions(plugin, _defaults(worker), config)
+    definitions = connector_definitions(plugin.kind, plugin.version, worker.converters, config)
     definitions.embed(member_definitions(chain))
     if plugin.kind != "sink":
         definitions.embed(topic_creation_definitions(config))
@@ -175,7 +186,7 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     keys = {**definitions.keys, **own.keys}
     groups = dict.fromkeys((*definitions.groups, *own.groups))
     infos = findings.infos(cast(str, name), keys, tuple(groups))
-    overrides = override_infos(config, "sink" if plugin.kind == "sink" else "source", worker)
+    overrides = _override_infos(config, "sink" if plugin.kind == "sink" else "source", worker)
     return _with(infos, [*overrides, *options])
 
 
@@ -186,7 +197,7 @@ def check_common(config: Config, *, is_sink: bool, worker_group: str) -> Iterato
     Expressions are refused only if Java does: here they are not used.
     """
     chain = members(config)
-    definitions = (sink_definitions if is_sink else source_definitions)("", _NO_DEFAULTS, config)
+    definitions = connector_definitions("sink" if is_sink else "source", "", config=config)
     findings = Findings()
     findings.take(definitions.embed(generic_definitions(chain)).validate(config))
     check_negations(config, chain, findings)
@@ -227,19 +238,10 @@ def connector_plugin(config: Config) -> Plugin:
         raise RequestError(400, str(error)) from error
 
 
-def framework_definitions(
-    plugin: Plugin, defaults: WorkerDefaults = _NO_DEFAULTS, config: Config = _NO_CONFIG
-) -> ConfigDef:
-    """Returns the keys that Connect itself defines for a connector."""
-    if plugin.kind == "sink":
-        return sink_definitions(plugin.version, defaults, config)
-    return source_definitions(plugin.version, defaults, config)
-
-
 def _of_other_version(plugin: Plugin, config: Config, errors: Mapping[str, str]) -> ConfigInfos:
     """Returns the errors of a connector that is not installed in the required version. Only the
     keys of every connector are known then."""
-    definitions = common_definitions(plugin.version)
+    definitions = connector_definitions(None, plugin.version)
     findings = Findings()
     findings.take(definitions.validate(config))
     for key, error in errors.items():
@@ -247,10 +249,6 @@ def _of_other_version(plugin: Plugin, config: Config, errors: Mapping[str, str])
     rules.check_nulls(config, findings)
     name = config["connector.class"]
     return findings.infos(cast(str, name), definitions.keys, tuple(definitions.groups))
-
-
-def _defaults(worker: WorkerConfig) -> WorkerDefaults:
-    return WorkerDefaults(worker.key_converter, worker.value_converter, worker.header_converter)
 
 
 def _created(plugin: Plugin) -> Connector:
@@ -321,6 +319,46 @@ def _option_infos(config: Config, findings: Findings) -> list[ConfigInfo]:
     return infos
 
 
+def _override_infos(config: Config, kind: Kind, worker: WorkerConfig) -> list[ConfigInfo]:
+    """Returns the overrides of the clients that the connector has, as Connect does: a sink without
+    a dead letter queue has a consumer only. Overrides of its other clients are returned if they
+    have an error."""
+    unfit = dict(override_errors(config, worker.resolved_properties))
+    texts = {key: f"Invalid value for configuration {key}: {error}" for key, error in unfit.items()}
+    texts |= dict(forbidden_overrides(config, worker.resolved_properties, kind))
+    dead_letters = java_trim(config.get(DEAD_LETTERS_KEY) or "")
+    prefixes = PREFIXES if kind == "source" or dead_letters else (CONSUMER,)
+    infos = []
+    for prefix in PREFIXES:
+        overrides = {
+            key.removeprefix(prefix): value
+            for key, value in config.items()
+            if key.startswith(prefix) and key != prefix
+        }
+        infos += [
+            _override_info(prefix, name, value, texts.get(f"{prefix}{name}"))
+            for name, value in overrides.items()
+            if prefix in prefixes or f"{prefix}{name}" in texts
+        ]
+    return infos
+
+
+def _override_info(prefix: str, name: str, value: str | None, error: str | None) -> ConfigInfo:
+    """Returns one override. Secrets stay hidden, also those that no client defines."""
+    key = client_keys(prefix).get(name)
+    text = value
+    if key is not None:
+        try:
+            text = config_text(parse_value(name, value, key.type), key.type)
+        except ConfigError as invalid:
+            error = str(invalid)
+    full = f"{prefix}{name}"
+    if text is not None and is_secret_name(full):
+        text = HIDDEN
+    errors = () if error is None else (error,)
+    return ConfigInfo(key and replace(key, name=full), ValueInfo(full, text, errors=errors))
+
+
 def _with(infos: ConfigInfos, added: list[ConfigInfo]) -> ConfigInfos:
     """Adds options."""
     groups = (info.key.group for info in added if info.key is not None and info.key.group)
@@ -334,12 +372,10 @@ def _with(infos: ConfigInfos, added: list[ConfigInfo]) -> ConfigInfos:
 def check_worker_converters(worker: WorkerConfig) -> None:
     """Raises Invalid if a converter of the worker is not installed: connectors without their own
     would all fail."""
-    classes = {
-        "key.converter": worker.key_converter,
-        "value.converter": worker.value_converter,
-        "header.converter": worker.header_converter,
+    errors = {
+        key: choose(CONVERTER_KINDS[key], key, name).error
+        for key, name in worker.converters.items()
     }
-    errors = {key: choose(kind, key, classes[key]).error for key, kind in CONVERTER_KINDS.items()}
     problems = [Diagnostic("worker.invalid", error, key) for key, error in errors.items() if error]
     if problems:
         raise Invalid(*problems)

@@ -3,7 +3,7 @@
 import pytest
 
 from connect_runtime.settings.connector_clients import ADMIN, CONSUMER, PRODUCER
-from connect_runtime.validation.override_infos import client_keys
+from connect_runtime.validation.connector_keys import client_keys
 from connect_specs.client_properties import CLIENT_PROPERTIES
 from support.connect_classes import ConnectClasses
 

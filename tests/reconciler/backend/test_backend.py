@@ -20,7 +20,7 @@ from connect_reconciler.backend.rest_only import RestOnlyBackend
 from connect_reconciler.backend.runtime import RuntimeBackend
 from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot, StatusSnapshot
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable

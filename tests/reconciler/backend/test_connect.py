@@ -10,8 +10,8 @@ import pytest
 from connect_reconciler.backend.followed_topics import StoredConnector
 from connect_reconciler.backend.on_kafka import ConfirmedCluster, NotArrived
 from connect_reconciler.backend.rest.client import RestClient
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.herder.verbs import RequestError
-from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import RestTarget
 from connect_specs.states import TargetState
 

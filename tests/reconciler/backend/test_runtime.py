@@ -20,8 +20,8 @@ from connect_reconciler.backend.runtime import InProcessCluster, RuntimeBackend
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.render.drift_report import drift_text
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.kafka.election import Election
-from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Failed, Unreachable
 from connect_specs.names import ClusterTopics

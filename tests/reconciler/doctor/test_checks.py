@@ -27,8 +27,8 @@ from connect_reconciler.doctor.checks import (
 from connect_reconciler.doctor.look import examine
 from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.offsets import Offsets
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus, InstanceStatus
-from connect_runtime.kafka_version import KAFKA_VERSION
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.offsets_topic import offset_records

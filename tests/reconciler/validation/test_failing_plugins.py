@@ -21,10 +21,10 @@ from connect_reconciler.backend.plugins import (
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.refusals import Retries
 from connect_reconciler.validation.configs import check_specs
-from connect_runtime.herder.plugin_calls import SharedCalls
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.validation import validate as validate_module
+from connect_runtime.waiting import SharedCalls
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.plugin_definitions import CONNECTORS, PluginDefinition, PluginSet

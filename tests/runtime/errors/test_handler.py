@@ -6,7 +6,6 @@ import pytest
 from confluent_kafka import Message
 
 from connect_runtime.api import ConnectorError, DataError, RetriableError
-from connect_runtime.errors.columns import pieces_of
 from connect_runtime.errors.handler import (
     DeadLetters,
     ErrorHandler,
@@ -15,6 +14,7 @@ from connect_runtime.errors.handler import (
     RecordSkipped,
     RetriesEnded,
     Stage,
+    pieces_of,
 )
 
 RAW = Message("t", 0, 5, value=b"v")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.herder.changes import changed
 from connect_runtime.herder.runs import (
     ConnectorFailure,
     Fencing,
@@ -16,7 +15,7 @@ from connect_runtime.herder.runs import (
     Run,
     RunPhase,
 )
-from connect_runtime.herder.view import View
+from connect_runtime.herder.view import View, changed
 from connect_runtime.storage.snapshots import (
     Assignment,
     AssignmentSnapshot,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.runs import Request
 from connect_runtime.herder.verbs import NotLeader, Refusal, RequestError
@@ -354,7 +354,9 @@ def test_a_runtime_that_ends_says_that_nothing_runs(cluster: MemoryCluster) -> N
     candidate = cluster.ballot.candidate()
     launcher = MemoryLauncher(cluster.logs)
     settings = WorkerSettings(GROUP_ID, TOPICS, "w:8083", {}, graceful_s=5.0)
-    edges = HerderPorts(
+    connect = ConnectCluster(
+        "http://w:8083",
+        settings,
         logs=cluster.logs,
         groups=cluster.groups,
         election=candidate,
@@ -362,7 +364,6 @@ def test_a_runtime_that_ends_says_that_nothing_runs(cluster: MemoryCluster) -> N
         check=lambda name, config: None,
         leader=lambda: None,
     )
-    connect = ConnectHerder("http://w:8083", settings, edges)
     connect.start()
     over = threading.Event()
 
@@ -375,7 +376,7 @@ def test_a_runtime_that_ends_says_that_nothing_runs(cluster: MemoryCluster) -> N
     try:
         cluster.ballot.elect(candidate)
         wait_until(lambda: connect.herder.leading, what="a leader")
-        connect.verbs.create("c", source(tasks="2"), None)
+        connect.create("c", source(tasks="2"), None)
         wait_until(
             lambda: [s.state for s in cluster.status.tasks.values()] == [State.RUNNING] * 2,
             what="tasks to run",
@@ -384,7 +385,7 @@ def test_a_runtime_that_ends_says_that_nothing_runs(cluster: MemoryCluster) -> N
         hung.hung = True
         connect.herder._worker.settings = WorkerSettings(GROUP_ID, TOPICS, "w:8083", {}, 0.2)
     finally:
-        connect.stop()
+        connect.close()
         over.set()
         stepping.join(5)
     assert cluster.status.connectors["c"].state is State.UNASSIGNED
@@ -398,7 +399,9 @@ def test_a_runtime_that_ends_says_that_nothing_runs(cluster: MemoryCluster) -> N
 def test_an_error_in_a_request_does_not_end_the_herder(cluster: MemoryCluster) -> None:
     """Fencing asks Kafka, and what follows a request may be fencing."""
     candidate = cluster.ballot.candidate()
-    edges = HerderPorts(
+    connect = ConnectCluster(
+        "http://w:8083",
+        WorkerSettings(GROUP_ID, TOPICS, "w:8083", {}, graceful_s=0.2),
         logs=cluster.logs,
         groups=cluster.groups,
         election=candidate,
@@ -406,8 +409,6 @@ def test_an_error_in_a_request_does_not_end_the_herder(cluster: MemoryCluster) -
         check=lambda name, config: None,
         leader=lambda: None,
     )
-    settings = WorkerSettings(GROUP_ID, TOPICS, "w:8083", {}, graceful_s=0.2)
-    connect = ConnectHerder("http://w:8083", settings, edges)
     connect.start()
     try:
         cluster.ballot.elect(candidate)
@@ -419,10 +420,10 @@ def test_an_error_in_a_request_does_not_end_the_herder(cluster: MemoryCluster) -
 
         settle = connect.herder._settle
         connect.herder._settle = broken  # type: ignore[method-assign]
-        connect.verbs.create("c", source(), STOPPED)
+        connect.create("c", source(), STOPPED)
         wait_until(lambda: "c" in cluster.status.connectors, what="a status", timeout_s=5)
     finally:
-        connect.stop()
+        connect.close()
 
 
 # --- many requests ---

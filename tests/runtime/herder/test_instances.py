@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.herder.instances import Instances
+from connect_runtime.herder.instances import Instances, PluginCalls
 from connect_runtime.herder.runs import Event, InstanceFailed, InstanceStarted
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from support.connectors import ObedientSource
@@ -57,7 +57,7 @@ def answer(events: queue.Queue[Event]) -> Any:
 def test_a_later_answer_is_never_overtaken_by_an_earlier_one(events: queue.Queue[Event]) -> None:
     allow_modules({PLUGIN_MODULES: __name__})
     sources = MemoryCluster().leader().connect._sources
-    instances = Instances(events.put, sources, ConfigProviders({}))
+    instances = Instances(events.put, sources, ConfigProviders({}), PluginCalls())
     instances.start("c", 1, CONFIG)
     assert answer(events).task_configs[0]["number"] == "1"
     for _ in range(5):

@@ -344,7 +344,7 @@ def test_a_class_that_breaks_when_it_is_loaded_is_identified_as_unknown(
     cluster = MemoryCluster()
     runtime = cluster.leader()
     monkeypatch.setattr(registry, "connector", lambda name: sys.exit(3))
-    runtime.connect._worker._hosted.identify(MISBEHAVING)
+    runtime.connect.herder._worker._hosted.identify(MISBEHAVING)
     runtime.calls.run()
     runtime.tick()
     assert runtime.herder.view.kinds == {MISBEHAVING: "unknown"}

@@ -13,7 +13,7 @@ import pytest
 
 from connect_runtime.herder import herder as herder_module
 from connect_runtime.herder import offset_changes
-from connect_runtime.herder.plugin_calls import PluginCalls, TakesTooLong, within
+from connect_runtime.herder.instances import PluginCalls
 from connect_runtime.herder.verbs import LEADER_CHANGED, Refusal, RequestError
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import LogRecord, NewRecord, WriteInDoubt
@@ -23,6 +23,7 @@ from connect_runtime.storage.memory import (
     MemoryLogWriter,
 )
 from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
+from connect_runtime.waiting import TakesTooLong, within
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
 from connect_specs.states import TargetState
@@ -366,7 +367,7 @@ class _DoubtfulLogs(MemoryLogs):
 
     def writer(self, transactional_id: str) -> MemoryLogWriter:
         with self.changed:
-            return _DoubtfulWriter(self, transactional_id, self._take_over(transactional_id))
+            return _DoubtfulWriter(self, transactional_id, self.take_over(transactional_id))
 
 
 class _DoubtfulWriter(MemoryLogWriter):

@@ -164,7 +164,7 @@ def test_a_zombie_cannot_commit_after_offsets_were_altered(
     cluster.verbs.create(name, source(name, topic, last="2"), None)
     wait_until(lambda: len(values(broker, topic)) == 2, what="all numbers")
     cluster.stop_connector(name)
-    group = cluster.connect.herder._group_id
+    group = cluster.connect._settings.group_id
     zombie = Producer(
         {
             "bootstrap.servers": broker.bootstrap_servers,

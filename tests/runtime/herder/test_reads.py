@@ -8,23 +8,18 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from connect_runtime.herder import requests
-from connect_runtime.herder.connect_cluster import ConnectCluster
-from connect_runtime.herder.herder import Herder
-from connect_runtime.herder.offset_changes import ConnectorOffsets
-from connect_runtime.herder.plugin_calls import ConnectorTypes
 from connect_runtime.herder.runs import ConnectorFailure, RunPhase
-from connect_runtime.herder.verbs import RequestError, WouldWait
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.herder.view import View
+from connect_runtime.plugins.definitions import ConnectorTypes
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from connect_runtime.rest.exchange import Call
 from connect_runtime.rest.resources import ConnectorResources
-from connect_runtime.settings.connector_topics import TopicTracking
 from connect_runtime.storage.snapshots import (
     ConfigSnapshot,
     ConnectorState,
@@ -33,7 +28,7 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
-from connect_specs.names import ClusterTopics
+from connect_runtime.waiting import WouldWait
 from support.connectors import SOURCE
 from support.memory_cluster import MemoryCluster
 from support.wait import wait_until
@@ -97,17 +92,8 @@ def test_expanding_all_connectors_looks_at_all_tasks_once() -> None:
         name: ConnectorState(name, {"connector.class": "C"}, task_configs=({}, {}))
         for name in view.status.connectors
     }
-    cluster = SimpleNamespace(view=replace(view, config=ConfigSnapshot(connectors=configs)))
-    verbs = ConnectCluster(
-        cast(Herder, cluster),
-        ClusterTopics.of("g"),
-        cast(ConnectorOffsets, None),
-        check=lambda name, config: None,
-        leader=lambda: None,
-        problem=lambda: None,
-        tracking=TopicTracking.of({}),
-        topics_problem=lambda: None,
-    )
+    verbs = MemoryCluster().runtime().verbs
+    verbs.herder.view = replace(view, config=ConfigSnapshot(connectors=configs))
     call = Call(query=[("expand", "status"), ("expand", "info")])
     found = ConnectorResources(lambda: verbs).all(call).json
     assert len(found) == 1000

@@ -205,7 +205,7 @@ def test_attempts_that_ended_are_unassigned_while_a_fence_hangs() -> None:
     for attempt in runtime.launcher.live:
         attempt.kill = attempt.lose  # type: ignore[method-assign]
         attempt.hung = True
-    runtime.connect._worker._pool = Later()  # which nobody runs
+    runtime.connect.herder._worker._pool = Later()  # which nobody runs
     runtime.verbs.put_config("c", source(tasks=3, note="x"))
     cluster.pass_time(10 + WITHIN_S)
     assert {n: t.state for n, t in runtime.verbs.status("c").tasks.items()} == dict.fromkeys(

@@ -174,7 +174,7 @@ def an_orderly_end(cluster: MemoryCluster, runtime: MemoryRuntime) -> MemoryRunt
 
 def a_leader_without_a_launcher(cluster: MemoryCluster, runtime: MemoryRuntime) -> MemoryRuntime:
     between = cluster.runtime()
-    between.connect._worker._launcher = None
+    between.connect.herder._worker._launcher = None
     cluster.ballot.elect(between.candidate)
     cluster.pass_time(40)
     return cluster.leader()

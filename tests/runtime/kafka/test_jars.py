@@ -8,9 +8,9 @@ from typing import get_args
 
 import pytest
 
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.kafka import jars
 from connect_runtime.kafka.jars import JarsError, jars_folder, read_list
-from connect_runtime.kafka_version import KAFKA_VERSION
 
 _SMALL = "org.jspecify:jspecify:1.0.0"
 _SMALL_JAR = "jspecify-1.0.0.jar"

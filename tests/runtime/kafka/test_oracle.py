@@ -2,7 +2,7 @@
 
 import pytest
 
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from support import http
 from support.broker import BrokerAddress
 from support.oracle import Oracle

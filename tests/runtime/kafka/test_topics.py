@@ -21,7 +21,7 @@ from connect_runtime.kafka.topics import (
     offsets_for_times,
     topic_sizes,
 )
-from connect_runtime.settings.connector_topics import NewTopicSettings, TopicCreation
+from connect_runtime.settings.connector_topics import TopicCreation, TopicSettings
 from connect_specs.diagnostics import ConnectError
 from support.broker import BrokerAddress, create_topic, produce
 
@@ -139,7 +139,7 @@ def test_offsets_are_asked_for_only_where_the_client_knows_the_leader() -> None:
     ]
 
 
-def made(broker: BrokerAddress, settings: NewTopicSettings) -> NewTopics:
+def made(broker: BrokerAddress, settings: TopicSettings) -> NewTopics:
     client = {"bootstrap.servers": broker.bootstrap_servers}
     return NewTopics(client, TopicCreation((), settings))
 
@@ -150,7 +150,7 @@ def partitions(broker: BrokerAddress, topic: str) -> int:
 
 
 def test_a_topic_is_created_with_its_settings(broker: BrokerAddress, unique: str) -> None:
-    topics = made(broker, NewTopicSettings(7, -1, {"cleanup.policy": "compact"}))
+    topics = made(broker, TopicSettings(7, -1, {"cleanup.policy": "compact"}))
     topics.ensure(unique)
     assert partitions(broker, unique) == 7
     admin = clients.admin({"bootstrap.servers": broker.bootstrap_servers})
@@ -162,12 +162,12 @@ def test_a_topic_is_created_with_its_settings(broker: BrokerAddress, unique: str
 
 def test_a_topic_that_exists_stays_as_it_is(broker: BrokerAddress, unique: str) -> None:
     create_topic(broker.bootstrap_servers, unique, partitions=2)
-    made(broker, NewTopicSettings(7, 1, {})).ensure(unique)
+    made(broker, TopicSettings(7, 1, {})).ensure(unique)
     assert partitions(broker, unique) == 2
 
 
 def test_settings_that_the_broker_refuses_fail_the_task(broker: BrokerAddress, unique: str) -> None:
     text = f"failed to create new topic {unique}: .*eplication"
     with pytest.raises(ConnectorError, match=text) as raised:
-        made(broker, NewTopicSettings(1, 5, {})).ensure(unique)
+        made(broker, TopicSettings(1, 5, {})).ensure(unique)
     assert "INVALID_REPLICATION_FACTOR" in str(raised.value.__cause__), "for the task's trace"

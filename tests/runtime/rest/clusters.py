@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from connect_runtime.herder.connect_cluster import ConnectHerder, HerderPorts
+from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.joining import LeaderLookup, ensure_topics
 from connect_runtime.kafka.election import Election
@@ -43,32 +43,28 @@ def create_topics(client: dict[str, str], group: str) -> None:
 @contextlib.contextmanager
 def runtime_without_spark(
     client: dict[str, str], group: str, advertised: Callable[[str], str] = str
-) -> Iterator[tuple[Served, ConnectHerder]]:
+) -> Iterator[tuple[Served, ConnectCluster]]:
     """A herder and its REST API. `advertised` gives the URL that others reach it at."""
     bound = BoundSocket.at("127.0.0.1", 0)
     url = advertised(f"http://127.0.0.1:{bound.port}")
     topics = ClusterTopics.of(group)
     logs = KafkaLogs(client)
-    herder = ConnectHerder(
+    herder = ConnectCluster(
         url,
         WorkerSettings(group, topics, url, {}),
-        HerderPorts(
-            logs=logs,
-            groups=SinkGroups(),
-            election=Election(client, group, topics.config, url),
-            launcher=None,
-            check=lambda name, config: None,
-            leader=LeaderLookup(client, group, topics.config),
-        ),
+        logs=logs,
+        groups=SinkGroups(),
+        election=Election(client, group, topics.config, url),
+        launcher=None,
+        check=lambda name, config: None,
+        leader=LeaderLookup(client, group, topics.config),
     )
-    rest = RestServer(
-        create_app(lambda: herder.verbs, {}, cluster_id=lambda: "k", commit="c"), bound
-    )
+    rest = RestServer(create_app(lambda: herder, {}, cluster_id=lambda: "k", commit="c"), bound)
     rest.start()
     herder.start()
     try:
         yield Served(bound.port, rest), herder
     finally:
-        herder.stop()
+        herder.close()
         rest.stop()
         logs.close()

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.rest.access import path_problem, without_parameters
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.exchange import error_reply, response

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi import checks
 
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.rest import openapi
 from connect_runtime.rest.app import create_app
 from connect_runtime.rest.plugin_resources import PluginResources

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from connect_runtime.herder.verbs import WouldWait
 from connect_runtime.rest.request_pools import Busy, Inline, RequestPool
+from connect_runtime.waiting import WouldWait
 
 
 def test_a_request_that_queues_for_too_long_is_refused() -> None:

@@ -12,13 +12,13 @@ from connect_runtime.api import ConfigError
 from connect_runtime.settings.connector_clients import (
     ConnectorClients,
     Kind,
-    NewOffsetsTopic,
     OffsetsPlace,
     check_addresses,
     check_known,
     forbidden_overrides,
     policy_of,
 )
+from connect_runtime.settings.connector_topics import TopicSettings
 
 BOOTSTRAP = "bootstrap.servers"
 WORKER = {
@@ -255,8 +255,8 @@ def test_an_own_topic_is_created_as_the_workers() -> None:
         "offset.storage.min.insync.replicas": "2",
     }
     found = clients(worker={**TASKS_ONLY, **given}).new_offsets_topic
-    assert found == NewOffsetsTopic(3, -1, {"min.insync.replicas": "2"})
-    assert clients(worker=TASKS_ONLY).new_offsets_topic == NewOffsetsTopic(25, 3, {})
+    assert found == TopicSettings(3, -1, {"min.insync.replicas": "2"})
+    assert clients(worker=TASKS_ONLY).new_offsets_topic == TopicSettings(25, 3, {})
 
 
 # --- policies ---

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from connect_runtime.settings.connector_topics import TopicSettings
 from connect_runtime.settings.worker_config import (
     SMALL_SEGMENTS,
-    TopicSettings,
     from_project,
     from_properties,
 )
@@ -61,7 +61,8 @@ def test_apaches_file_is_taken_as_it_is() -> None:
     assert config.config_topic == TopicSettings(1, 3, SMALL_SEGMENTS)
     assert config.offset_topic == TopicSettings(25, 3, SMALL_SEGMENTS)
     assert config.status_topic == TopicSettings(5, 3, SMALL_SEGMENTS)
-    assert (config.offset_flush_interval_ms, config.graceful_timeout_ms) == (60_000, 5_000)
+    assert config.properties["offset.flush.interval.ms"] == "60000"
+    assert config.graceful_timeout_ms == 5_000
     assert config.reach_s == 60
     assert (config.master, config.slots) == (f"local[{config.slots}]", config.slots)
     assert 64 <= (config.slots or 0) <= 1000
@@ -266,7 +267,7 @@ def test_a_projects_kafka_is_for_every_client() -> None:
 def test_a_projects_worker_properties_win() -> None:
     worker = {"value.converter": CONVERTER, "offset.storage.replication.factor": "2", "bogus": "1"}
     config, warnings = from_project(_project(None, worker), "127.0.0.1:1")
-    assert config.value_converter == CONVERTER
+    assert config.converters["value.converter"] == CONVERTER
     assert "value.converter.schemas.enable" not in config.properties
     assert config.offset_topic.replication_factor == 2
     assert [warning.split()[0] for warning in warnings] == ["bogus"]
@@ -334,7 +335,7 @@ def test_a_process_that_is_not_the_worker_checks_no_references() -> None:
     }
     config, _ = from_project(_project(None, worker), "127.0.0.1:1", resolve=False)
     assert config.listener.port == 8083
-    assert config.offset_flush_interval_ms == 60_000
+    assert config.resolved_properties["offset.flush.interval.ms"] == "60000"
     assert config.properties["key.converter"] == "${vault:any:thing}"
     with pytest.raises(Invalid, match="has no CONNECT_TEST_NONE"):
         from_project(_project(None, worker), "127.0.0.1:1")

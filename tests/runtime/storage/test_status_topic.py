@@ -184,19 +184,6 @@ def test_records_without_an_attempt_are_believed() -> None:
     assert found.tasks[TaskId("c", 0)].state is State.FAILED
 
 
-@pytest.mark.parametrize(
-    ("current", "expected"),
-    [
-        (None, True),
-        (Status(State.RUNNING, W1, 9), True),
-        (Status(State.RUNNING, W2, 5), True),
-        (Status(State.RUNNING, W2, 6), False),
-    ],
-)
-def test_a_late_writer_is_silent(current: Status | None, expected: bool) -> None:
-    assert status_topic.may_write(current, W1, 5) is expected
-
-
 def test_the_newest_generation() -> None:
     assert status_topic.newest_generation(StatusSnapshot()) == -1
     snapshot = fold(

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from connect_runtime.herder import plugin_calls
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import definitions
 from connect_runtime.plugins.definitions import password_keys
@@ -18,6 +17,7 @@ from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation import validate as validate_module
 from connect_runtime.validation.infos import ConfigInfos
 from connect_runtime.validation.validate import validate
+from connect_runtime.waiting import SharedCalls
 from support import broken_plugins as broken
 
 SOURCE = {"name": "n", "connector.class": "FileStreamSource", "topic": "t"}
@@ -37,7 +37,7 @@ def worker() -> WorkerConfig:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Waits 0.2 s for a plugin."""
     broken.RELEASE.clear()
-    monkeypatch.setattr(definitions, "_calls", plugin_calls.SharedCalls(0.2))
+    monkeypatch.setattr(definitions, "_calls", SharedCalls(0.2))
     yield
     broken.RELEASE.set()
 
@@ -144,7 +144,7 @@ def test_a_connector_that_hangs_is_waited_for_once(worker: WorkerConfig, impatie
 
 def test_a_call_that_could_not_start_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The trap: where there was no thread left once, the plugin has not answered for ever."""
-    shared = plugin_calls.SharedCalls[int](0.2)
+    shared = SharedCalls[int](0.2)
 
     def no_thread(self: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from connect_runtime.settings.connector_topics import NewTopicSettings, TopicCreation
+from connect_runtime.settings.connector_topics import TopicCreation, TopicSettings
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation.validate import validate
 
@@ -131,11 +131,11 @@ def test_the_first_group_that_takes_a_topic_counts() -> None:
     }
     found = TopicCreation.of(config, {})
     assert found is not None
-    compacted = NewTopicSettings(1, 1, {"cleanup.policy": "compact"})
+    compacted = TopicSettings(1, 1, {"cleanup.policy": "compact"})
     assert found.settings("state-a") == found.settings("table") == compacted
-    assert found.settings("state-tmp1") == NewTopicSettings(4, -1, {})
+    assert found.settings("state-tmp1") == TopicSettings(4, -1, {})
     # the whole name must match
-    assert found.settings("my-table") == NewTopicSettings(4, 1, {"retention.ms": "5"})
+    assert found.settings("my-table") == TopicSettings(4, 1, {"retention.ms": "5"})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from connect_runtime.kafka.errors import (
     passes,
     reason,
 )
-from connect_runtime.metrics.client_stats import STATISTICS_MS
+from connect_runtime.metrics.task_metrics import STATISTICS_MS
 from connect_runtime.settings.connector_topics import matching_topics
 from connect_runtime.tasks.kafka_failures import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.sink.offsets import ReadBatch

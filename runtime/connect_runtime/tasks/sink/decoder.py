@@ -28,8 +28,7 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.records import Lazy
 from connect_runtime.data.converters import Converters, UnreadableRows
-from connect_runtime.errors.columns import pieces_of
-from connect_runtime.errors.handler import ErrorHandler, Failure, RecordSkipped, Stage
+from connect_runtime.errors.handler import ErrorHandler, Failure, RecordSkipped, Stage, pieces_of
 from connect_runtime.plugins import registry
 from connect_runtime.transforms.chain import Chain
 from connect_runtime.transforms.transformation import Columns, Name

@@ -13,7 +13,7 @@ from connect_runtime.errors.handler import DeadLetters, ErrorHandler, ErrorRepor
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.topics import NewTopics
 from connect_runtime.metrics.task_metrics import TaskMetrics
-from connect_runtime.settings.connector_topics import NewTopicSettings, TopicCreation
+from connect_runtime.settings.connector_topics import TopicCreation, TopicSettings
 from connect_runtime.tasks.control.assignments import RetryWait
 from connect_runtime.tasks.kafka_failures import kafka_may_interrupt
 from connect_runtime.tasks.task_setup import TaskSetup
@@ -70,7 +70,7 @@ def _queue(
     setup: TaskSetup, letters: DeadLetters, wait: RetryWait, metrics: TaskMetrics
 ) -> DeadLetterQueue:
     properties = setup.dead_letter_producer()
-    settings = NewTopicSettings(1, letters.replication_factor, {})
+    settings = TopicSettings(1, letters.replication_factor, {})
     admin = setup.sink_clients.dead_letters_admin()
     try:
         with kafka_may_interrupt():

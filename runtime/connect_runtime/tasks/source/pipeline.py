@@ -17,8 +17,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from connect_runtime.api import ConnectorError, RawHeaders, SourceBatch, SourceRecord
 from connect_runtime.data.converters import Converters
-from connect_runtime.errors.columns import pieces_of
-from connect_runtime.errors.handler import ErrorHandler, RecordSkipped, Stage
+from connect_runtime.errors.handler import ErrorHandler, RecordSkipped, Stage, pieces_of
 from connect_runtime.plugins import registry
 from connect_runtime.tasks.source.writer import Messages
 from connect_runtime.transforms.chain import Chain

@@ -22,8 +22,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from connect_runtime.api import ConnectorError, SourceRecord
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import error_of
-from connect_runtime.metrics.client_stats import STATISTICS_MS
-from connect_runtime.metrics.task_metrics import TaskMetrics
+from connect_runtime.metrics.task_metrics import STATISTICS_MS, TaskMetrics
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.tasks.control.assignments import DesiredTaskState
 from connect_runtime.tasks.kafka_failures import RAISED, SendFailures

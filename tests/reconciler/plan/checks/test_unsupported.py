@@ -12,7 +12,7 @@ from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Kind, Live, LiveConnector, LogRange, TopicLogs
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.kafka_version import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION
 from connect_runtime.spark.attempts import launch_json
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import AttemptEnd, TaskLaunch
