@@ -1,4 +1,4 @@
-"""Options that several verbs share, and how their values are read.
+"""Options that are read in several places, and how their values are read.
 
 Options that belong together are a dataclass. A verb takes it as one parameter, and `expanded` makes
 parameters of its fields for typer.
@@ -6,6 +6,7 @@ parameters of its fields for typer.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
@@ -72,15 +73,6 @@ Targets = Annotated[
         autocompletion=connector_names,
     ),
 ]
-Excludes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--exclude",
-        metavar="GLOB",
-        help="Skip connectors whose names match. Repeatable.",
-        autocompletion=connector_names,
-    ),
-]
 Warnings = Annotated[
     Warned,
     typer.Option("--warnings", help="Show warnings about what changes, or all of them."),
@@ -139,7 +131,15 @@ class ScopeOptions:
     """The connectors that a verb is for: those that match a target, and no exclusion."""
 
     target: Targets = None
-    exclude: Excludes = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="GLOB",
+            help="Skip connectors whose names match. Repeatable.",
+            autocompletion=connector_names,
+        ),
+    ] = None
 
     @property
     def scope(self) -> Scope:
@@ -281,6 +281,70 @@ class ApplyOptions:
         values = asdict(self) | {"require_running": require_running}
         del values["takeover"]
         return Choices(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """The records to run, and the form of the output. Raises Invalid for options that exclude each
+    other.
+
+    Records may be secret: their values go to the user's own terminal, or to the form that was asked
+    for.
+    """
+
+    records: Annotated[
+        Path | None,
+        typer.Option("--records", metavar="FILE", help="Run records from FILE, one JSON a line."),
+    ] = None
+    last: Annotated[
+        int | None,
+        typer.Option("--last", min=1, metavar="N", help="Run the last N records of its topics."),
+    ] = None
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="live|REF",
+            help="Compare with the cluster's config, or the spec at a git ref.",
+        ),
+    ] = None
+    junit: Annotated[
+        Path | None,
+        typer.Option("--junit", metavar="FILE", help="Also write the tests' results as JUnit XML."),
+    ] = None
+    detailed_exitcode: Annotated[
+        bool,
+        typer.Option(
+            "--detailed-exitcode", help="With --against: exit with 4 if records would differ."
+        ),
+    ] = False
+    as_table: Annotated[
+        bool, typer.Option("--table", help="Show values of records, also if not on a terminal.")
+    ] = False
+    as_markdown: Annotated[
+        bool,
+        typer.Option("--markdown", help="With --against: Markdown, counts and field names only."),
+    ] = False
+    as_json: AsJson = False
+
+    def __post_init__(self) -> None:
+        runs = self.records is not None or self.last is not None
+        compares = self.against is not None
+        two = self.records is not None and self.last is not None
+        for is_wrong, problem in (
+            (two, "--records and --last exclude each other"),
+            (self.junit is not None and (runs or compares), "--junit is for tests alone"),
+            (self.as_markdown and not compares, "--markdown needs --against"),
+            (self.detailed_exitcode and not compares, "--detailed-exitcode needs --against"),
+        ):
+            if is_wrong:
+                raise Invalid(Diagnostic("usage", problem, hint="leave one of the options out"))
+        ensure_one_form(as_json=self.as_json, as_markdown=self.as_markdown)
+
+    @property
+    def shows_values(self) -> bool:
+        """Returns whether tables of records are printed."""
+        return self.as_table or sys.stdout.isatty()
 
 
 def ensure_one_form(*, as_json: bool, as_markdown: bool) -> None:

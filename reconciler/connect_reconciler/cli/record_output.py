@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import progress, result, result_json, table
 from connect_reconciler.render.record_tests import (
@@ -29,30 +28,18 @@ from connect_specs.desired import Project
 from connect_specs.diagnostics import ExitCode
 from connect_specs.plain_text import one_line
 
+if TYPE_CHECKING:
+    from connect_reconciler.cli.options import RecordOptions
+
 # The number of differing records that are shown
 _DIFFERENT_MAX = 3
 
 
-@dataclass(frozen=True, slots=True)
-class RecordOutput:
-    """The form of the output. Records may be secret: their values go to the user's own terminal,
-    or to the form that was asked for."""
-
-    as_table: bool
-    as_markdown: bool
-    as_json: bool
-
-    @property
-    def shows_values(self) -> bool:
-        """Returns whether tables of records are printed."""
-        return self.as_table or sys.stdout.isatty()
-
-
-def print_runs(connectors: Sequence[Shown], output: RecordOutput) -> int:
+def print_runs(connectors: Sequence[Shown], options: RecordOptions) -> int:
     """Prints records before and after; returns the exit code."""
     for connector in connectors:
         _print_incomplete(connector.name, len(connector.runs), complete=connector.complete)
-    if output.as_json:
+    if options.as_json:
         documents = [
             {
                 "connector": connector.name,
@@ -65,10 +52,10 @@ def print_runs(connectors: Sequence[Shown], output: RecordOutput) -> int:
     else:
         for connector in connectors:
             redact = connector.redactor.redact
-            for number, run in enumerate(connector.runs if output.shows_values else (), 1):
+            for number, run in enumerate(connector.runs if options.shows_values else (), 1):
                 _print_record(run_title(run, number, redact), HEAD, run_rows(run, redact))
             result(f"{connector.name}: {runs_text(connector.runs)}")
-        if not output.shows_values:
+        if not options.shows_values:
             progress("values of records are shown on a terminal, and with --table or --json")
     runs = [run for connector in connectors for run in connector.runs]
     failed = any(isinstance(run.outcome, FailedRecord) for run in runs)
@@ -76,30 +63,25 @@ def print_runs(connectors: Sequence[Shown], output: RecordOutput) -> int:
 
 
 def print_comparisons(
-    comparisons: Comparisons,
-    against: str,
-    project: Project,
-    output: RecordOutput,
-    *,
-    detailed: bool,
+    comparisons: Comparisons, against: str, project: Project, options: RecordOptions
 ) -> int:
     """Prints the records that come out differently; returns the exit code."""
     counts = {compared.name: compared.comparison for compared in comparisons.compared}
     skipped = comparisons.skipped
     for compared in comparisons.compared:
         _print_incomplete(compared.name, len(compared.new), complete=compared.complete)
-    if output.as_json:
+    if options.as_json:
         connectors = [
             {"connector": name, **comparison_json(count)} for name, count in counts.items()
         ]
         reasons = [{"connector": name, "why": reason} for name, reason in skipped.items()]
         result_json({"against": against, "connectors": connectors, "skipped": reasons})
-    elif output.as_markdown:
+    elif options.as_markdown:
         env = "" if project.env is None else f"/{project.env}"
         result(comparison_markdown(f"{project.name}{env}", against, counts, skipped))
     else:
         for compared in comparisons.compared:
-            if output.shows_values:
+            if options.shows_values:
                 _print_different(compared)
             result(f"{compared.name}: {comparison_text(compared.comparison)}")
         for name, reason in skipped.items():
@@ -109,7 +91,7 @@ def print_comparisons(
     if any(count.newly_failing for count in counts.values()):
         return ExitCode.FAILED
     differs = any(count.different for count in counts.values())
-    return ExitCode.CHANGES if detailed and differs else ExitCode.OK
+    return ExitCode.CHANGES if options.detailed_exitcode and differs else ExitCode.OK
 
 
 def _print_different(compared: Compared) -> None:

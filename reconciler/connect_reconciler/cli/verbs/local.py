@@ -153,30 +153,25 @@ def validate(
     result("\n".join(map(one_line, lines)))
 
 
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="NAME",
-        help="Further packages or modules to include. Packages that register plugins are included "
-        "anyway.",
-    ),
-]
-Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="The archive to write.")
-]
-Python = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PATH", help="Where Python is on the nodes; by default, where it is here."
-    ),
-]
-
-
 def package(
     context: typer.Context,
-    names: Names = None,
-    output: Output = Path("environment.tar.gz"),
-    python: Python = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Further packages or modules to include. Packages that register plugins are"
+            " included anyway.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The archive to write.")
+    ] = Path("environment.tar.gz"),
+    python: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH", help="Where Python is on the nodes; by default, where it is here."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Pack connect, its plugins and what they require for the nodes of a Spark cluster.

@@ -41,9 +41,6 @@ Slots = Annotated[
 Master = Annotated[
     str | None, typer.Option(metavar="URL", help="The Spark master, such as spark://host:7077.")
 ]
-Detach = Annotated[
-    bool, typer.Option("--detach", help="Run in the background; return once it is healthy.")
-]
 LogLines = Annotated[
     LogFormat | None,
     typer.Option(
@@ -52,14 +49,13 @@ LogLines = Annotated[
         f"(or set {log_output.VARIABLE}).",
     ),
 ]
-Rotate = Annotated[
-    bool, typer.Option("--rotate", help="Replace the password; a running runtime uses it at once.")
-]
 
 
 def up(
     context: typer.Context,
-    detach: Detach = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Run in the background; return once it is healthy.")
+    ] = False,
     slots: Slots = None,
     master: Master = None,
     log_lines: LogLines = None,
@@ -367,7 +363,14 @@ def _stop(process: str, pid: int, started: float, patience_s: float) -> None:
         progress(f"{process} did not stop within {patience_s:.0f} s and was killed (SIGKILL)")
 
 
-def password(context: typer.Context, rotate: Rotate = False, as_json: AsJson = False) -> None:
+def password(
+    context: typer.Context,
+    rotate: Annotated[
+        bool,
+        typer.Option("--rotate", help="Replace the password; a running runtime uses it at once."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Show where the password of the runtime's REST API is kept, never the password itself.
 
     Required with rest.authentication: basic; the verbs of this project use it automatically.
