@@ -99,26 +99,22 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 
 def expanded(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the verb with the fields of its dataclasses as parameters, which typer can read."""
-    parameters: list[Parameter] = []
-    groups: dict[str, Callable[..., Any]] = {}
     types = get_type_hints(verb, include_extras=True)
+    groups = {name: kind for name, kind in types.items() if is_dataclass(kind)}
+    parameters: list[Parameter] = []
     for name, parameter in signature(verb).parameters.items():
-        if not is_dataclass(types[name]):
+        if name in groups:
+            options = get_type_hints(types[name], include_extras=True)
+            parameters += [
+                parameter.replace(name=o.name, default=o.default, annotation=options[o.name])
+                for o in fields(types[name])
+            ]
+        else:
             parameters.append(parameter.replace(annotation=types[name]))
-            continue
-        groups[name] = types[name]
-        options = get_type_hints(types[name], include_extras=True)
-        parameters += [
-            Parameter(
-                option.name, parameter.kind, default=option.default, annotation=options[option.name]
-            )
-            for option in fields(types[name])
-        ]
 
     def call(**values: Any) -> Any:
         for name, group in groups.items():
-            names = [option.name for option in fields(types[name])]
-            values[name] = group(**{option: values.pop(option) for option in names})
+            values[name] = group(**{o.name: values.pop(o.name) for o in fields(group)})
         return verb(**values)
 
     call.__doc__ = verb.__doc__

@@ -97,8 +97,8 @@ class Terminal:
     def say(self, text: str) -> None:
         progress(text)
 
-    def waits(self, what: str, limit_s: float) -> None:
-        progress_of_wait(what, limit_s)
+    def waits(self, problem: str, limit_s: float) -> None:
+        progress_of_wait(problem, limit_s)
 
     def report(self, report: ApplyReport, *, rollback_follows: bool) -> None:
         if not self.as_json:

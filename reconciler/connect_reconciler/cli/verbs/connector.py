@@ -78,7 +78,9 @@ def delete(
     )
 
     if not yes and not sys.stdin.isatty():
-        raise Invalid(_cannot_ask(name))
+        problem = "stdin is not a terminal, so the deletion cannot be confirmed"
+        hint = "to delete it without confirmation, run this again with --yes"
+        raise Invalid(Diagnostic("delete.nobody-to-ask", problem, name, hint=hint))
     project = invocation(context).project()
     with backend_of(project) as backend:
         connector = known(backend, name)
@@ -95,12 +97,6 @@ def delete(
             runs = cluster.runs_tasks
     _report(name, "deleted", runs=runs, as_json=as_json)
     return ExitCode.OK
-
-
-def _cannot_ask(name: str) -> Diagnostic:
-    problem = "stdin is not a terminal, so the deletion cannot be confirmed"
-    hint = "to delete it without confirmation, run this again with --yes"
-    return Diagnostic("delete.nobody-to-ask", problem, name, hint=hint)
 
 
 def _confirmed(connector: Known, backend: Backend) -> bool:

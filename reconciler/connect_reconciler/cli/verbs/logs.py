@@ -67,17 +67,13 @@ def _report_nothing(name: str | None, call: Invocation, *, follow: bool) -> None
         if not follow:
             progress(message)
         return
-    problem = _no_such_connector(name, names)
-    if not follow:
-        raise Failed(problem)
-    progress(f"{problem.what}; waiting for lines about it")
-
-
-def _no_such_connector(name: str, names: Sequence[str]) -> Diagnostic:
+    problem = f"there is no connector {name}, and nothing was logged about it"
+    if follow:
+        progress(f"{problem}; waiting for lines about it")
+        return
     near = get_close_matches(name, names, 1)
     hint = f"did you mean {near[0]}?" if near else "`connect status --all` lists the connectors"
-    problem = f"there is no connector {name}, and nothing was logged about it"
-    return Diagnostic("logs.no-such-connector", problem, name, hint=hint)
+    raise Failed(Diagnostic("logs.no-such-connector", problem, name, hint=hint))
 
 
 def _known_names(call: Invocation) -> Sequence[str] | None:
