@@ -100,7 +100,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 def expanded(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Returns the verb with the fields of its dataclasses as parameters, which typer can read."""
     types = get_type_hints(verb, include_extras=True)
-    groups = {name: kind for name, kind in types.items() if is_dataclass(kind)}
+    groups: dict[str, Any] = {name: kind for name, kind in types.items() if is_dataclass(kind)}
     parameters: list[Parameter] = []
     for name, parameter in signature(verb).parameters.items():
         if name in groups:
