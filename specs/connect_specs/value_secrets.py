@@ -68,7 +68,7 @@ def redacted(problems: Iterable[Diagnostic], values: Values) -> list[Diagnostic]
 
 def with_stand_ins(values: Values) -> Values | None:
     """Returns the values with a stand-in for each secret; None if there is no secret."""
-    names = _stand_ins(values.names, "", values.sensitive)
+    names = {key: _stand_in(inner, key, values.sensitive) for key, inner in values.names.items()}
     return None if names == values.names else replace(values, names=names)
 
 
@@ -138,16 +138,9 @@ def _leaves(
         yield name, value
 
 
-def _stand_ins(value: Mapping[str, Value], name: str, listed: Iterable[str]) -> dict[str, Value]:
-    return {
-        key: _stand_in(inner, f"{name}.{key}" if name else key, listed)
-        for key, inner in value.items()
-    }
-
-
 def _stand_in(value: Value, name: str, listed: Iterable[str]) -> Value:
     if isinstance(value, dict):
-        return _stand_ins(value, name, listed)
+        return {key: _stand_in(inner, f"{name}.{key}", listed) for key, inner in value.items()}
     if isinstance(value, list):
         return [_stand_in(inner, name, listed) for inner in value]
     if not _is_secret(value, name, listed):

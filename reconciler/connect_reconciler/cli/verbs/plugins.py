@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -96,19 +96,16 @@ def _source(project: Project) -> Iterator[PluginSource]:
     from connect_runtime.plugins.modules import allow_modules
 
     allow_modules(project.worker)
-    # Nobody leads where the project's own Kafka does not even run
-    if has_own_broker(project) and find_runtime(project) is None:
-        progress("no runtime is up: showing the plugins of this installation")
-        yield InstalledPlugins()
-        return
-    with backend_of(project) as backend:
-        connection = backend.rest()
+    with ExitStack() as stack:
+        connection = None
+        # Nobody leads where the project's own Kafka does not even run
+        if not has_own_broker(project) or find_runtime(project) is not None:
+            connection = stack.enter_context(backend_of(project)).rest()
         if connection is None:
             progress("no runtime is up: showing the plugins of this installation")
             yield InstalledPlugins()
-            return
-        with connection:
-            yield RestPlugins(connection)
+        else:
+            yield RestPlugins(stack.enter_context(connection))
 
 
 def _write(file: Path, text: str) -> None:
