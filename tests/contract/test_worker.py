@@ -239,7 +239,7 @@ def test_states_are_asked_for_and_followed(client: httpx.Client, name: str) -> N
     assert (found.status_code, found.content) == (204, b"")
 
 
-def test_deleted(client: httpx.Client, name: str) -> None:
+def test_a_deleted_connector_is_gone(client: httpx.Client, name: str) -> None:
     create(client, source(name), "STOPPED")
     found = ask(client, "DELETE", f"/connectors/{name}")
     assert (found.status_code, found.content) == (204, b"")
@@ -248,7 +248,7 @@ def test_deleted(client: httpx.Client, name: str) -> None:
     )
 
 
-def test_expanded(client: httpx.Client, name: str) -> None:
+def test_connectors_are_listed_with_their_info_and_status(client: httpx.Client, name: str) -> None:
     create(client, sink(name), "STOPPED")
     wait_for(client, name, "STOPPED")
     for what in ("info", "status"):

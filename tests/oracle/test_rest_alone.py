@@ -87,7 +87,9 @@ def config_of(worker: Oracle, name: str) -> dict[str, str]:
 
 
 @every_version
-def test_a_story(worker: Oracle, project: RestProject, topic: str, tmp_path: Path) -> None:
+def test_a_project_from_its_first_apply_to_a_deletion(
+    worker: Oracle, project: RestProject, topic: str, tmp_path: Path
+) -> None:
     out, other, into = tmp_path / "out.txt", tmp_path / "other.txt", tmp_path / "in.txt"
     into.write_text("one\ntwo\n")
     snk, src = f"{topic}-snk", f"{topic}-src"

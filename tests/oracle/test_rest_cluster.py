@@ -298,7 +298,7 @@ def test_many_connectors_in_one_apply(
     assert not [name for name in project.observe().connectors if name.startswith(unique)]
 
 
-def test_the_doctor(
+def test_the_doctor_compares_topics_with_rest(
     worker: list[Oracle], client: dict[str, str], topic: str, tmp_path: Path
 ) -> None:
     """What topics and REST say is cross-checked."""

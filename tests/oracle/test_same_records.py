@@ -235,7 +235,9 @@ def _create(worker: Worker, records: str) -> None:
 
 
 @pytest.mark.parametrize("case", SOURCES, ids=lambda case: case.name)
-def test_sources(broker: BrokerAddress, workers: tuple[Worker, Worker], case: Case) -> None:
+def test_both_write_the_same_records(
+    broker: BrokerAddress, workers: tuple[Worker, Worker], case: Case
+) -> None:
     ours, theirs = (
         [
             _record(message, worker)
@@ -248,7 +250,9 @@ def test_sources(broker: BrokerAddress, workers: tuple[Worker, Worker], case: Ca
 
 
 @pytest.mark.parametrize("case", SINKS, ids=lambda case: case.name)
-def test_sinks(broker: BrokerAddress, workers: tuple[Worker, Worker], case: Case) -> None:
+def test_both_write_the_same_lines_and_dead_letters(
+    broker: BrokerAddress, workers: tuple[Worker, Worker], case: Case
+) -> None:
     ours, theirs = (
         (
             _lines(worker.folder / worker.topic(case), case.count),

@@ -139,7 +139,7 @@ def view(row: Mapping[str, Any]) -> View:
 
 
 def shown(effects: Iterable[Effect]) -> list[Any]:
-    """Returns effects as decisions.yaml has them. Waits are tested in test_resting_tasks.py."""
+    """Returns effects as decisions.yaml has them, without waits."""
     return [_shown(effect) for effect in effects if not isinstance(effect, Wait)]
 
 

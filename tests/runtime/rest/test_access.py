@@ -76,7 +76,7 @@ def client(settings: RestSettings, password: str | None = None) -> Client:
         ("connect.example", replace(LOOPBACK, hosts=frozenset({"connect.example"})), True),
     ],
 )
-def test_hosts(host: str | None, settings: RestSettings, allowed: bool) -> None:
+def test_hosts_that_are_allowed(host: str | None, settings: RestSettings, allowed: bool) -> None:
     assert refusal(host, None, settings) == (None if allowed else NO_HOST)
 
 
@@ -100,7 +100,7 @@ def test_hosts(host: str | None, settings: RestSettings, allowed: bool) -> None:
         ("http://here:8083", ("https://a.example",), True),
     ],
 )
-def test_origins(origin: str, origins: tuple[str, ...], allowed: bool) -> None:
+def test_origins_that_are_allowed(origin: str, origins: tuple[str, ...], allowed: bool) -> None:
     found = refusal("here:8083", origin, replace(OPEN, origins=origins))
     assert found == (None if allowed else NO_ORIGIN)
 

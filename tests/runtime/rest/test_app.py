@@ -302,7 +302,7 @@ def test_a_name_with_a_slash_that_is_there_already_can_be_used(
     assert list(verbs.known) == ["fs"]
 
 
-def test_health(client: Client, verbs: FakeVerbs) -> None:
+def test_a_worker_is_healthy_once_it_has_started(client: Client, verbs: FakeVerbs) -> None:
     assert client("GET", "/health").json()["status"] == "healthy"
     verbs.started = False
     found = client("GET", "/health")

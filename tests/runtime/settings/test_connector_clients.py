@@ -279,7 +279,7 @@ TEXT = "The '{}' policy does not allow '{}' to be overridden in the connector co
         ),
     ],
 )
-def test_the_policy(given: dict[str, str], policy: str) -> None:
+def test_the_policy_of_a_worker(given: dict[str, str], policy: str) -> None:
     assert policy_of(given) == policy
 
 
@@ -305,7 +305,7 @@ def test_an_unknown_policy_is_refused() -> None:
         ("Allowlist", "sink", "consumer.override.acks", True),
     ],
 )
-def test_overrides(policy: str, kind: Kind, key: str, allowed: bool) -> None:
+def test_overrides_that_a_policy_allows(policy: str, kind: Kind, key: str, allowed: bool) -> None:
     worker = {
         **TASKS_ONLY,
         "connector.client.config.override.policy": policy,

@@ -101,7 +101,9 @@ def errors(config: Mapping[str, str], given: WorkerConfig) -> dict[str, list[str
         ({"offsets.storage.topic": "${env:OFFSETS}"}, {}),
     ],
 )
-def test_a_source(more: dict[str, str], expected: dict[str, list[str]]) -> None:
+def test_topics_of_a_source_are_validated(
+    more: dict[str, str], expected: dict[str, list[str]]
+) -> None:
     assert errors({**SOURCE, **more}, worker()) == expected
 
 

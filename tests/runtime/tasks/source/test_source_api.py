@@ -190,7 +190,9 @@ def test_an_open_transaction_of_the_task_is_dropped_at_stop(
     assert offsets(cluster) == {'["src",{"p":1}]': {"n": 0}}
 
 
-def test_an_interval(cluster: Any, topic: Any, install: Any) -> None:
+def test_records_of_an_interval_are_committed_together(
+    cluster: Any, topic: Any, install: Any
+) -> None:
     topic(1)
     task = scripted(Scripted, [[record(cluster, "a", 1)], None, [record(cluster, "b", 2)]])
     config = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "60000"}
