@@ -46,6 +46,10 @@ def converter(**options: str) -> JsonConverter:
 PLAIN = {"schemas_enable": "false"}
 
 
+def test_a_whole_number_is_a_fraction_if_its_schema_says_so() -> None:
+    assert writing(converter(**PLAIN))([3], FLOAT64) == [b"3.0"]
+
+
 def test_a_time_without_a_zone_is_in_utc() -> None:
     naive = dt.datetime(1970, 1, 1, 0, 0, 1)  # noqa: DTZ001
 
