@@ -11,6 +11,7 @@ from connect_reconciler.drift.model import (
     Drift,
     Finding,
     FindingKind,
+    History,
     LiveWithHistory,
     Mark,
 )
@@ -29,7 +30,6 @@ from connect_reconciler.plan.diff import (
 )
 from connect_reconciler.plan.offsets.moves import label_of, place_of
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, partition_key
-from connect_specs.diagnostics import Location
 from connect_specs.plain_text import counted
 from connect_specs.secrets import is_sensitive
 from connect_specs.states import TargetState
@@ -60,11 +60,7 @@ def compare(desired: Desired, observed: LiveWithHistory) -> Drift:
         project=desired.project,
         now_ms=live.now_ms,
         findings=tuple(
-            replace(
-                finding,
-                run=history.run_of(finding.connector, finding.since),
-                location=_location(finding, desired.connectors.get(finding.connector)),
-            )
+            _placed(finding, desired.connectors.get(finding.connector), history)
             for finding in findings
         ),
         managed=live.ledger.owned_by(desired.project) | desired.connectors.keys(),
@@ -84,11 +80,15 @@ def _is_hidden(finding: Finding, live: Live) -> bool:
     return secret and finding.key in live.untyped_keys.get(finding.connector, {})
 
 
-def _location(finding: Finding, spec: DesiredConnector | None) -> Location | None:
-    """Returns the finding's place in the spec, as near as it is known."""
-    if spec is None:
-        return None
-    return spec.key_locations.get(finding.key, spec.where) if finding.key else spec.where
+def _placed(finding: Finding, spec: DesiredConnector | None, history: History) -> Finding:
+    """Returns the finding with its place in the spec, as near as it is known, and with the apply
+    that made it. No record is that of a change in the specs."""
+    since = None if finding.changed_in is ChangedIn.SPECS else finding.since
+    location = None
+    if spec is not None:
+        location = spec.key_locations.get(finding.key, spec.where) if finding.key else spec.where
+    run = history.run_of(finding.connector, since)
+    return replace(finding, since=since, run=run, location=location)
 
 
 def _renames(diffs: Iterable[ConnectorDiff]) -> dict[str, str]:
@@ -142,9 +142,7 @@ def _existence(
         desired=None if spec is None else _EXISTS,
         live=None if live is None else _EXISTS,
         detail=detail,
-        since=None
-        if changed_in is ChangedIn.SPECS
-        else observed.history.connectors.get(connector.name),
+        since=observed.history.connectors.get(connector.name),
     )
 
 
@@ -198,9 +196,7 @@ def _config(
             ),
             desired=None if spec is None else _shown(desired, secret=secret),
             live=_shown(value, secret=secret),
-            since=observed.history.keys.get((connector.name, key))
-            if changed_in in (ChangedIn.CLUSTER, ChangedIn.BOTH)
-            else None,
+            since=observed.history.keys.get((connector.name, key)),
         )
 
 
@@ -261,9 +257,7 @@ def _state(
             desired=None if desired is None else Plain(desired.value),
             live=Plain(live.target.value),
             detail=detail,
-            since=None
-            if changed_in is ChangedIn.SPECS
-            else observed.history.targets.get(connector.name),
+            since=observed.history.targets.get(connector.name),
         )
 
 
