@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from connect_runtime.joining import find_cluster
 from connect_runtime.kafka.client_checks import check_worker_clients, override_errors
@@ -22,6 +23,8 @@ from connect_specs.diagnostics import Invalid
 from support.broker import BrokerAddress, create_topic
 from support.thread_cluster import thread_cluster
 from support.wait import wait_until
+
+TABLE = yaml.safe_load(Path(__file__).with_name("client_limits.yaml").read_text())
 
 _CLASSES = {
     "producer": "producer.ProducerConfig",
@@ -64,38 +67,7 @@ def test_every_default_of_kafka_is_taken(client: str) -> None:
     check_worker_clients(given)
 
 
-@pytest.mark.parametrize(
-    ("given", "changed"),
-    [
-        (
-            {"delivery.timeout.ms": "120000", "transaction.timeout.ms": "10000"},
-            {"delivery.timeout.ms": 10_000},
-        ),
-        (
-            {"delivery.timeout.ms": "2147483647", "transaction.timeout.ms": "60000"},
-            {"delivery.timeout.ms": 60_000},
-        ),
-        ({"delivery.timeout.ms": "5000", "linger.ms": "9000"}, {"linger.ms": 4_999}),
-        (
-            {"reconnect.backoff.ms": 5_000, "reconnect.backoff.max.ms": 1_000},
-            {"reconnect.backoff.max.ms": 5_000},
-        ),
-        (
-            {"session.timeout.ms": "10000", "max.poll.interval.ms": "5000"},
-            {"session.timeout.ms": 5_000},
-        ),
-        ({"session.timeout.ms": "400000"}, {"max.poll.interval.ms": 400_000}),
-        ({"connections.max.idle.ms": "-1"}, {"connections.max.idle.ms": 0}),
-        ({"fetch.min.bytes": "0"}, {"fetch.min.bytes": 1}),
-        ({"fetch.max.bytes": "500000"}, {"fetch.max.bytes": 1_000_000}),
-        ({"metadata.max.age.ms": "9223372036854775807"}, {"metadata.max.age.ms": 86_400_000}),
-        (
-            {"partition.assignment.strategy": "range,cooperative-sticky"},
-            {"partition.assignment.strategy": "cooperative-sticky"},
-        ),
-        ({"linger.ms": "soon", "enable.idempotence": True}, {}),
-    ],
-)
+@pytest.mark.parametrize(("given", "changed"), TABLE["limits"])
 def test_values_beyond_librdkafkas_limits_become_the_nearest(
     given: dict[str, Any], changed: dict[str, Any]
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from connect_runtime.api import ConfigError
 from connect_runtime.rest.access import refusal
@@ -21,6 +22,8 @@ from connect_runtime.rest.rest_settings import HeaderRule, RestSettings, parse_r
 from connect_runtime.server import Runtime
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from runtime.rest.client import SOURCE, WORKER, Client, client_of, error, running_source
+
+TABLE = yaml.safe_load(Path(__file__).with_name("access.yaml").read_text())
 
 LOOPBACK = RestSettings(loopback=True)
 OPEN = RestSettings()
@@ -265,39 +268,12 @@ def test_a_loopback_listener_beside_others_answers_no_foreign_page() -> None:
         assert ask("GET", "/connectors", None, same).status_code == status, (listener, name)
 
 
-REQUIRED = {"ssl.client.auth": "required", "ssl.truststore.location": "/trust.p12"}
-
-
-@pytest.mark.parametrize(
-    ("properties", "open_hosts", "open_listeners"),
-    [
-        ({"listeners": "http://127.0.0.1:1"}, (), 1),
-        ({"listeners": "http://:1"}, ("0.0.0.0",), 1),
-        ({"listeners": "http://:1", "rest.authentication": "basic"}, (), 0),
-        ({"listeners": "https://:1"}, ("0.0.0.0",), 1),
-        ({"listeners": "https://:1", **REQUIRED}, (), 0),
-        ({"listeners": "https://:1", **REQUIRED, "ssl.client.auth": "requested"}, ("0.0.0.0",), 1),
-        # whom any authority knows
-        ({"listeners": "https://:1", "ssl.client.auth": "required"}, ("0.0.0.0",), 1),
-        ({"listeners": "https://:1,http://[::1]:2", **REQUIRED}, (), 1),
-        ({"listeners": "https://:1,http://10.0.0.7:2", **REQUIRED}, ("10.0.0.7",), 1),
-        ({"listeners": "https://:1", "admin.listeners": "http://:2", **REQUIRED}, ("0.0.0.0",), 1),
-        (
-            {
-                "listeners": "https://:1",
-                **REQUIRED,
-                "listeners.https.ssl.keystore.location": "/key.p12",
-            },
-            ("0.0.0.0",),
-            1,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("properties", "open_hosts", "open_listeners"), TABLE["open_listeners"])
 def test_listeners_without_login_and_certificates_are_open(
-    properties: dict[str, str], open_hosts: tuple[str, ...], open_listeners: int
+    properties: dict[str, str], open_hosts: list[str], open_listeners: int
 ) -> None:
     found, _ = from_properties({**WORKER, **properties})
-    assert found.open_hosts == open_hosts
+    assert list(found.open_hosts) == open_hosts
     assert len(found.open_listeners) == open_listeners
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from connect_runtime.rest import tls
 from connect_runtime.rest.forwarding import Forwarding
@@ -33,6 +34,8 @@ from runtime.rest.client import WORKER, Client, app_of, client_of, running_sourc
 from runtime.rest.serving import is_closed
 from support.certificates import Authority, Certificate
 from support.wait import wait_until
+
+TABLE = yaml.safe_load(Path(__file__).with_name("tls_settings.yaml").read_text())
 
 PASSWORD = "hunter2-of-the-store"
 Properties = Mapping[str, str]
@@ -379,45 +382,7 @@ def test_commands_do_not_trust_another_certificate_of_that_name(files: Files) ->
         ask(url, command_context(key_store(files, "PEM")))
 
 
-@pytest.mark.parametrize(
-    ("given", "key", "said"),
-    [
-        ({}, "ssl.keystore.location", "need a key store"),
-        ({"ssl.keystore.location": "/none/x.p12"}, "ssl.keystore.location", "cannot be read"),
-        ({"ssl.keystore.type": "BKS"}, "ssl.keystore.type", "must be PEM or PKCS12"),
-        (
-            {"ssl.keystore.location": "{p12}", "ssl.keystore.password": "sesame-42"},
-            "ssl.keystore.location",
-            "ssl.keystore.password is wrong",
-        ),
-        ({"ssl.keystore.location": "{jks}"}, "ssl.keystore.location", "is a JKS store"),
-        (
-            {"ssl.keystore.location": "{certificate}", "ssl.keystore.type": "PEM"},
-            "ssl.keystore.location",
-            "no private key",
-        ),
-        (
-            {"ssl.keystore.location": "{key}", "ssl.keystore.type": "PEM"},
-            "ssl.keystore.location",
-            "no certificate",
-        ),
-        ({"{pem}": "", "ssl.client.auth": "Required"}, "ssl.client.auth", "must be one of none"),
-        ({"{pem}": "", "ssl.enabled.protocols": "SSLv3"}, "ssl.enabled.protocols", "must be of"),
-        ({"{pem}": "", "ssl.cipher.suites": "TLS_RSA_WITH_NONE"}, "ssl.cipher.suites", "none of"),
-        ({"{pem}": "", "ssl.cipher.suites": "TLS_AES_128"}, "ssl.cipher.suites", "there is no"),
-        ({"{pem}": "", "ssl.truststore.location": "{jks}"}, "ssl.truststore.location", "JKS"),
-        (
-            {"{pem}": "", "ssl.truststore.location": "{bare}", "ssl.truststore.password": PASSWORD},
-            "ssl.truststore.location",
-            "no certificate",
-        ),
-        (
-            {"ssl.keystore.location": "{bare}", "ssl.keystore.password": PASSWORD},
-            "ssl.keystore.location",
-            "key and certificate differ",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("given", "key", "said"), TABLE["refused"])
 @pytest.mark.parametrize("prefix", [LISTENERS, ADMIN_LISTENERS])
 def test_a_wrong_setting_is_named(
     files: Files, given: Properties, key: str, said: str, prefix: str

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+import yaml
 
 from connect_runtime.api import ConfigError
 from connect_runtime.settings.connector_clients import (
@@ -19,6 +21,8 @@ from connect_runtime.settings.connector_clients import (
     policy_of,
 )
 from connect_runtime.settings.connector_topics import TopicSettings
+
+TABLE = yaml.safe_load(Path(__file__).with_name("connector_clients.yaml").read_text())
 
 BOOTSTRAP = "bootstrap.servers"
 WORKER = {
@@ -90,58 +94,7 @@ def test_a_reader_of_offsets_is_a_member_of_no_group() -> None:
     assert source.offsets_consumer() == {**TASKS_ONLY, "fetch.max.bytes": "9"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "given", "which", "expected"),
-    [
-        # the login that reaches the other cluster is the one that was given for it
-        (
-            "source",
-            {
-                "producer_override_bootstrap_servers": "x:1",
-                "producer_override_sasl_jaas_config": "there",
-            },
-            "consumer",
-            {"bootstrap.servers": "x:1", "sasl.jaas.config": "there", "max.poll.records": "100"},
-        ),
-        (
-            "source",
-            {
-                "producer_override_bootstrap_servers": "x:1",
-                "producer_override_sasl_jaas_config": "there",
-            },
-            "admin",
-            {"bootstrap.servers": "x:1", "sasl.jaas.config": "there"},
-        ),
-        # its own address and login win
-        (
-            "source",
-            {
-                "producer_override_bootstrap_servers": "x:1",
-                "consumer_override_bootstrap_servers": "x:2",
-                "consumer_override_sasl_jaas_config": "reader",
-            },
-            "consumer",
-            {"bootstrap.servers": "x:2", "sasl.jaas.config": "reader", "max.poll.records": "100"},
-        ),
-        (
-            "sink",
-            {"consumer_override_bootstrap_servers": "x:1"},
-            "admin",
-            {"bootstrap.servers": "x:1", "sasl.jaas.config": "consumer"},
-        ),
-        # a sink's dead letters stay where they are in Connect
-        (
-            "sink",
-            {"consumer_override_bootstrap_servers": "x:1"},
-            "producer",
-            {
-                "bootstrap.servers": "a:9092,b:9092",
-                "sasl.jaas.config": "producer",
-                "linger.ms": "5",
-            },
-        ),
-    ],
-)
+@pytest.mark.parametrize(("kind", "given", "which", "expected"), TABLE["followed"])
 def test_other_clients_follow_to_another_cluster(
     kind: Kind, given: dict[str, str], which: str, expected: dict[str, str]
 ) -> None:
@@ -186,17 +139,7 @@ def test_a_standalone_workers_offsets_are_in_its_file(key: str) -> None:
     assert found.elsewhere == key.startswith("producer")
 
 
-@pytest.mark.parametrize(
-    ("given", "own_login"),
-    [
-        ({}, False),
-        ({"producer_override_linger_ms": "1"}, False),
-        ({"offsets_storage_topic": "own"}, False),
-        ({"producer_override_sasl_jaas_config": "x"}, True),
-        ({"producer_override_bootstrap_servers": "x:1"}, True),
-        ({"consumer_override_sasl_jaas_config": "x"}, True),
-    ],
-)
+@pytest.mark.parametrize(("given", "own_login"), TABLE["own_login"])
 def test_offsets_are_reached_by_the_worker_or_the_connector(
     given: dict[str, str], own_login: bool
 ) -> None:
@@ -265,20 +208,7 @@ PACKAGE = "org.apache.kafka.connect.connector.policy."
 TEXT = "The '{}' policy does not allow '{}' to be overridden in the connector configuration."
 
 
-@pytest.mark.parametrize(
-    ("given", "policy"),
-    [
-        ({}, "All"),
-        ({"connector.client.config.override.policy": "Principal"}, "Principal"),
-        (
-            {
-                "connector.client.config.override.policy": f"{PACKAGE}"
-                "NoneConnectorClientConfigOverridePolicy"
-            },
-            "None",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("given", "policy"), TABLE["policies"])
 def test_the_policy_of_a_worker(given: dict[str, str], policy: str) -> None:
     assert policy_of(given) == policy
 
@@ -288,23 +218,7 @@ def test_an_unknown_policy_is_refused() -> None:
         policy_of({"connector.client.config.override.policy": "Some"})
 
 
-@pytest.mark.parametrize(
-    ("policy", "kind", "key", "allowed"),
-    [
-        ("All", "source", "producer.override.acks", True),
-        ("None", "source", "producer.override.acks", False),
-        ("None", "source", "consumer.override.acks", False),
-        ("None", "sink", "admin.override.acks", False),
-        # without dead letters a sink has no producer
-        ("None", "sink", "producer.override.acks", True),
-        ("Principal", "source", "producer.override.acks", False),
-        ("Principal", "source", "producer.override.bootstrap.servers", False),
-        ("Principal", "source", "producer.override.sasl.jaas.config", True),
-        ("Principal", "sink", "consumer.override.security.protocol", True),
-        ("Allowlist", "sink", "consumer.override.group.id", False),
-        ("Allowlist", "sink", "consumer.override.acks", True),
-    ],
-)
+@pytest.mark.parametrize(("policy", "kind", "key", "allowed"), TABLE["overrides"])
 def test_overrides_that_a_policy_allows(policy: str, kind: Kind, key: str, allowed: bool) -> None:
     worker = {
         **TASKS_ONLY,

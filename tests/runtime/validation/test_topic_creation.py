@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+import yaml
 
 from connect_runtime.settings.connector_topics import TopicCreation, TopicSettings
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation.validate import validate
+
+TABLE = yaml.safe_load(Path(__file__).with_name("topic_creation.yaml").read_text())
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SOURCE = {"name": "n", "connector.class": "FileStreamSource", "topic": "t", "file": "f"}
@@ -17,7 +21,6 @@ CREATED = {
     "topic.creation.default.replication.factor": "1",
     "topic.creation.default.partitions": "4",
 }
-POSITIVE = "Number of partitions must be positive, or -1 to use the broker's default"
 
 
 def worker(**more: str) -> WorkerConfig:
@@ -38,69 +41,7 @@ def errors(config: Mapping[str, str], given: WorkerConfig) -> dict[str, list[str
     return {i.value.name: list(i.value.errors) for i in infos if i.value and i.value.errors}
 
 
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
-        (CREATED, {}),
-        (
-            {"topic.creation.default.partitions": "4"},
-            {
-                "topic.creation.default.replication.factor": [
-                    'Missing required configuration "topic.creation.default.replication.factor" '
-                    "which has no default value."
-                ]
-            },
-        ),
-        (
-            {**CREATED, "topic.creation.default.partitions": "0"},
-            {
-                "topic.creation.default.partitions": [
-                    "Invalid value 0 for configuration topic.creation.default.partitions: "
-                    f"{POSITIVE}"
-                ]
-            },
-        ),
-        (
-            {
-                **CREATED,
-                "topic.creation.groups": "big",
-                "topic.creation.big.include": "big-.*",
-                "topic.creation.big.cleanup.policy": "compact",
-            },
-            {},
-        ),
-        # without it, `bigg-…` would have the default's partitions
-        (
-            {**CREATED, "topic.creation.groups": "big", "topic.creation.bigg.partitions": "9"},
-            {
-                "topic.creation.bigg.partitions": [
-                    "topic.creation.bigg.partitions belongs to no group that topic.creation.groups "
-                    "lists"
-                ]
-            },
-        ),
-        ({"offsets.storage.topic": "own"}, {}),
-        (
-            {"offsets.storage.topic": "a/b"},
-            {
-                "offsets.storage.topic": [
-                    "Invalid value a/b for configuration offsets.storage.topic: not a name that "
-                    "Kafka allows for a topic"
-                ]
-            },
-        ),
-        (
-            {"offsets.storage.topic": "g-ledger"},
-            {
-                "offsets.storage.topic": [
-                    "Invalid value g-ledger for configuration offsets.storage.topic: the Connect "
-                    "cluster keeps other records in this topic"
-                ]
-            },
-        ),
-        ({"offsets.storage.topic": "${env:OFFSETS}"}, {}),
-    ],
-)
+@pytest.mark.parametrize(("more", "expected"), TABLE["source"])
 def test_topics_of_a_source_are_validated(
     more: dict[str, str], expected: dict[str, list[str]]
 ) -> None:
