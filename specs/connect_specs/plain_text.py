@@ -1,4 +1,4 @@
-"""Plain text for people: numbers, lists, durations and diagnostics. Pure.
+"""Plain text for people: numbers, lists, times, durations and diagnostics. Pure.
 
 Texts quote files and clusters, so control characters are escaped: a terminal would obey them.
 """
@@ -9,6 +9,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final
 
 from connect_specs.diagnostics import Diagnostic
@@ -18,6 +20,7 @@ EXAMPLES: Final = "90, 30s, 5m or 1h"
 
 _DURATION: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ms|s|min|m|h|)", re.ASCII)
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+_SPANS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 # Drawn on the character that precedes them
 _COMBINING: Final = ("Mn", "Me")
 
@@ -47,6 +50,26 @@ def duration_text(seconds: float) -> str:
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:g}{unit}"
     return f"{seconds:g}s"
+
+
+def span(seconds: int) -> str:
+    """Returns the two largest units of a duration that was measured: `2 h 13 min`."""
+    for (unit, size), (smaller, smaller_size) in pairwise(_SPANS):
+        if seconds >= size:
+            remainder = seconds % size // smaller_size
+            return f"{seconds // size:,} {unit}" + (f" {remainder} {smaller}" if remainder else "")
+    return f"{seconds} s"
+
+
+def time_text(ms: float, *, exact: bool = False) -> str:
+    """Returns a time in ms since 1970 as ISO 8601 in UTC: to the second, or `exact`, with its
+    milliseconds if it has any. For a time that no calendar has it is the number itself."""
+    try:
+        time = datetime.fromtimestamp(ms // 1000, UTC).replace(tzinfo=None)
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms since 1970"
+    fraction = f".{ms % 1000:03d}" if exact and ms % 1000 else ""
+    return f"{time.isoformat()}{fraction}Z"
 
 
 def one_line(text: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Literal, TypeAlias, assert_never
 
 from yaml import ScalarNode
@@ -21,6 +20,7 @@ from yaml.resolver import Resolver
 from connect_specs.connector_spec import VERSION_KEY
 from connect_specs.desired import DesiredConnector, JsonScalar, Pin
 from connect_specs.diagnostics import Diagnostic, Invalid
+from connect_specs.plain_text import time_text
 from connect_specs.plugin_definitions import CLASS_KEY
 
 ExportFormat: TypeAlias = Literal["json", "properties", "strimzi"]
@@ -118,7 +118,7 @@ def _pin_lines(pin: Pin) -> Iterator[str]:
     if pin.reset:
         yield "  reset: true"
     elif pin.to is not None:
-        yield f"  to: {pin.to if isinstance(pin.to, str) else _time_text(pin.to)}"
+        yield f"  to: {pin.to if isinstance(pin.to, str) else time_text(pin.to, exact=True)}"
     else:
         yield "  set:"
         for entry in pin.set:
@@ -139,11 +139,6 @@ def _typed_lines(head: str, values: Mapping[str, JsonScalar] | None) -> Iterator
             *key_lines, head = _key(key, "        ")
             yield from key_lines
             yield f"{head} {json_text(value)}"
-
-
-def _time_text(ms: int) -> str:
-    time = datetime.fromtimestamp(ms / 1000, UTC)
-    return time.strftime("%Y-%m-%dT%H:%M:%S") + (f".{ms % 1000:03d}Z" if ms % 1000 else "Z")
 
 
 def _key(key: str, indent: str) -> Iterator[str]:

@@ -10,8 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from connect_reconciler.backend.observe.kafka_view import KafkaPort, KafkaView
-from connect_reconciler.model.group_members import GroupMember
-from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
+from connect_reconciler.model.live import GroupMember, LogRange, RecordAt, TimeAt
 from support.broker import BrokerAddress, create_topic, member
 from support.fake_cluster import FakeKafka
 from support.wait import wait_until

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connect_reconciler.model.group_members import GroupMember
-from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
+from connect_reconciler.model.live import GroupMember, LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.herder import requests
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus, RequestError

@@ -14,7 +14,7 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.remaining import remaining, scope_of
 from connect_reconciler.policies.policy import Policy
-from connect_reconciler.workflow.plan_sources import FromSpecs
+from connect_reconciler.workflow.planning import FromSpecs
 from connect_specs.desired import Desired, Project
 from connect_specs.plugin_definitions import Definitions
 from support.applying import INSTALLED, PROJECT

@@ -56,7 +56,7 @@ from connect_reconciler.model.live import (
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import reveal
 from connect_reconciler.plan.diff import base_config, written_config
-from connect_reconciler.plan.staleness import states_before
+from connect_reconciler.plan.remaining import states_before
 from connect_specs.desired import Desired, OffsetEntry, content_hash
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.states import TargetState

@@ -1,7 +1,7 @@
 """The actions of plans, one class each, in families.
 
 They stand above the model and the formats of the ledger's records, and below planning; the cluster
-is behind `port.Operations`.
+is behind `base.Operations`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from connect_reconciler.actions.changes import (
     ReasonCode,
     Unit,
 )
-from connect_reconciler.actions.config import ConfigAction, Create, Delete, UpdateConfig
+from connect_reconciler.actions.config import (
+    Adopt,
+    ConfigAction,
+    Create,
+    Delete,
+    Forget,
+    Protect,
+    UpdateConfig,
+)
 from connect_reconciler.actions.lifecycle import Pause, Restart, Resume, Stop
 from connect_reconciler.actions.offsets import (
     AlterOffsets,
@@ -31,7 +39,6 @@ from connect_reconciler.actions.offsets import (
     PinAction,
     ResetOffsets,
 )
-from connect_reconciler.actions.ownership import Adopt, Forget, Protect
 
 __all__ = [
     "ACTIONS",
@@ -82,10 +89,9 @@ _Actions: TypeAlias = (
 # Any action, as a plan file tells them apart
 AnyAction: TypeAlias = Annotated[_Actions, Field(discriminator="action")]
 
-# By the names that journals of applies have for them
-ACTIONS: Mapping[str, type[Action]] = {cls.__name__: cls for cls in get_args(_Actions)}
-# The actions of renames in journals of earlier versions
-_FORMER: Mapping[str, type[Action]] = {
+# By the names that journals of applies have for them, also those of the steps of renames
+ACTIONS: Mapping[str, type[Action]] = {
+    **{cls.__name__: cls for cls in get_args(_Actions)},
     "StopOld": Stop,
     "CarryOffsets": CopyOffsets,
     "DeleteOld": Delete,
@@ -94,11 +100,12 @@ _FORMER: Mapping[str, type[Action]] = {
 
 def action_named(name: str) -> type[Action] | None:
     """Returns the class that a journal has under this name; None for an unknown name."""
-    return ACTIONS.get(name) or _FORMER.get(name)
+    return ACTIONS.get(name)
 
 
 def verb_of(name: str) -> str:
     """Returns the verb of an action by its name in a journal: its class's, or the name's words."""
-    if name in ACTIONS:
-        return ACTIONS[name].verb
+    action = ACTIONS.get(name)
+    if action is not None and name == action.__name__:
+        return action.verb
     return re.sub(r"(?<=[a-z])([A-Z])", r" \1", name).lower()

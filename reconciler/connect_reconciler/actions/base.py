@@ -8,9 +8,9 @@ plan file. A new class is complete once it has these; `plan` decides when it is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from connect_reconciler.actions.changes import (
     ChangeKind,
@@ -20,12 +20,40 @@ from connect_reconciler.actions.changes import (
     ReasonCode,
 )
 from connect_reconciler.actions.connector_state import States
-from connect_reconciler.actions.port import Operations
 from connect_reconciler.actions.preconditions import Precondition
 from connect_reconciler.actions.records import RecordContext
 from connect_reconciler.model.ledger import LedgerState
 from connect_runtime.storage.log import NewRecord
+from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
+
+
+class Operations(Protocol):
+    """The port through which actions are performed; `apply.cluster_operations` implements it.
+
+    Its methods are changes of one connector, each of which returns when it has taken place.
+
+    All raise RequestError for a refusal, Failed where the cluster does something else, and
+    OutcomeUnknown when even reading back did not show the outcome.
+    """
+
+    def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None: ...
+    def update_config(
+        self, name: str, config: Mapping[str, str], changed_keys: Collection[str]
+    ) -> None: ...
+    def stop(self, name: str) -> None:
+        """Returns once its tasks are gone."""
+        ...
+
+    def set_target(self, name: str, target: TargetState) -> None: ...
+    def restart_failed(self, name: str) -> None: ...
+    def alter_offsets(self, name: str, entries: Sequence[OffsetEntry]) -> None: ...
+    def reset_offsets(self, name: str) -> None: ...
+    def copy_offsets(self, source: str, name: str) -> tuple[OffsetEntry, ...]:
+        """Gives the connector the offsets of `source` and no others. Returns the changes."""
+        ...
+
+    def delete(self, name: str, *, reset_offsets: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +103,11 @@ class Action(ABC):
     def imperative(self) -> str:
         """Returns its verb, or a closer one for these fields."""
         return self.verb
+
+    @property
+    def journal_name(self) -> str:
+        """Returns the name by which journals of applies hold it."""
+        return type(self).__name__
 
     @property
     def field_changes(self) -> tuple[FieldChange, ...]:

@@ -51,6 +51,10 @@ RestoreTo: TypeAlias = Annotated[TargetState | None, Field(alias="held_from")]
 RenamedTo: TypeAlias = Annotated[str | None, Field(exclude_if=lambda name: name is None)]
 
 
+# After such a change of a key the connector reads from another position, or delivers records twice
+GRAVE: tuple[Consequence, ...] = ("new-group", "new-offsets-topic", "redelivery", "reread")
+
+
 @dataclass(frozen=True, slots=True)
 class FieldChange:
     """A changed config key: `old` is None if it is added, `new` if it is removed.

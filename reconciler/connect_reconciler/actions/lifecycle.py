@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from connect_reconciler.actions.base import Action
+from connect_reconciler.actions.base import Action, Operations
 from connect_reconciler.actions.changes import ChangeKind, RenamedTo, RestoreTo
 from connect_reconciler.actions.connector_state import States, changed
-from connect_reconciler.actions.port import Operations
 from connect_reconciler.actions.preconditions import (
     NotProtected,
     PinRecorded,
@@ -51,6 +50,10 @@ class Stop(Action):
     @property
     def imperative(self) -> str:
         return "stop" if self.renamed_to is None else "stop old"
+
+    @property
+    def journal_name(self) -> str:
+        return "Stop" if self.renamed_to is None else "StopOld"
 
     @property
     def holds(self) -> bool:

@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from connect_reconciler.actions.base import Action
+from connect_reconciler.actions.base import Action, Operations
 from connect_reconciler.actions.changes import ChangeKind, OffsetMove
 from connect_reconciler.actions.connector_state import ConnectorState, States, changed
-from connect_reconciler.actions.port import Operations
 from connect_reconciler.actions.preconditions import (
     InsideLog,
     OfConnector,

@@ -57,9 +57,9 @@ class Exists(Condition):
         )
         if fingerprint == self.config_fingerprint:
             return ""
-        what = "its config is not the one that the plan relies on"
+        problem = "its config is not the one that the plan relies on"
         keys = _differing_keys(state.config, state)
-        return f"{what}: {listed(keys)}" if keys else what
+        return f"{problem}: {listed(keys)}" if keys else problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

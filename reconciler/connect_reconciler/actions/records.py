@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from connect_reconciler.model.config_values import Value, recorded
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming, pin_of_rename
 from connect_reconciler.model.ledger_records import (
-    earlier_rename_removal,
     owned_record,
     pin_record,
     rename_record,
@@ -117,6 +116,7 @@ def rename_records(
     for old_name in sorted(recorded_renames.keys() | renames.keys()):
         if recorded_renames.get(old_name) == renames.get(old_name):
             continue
-        if (name, pin_of_rename(old_name)) not in ledger.pins:
-            yield earlier_rename_removal(topic, name, old_name)
+        earlier = pin_of_rename(old_name)
+        if (name, earlier) not in ledger.pins:
+            yield pin_record(topic, name, earlier, None)
         yield rename_record(topic, name, old_name, renames.get(old_name))

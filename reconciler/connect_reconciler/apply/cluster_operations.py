@@ -28,7 +28,7 @@ _NO_STOP = (_NOT_FOUND, 405)
 
 @dataclass(frozen=True, slots=True)
 class ClusterOperations:
-    """Performs actions on the cluster (implements `actions.port.Operations`). `waiting` is called
+    """Performs actions on the cluster (implements `actions.base.Operations`). `waiting` is called
     with a connector and the condition that it waits for."""
 
     cluster: Cluster
@@ -37,14 +37,18 @@ class ClusterOperations:
     waiting: Callable[[str, str], None]
 
     def create(self, name: str, config: Mapping[str, str], state: TargetState) -> None:
-        has, is_in_state = self._has(name, config), self._is(name, state)
-        self._ask(lambda: self.cluster.create(name, config, state), lambda: has() and is_in_state())
+        self._ask(
+            lambda: self.cluster.create(name, config, state),
+            lambda: self._has(name, config) and self._is(name, state),
+        )
 
     def update_config(
         self, name: str, config: Mapping[str, str], changed_keys: Collection[str]
     ) -> None:
-        has = self._has(name, config, frozenset(changed_keys))
-        self._ask(lambda: self.cluster.update_config(name, config), has)
+        self._ask(
+            lambda: self.cluster.update_config(name, config),
+            lambda: self._has(name, config, changed_keys),
+        )
 
     def stop(self, name: str) -> None:
         """Returns once its tasks are gone."""
@@ -52,7 +56,7 @@ class ClusterOperations:
         self._wait_for_tasks(name, still_running)
 
     def set_target(self, name: str, target: TargetState) -> None:
-        self._ask(lambda: self.cluster.set_target(name, target), self._is(name, target))
+        self._ask(lambda: self.cluster.set_target(name, target), lambda: self._is(name, target))
 
     def restart_failed(self, name: str) -> None:
         # Nothing shows whether a restart took place
@@ -178,7 +182,14 @@ class ClusterOperations:
                 raise
             message = "the cluster took too long to answer, and may still do what it was asked"
             unknown = OutcomeUnknown(Diagnostic("apply.no-answer", message, why=error.message))
-        if not self.patience.until(_if_answered(took_place), self.patience.limits.unknown_s):
+
+        def is_answered() -> bool:
+            try:
+                return took_place()
+            except (Unreachable, OutcomeUnknown, RequestError):
+                return False
+
+        if not self.patience.until(is_answered, self.patience.limits.unknown_s):
             raise unknown
 
     def _judge(self, refusal: RequestError, took_place: Callable[[], bool]) -> None:
@@ -192,35 +203,25 @@ class ClusterOperations:
             raise OutcomeUnknown(Diagnostic("apply.no-answer", message, why=reason)) from error
         raise refusal
 
-    def _has(
-        self, name: str, config: Mapping[str, str], changed: frozenset[str] = frozenset()
-    ) -> Callable[[], bool]:
-        """Returns a check whether the config is there. The values of `changed` keys must be
-        visible: a mask looks the same before and after."""
-
-        def has() -> bool:
-            connector = self.read_back(name)
-            if connector is None or masked_keys(connector.config) & changed:
-                return False
-            # Keys that were in neither config are added by the cluster
-            items = connector.config.items()
-            return same_spec({k: v for k, v in items if k in config or k in changed}, config)
-
-        return has
+    def _has(self, name: str, config: Mapping[str, str], changed: Collection[str] = ()) -> bool:
+        """Returns True if the config is there. The values of `changed` keys must be visible: a mask
+        looks the same before and after."""
+        connector = self.read_back(name)
+        if connector is None or not masked_keys(connector.config).isdisjoint(changed):
+            return False
+        # Keys that were in neither config are added by the cluster
+        items = connector.config.items()
+        return same_spec({k: v for k, v in items if k in config or k in changed}, config)
 
     def _stop(self, name: str) -> None:
         """Stops it unless it is stopped already. Apache's workers count a source that is stopped
         again among those whose zombies are to be fenced, and then alter its offsets only once."""
-        connector = self.read_back(name)
-        if connector is None or connector.target is not TargetState.STOPPED:
+        if not self._is(name, TargetState.STOPPED):
             self.set_target(name, TargetState.STOPPED)
 
-    def _is(self, name: str, target: TargetState) -> Callable[[], bool]:
-        def has_target() -> bool:
-            connector = self.read_back(name)
-            return connector is not None and connector.target is target
-
-        return has_target
+    def _is(self, name: str, target: TargetState) -> bool:
+        connector = self.read_back(name)
+        return connector is not None and connector.target is target
 
     def _wait_until_ended(
         self, name: str, unended: Callable[[ConnectorStatus | None], str], until: str, was: str
@@ -250,15 +251,3 @@ def _still_active(name: str, refusal: RequestError) -> Diagnostic:
         "end what reads with the group, which may be no connector of this cluster, then apply again"
     )
     return Diagnostic("apply.group-in-use", message, name, refusal.message, hint)
-
-
-def _if_answered(took_place: Callable[[], bool]) -> Callable[[], bool]:
-    """Returns the check, which is false while the cluster does not answer."""
-
-    def answered() -> bool:
-        try:
-            return took_place()
-        except (Unreachable, OutcomeUnknown, RequestError):
-            return False
-
-    return answered

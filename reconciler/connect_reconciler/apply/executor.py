@@ -55,8 +55,7 @@ from connect_reconciler.model.secrets import (
     live_redactor,
 )
 from connect_reconciler.plan.diff import managed_state
-from connect_reconciler.plan.remaining import reveal_configs
-from connect_reconciler.plan.staleness import states_before, unmet
+from connect_reconciler.plan.remaining import reveal_configs, states_before, unmet
 from connect_runtime.herder.verbs import ConnectorStatus
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import Desired
@@ -140,7 +139,7 @@ class Executor:
             return False
         earlier = self._earlier_status(name)
         if context.observer is not None and context.cluster.runs_tasks:
-            context.observer.mark(name, expects_status=False)
+            context.observer.mark(name)
         goal = self._goal(name, connector.target)
         self.changed[name] = ChangedConnector(goal, earlier, context.clock.now())
         return True
@@ -160,7 +159,7 @@ class Executor:
     ) -> ActionResult:
         """Runs one action. The journal has its outcome before this returns."""
         entry = JournalEntry(
-            number, action.connector, type(action).__name__, started_ms=self._now_ms()
+            number, action.connector, action.journal_name, started_ms=self._now_ms()
         )
         is_started = False
         try:
@@ -240,7 +239,7 @@ class Executor:
         performed = action.perform(self._operations, self._configs.get(name, {}))
         if action.settles:
             if observer is not None:
-                observer.mark_changed(name)
+                observer.mark(name)
             self.changed[name] = ChangedConnector(self._goal(name), earlier, context.clock.now())
         context.progress(Performed(number, action))
         return performed

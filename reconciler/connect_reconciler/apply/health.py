@@ -23,11 +23,6 @@ NO_STATUS = "it has no status yet"
 _MAY_HAVE_NONE = "if it is to have none, its spec says so with health: {allow_zero_tasks: true}"
 
 
-def no_status(unread: str | None) -> str:
-    """Returns the text on a connector without a status; `unread`: why some could not be read."""
-    return NO_STATUS if unread is None else f"no status can be read: {unread}"
-
-
 class Verdict(Enum):
     """Verdict on one observation of a connector. `OLD_FAILURE`: it failed before the change, and
     has not reported since. `UNSETTLED`: it is not as planned yet."""
@@ -79,12 +74,14 @@ class Observation:
 
 def judge(observation: Observation, goal: HealthGoal) -> HealthVerdict:
     """Judges a connector and its tasks; one failure is enough to fail it."""
+    unread = observation.unread
     if observation.status is None:
-        return HealthVerdict(Verdict.UNSETTLED, no_status(observation.unread))
+        problem = NO_STATUS if unread is None else f"no status can be read: {unread}"
+        return HealthVerdict(Verdict.UNSETTLED, problem)
     judged = _judge(observation, observation.status, goal)
-    if observation.unread is None or judged.verdict is not Verdict.UNSETTLED:
+    if unread is None or judged.verdict is not Verdict.UNSETTLED:
         return judged
-    detail = f"{judged.detail}; some statuses cannot be read: {observation.unread}"
+    detail = f"{judged.detail}; some statuses cannot be read: {unread}"
     return replace(judged, detail=detail)
 
 
@@ -207,12 +204,6 @@ class HealthWatch:
     lag_growth: str = ""
     keeps_up: bool = False
 
-    def with_verdict(self, judged: HealthVerdict, now_s: float) -> HealthWatch:
-        """Returns the watch after one more observation; a new verdict starts its period again."""
-        if judged == self.judged:
-            return self
-        return HealthWatch(self.goal, self.changed_at, judged, now_s)
-
 
 def watch(
     state: HealthWatch,
@@ -224,8 +215,10 @@ def watch(
 ) -> tuple[HealthWatch, bool]:
     """Returns the watch after one more observation, and whether its verdict is final. `proven`: its
     tasks work, by other evidence than that they run."""
-    state, ago_s = state.with_verdict(judged, now_s), now_s - state.changed_at
-    stood_s = now_s - state.since
+    if judged != state.judged:
+        # A new verdict starts its period again
+        state = HealthWatch(state.goal, state.changed_at, judged, now_s)
+    ago_s, stood_s = now_s - state.changed_at, now_s - state.since
     if judged.unsure and stood_s < periods.unsure_s:
         return state, False
     match judged.verdict:

@@ -24,11 +24,6 @@ from connect_runtime.herder.verbs import ConnectorStatus, RequestError
 from connect_specs.diagnostics import ConnectError
 from connect_specs.states import TargetState
 
-_HEALTHY = {
-    TargetState.RUNNING: Health.RUNNING,
-    TargetState.PAUSED: Health.PAUSED,
-    TargetState.STOPPED: Health.STOPPED,
-}
 _UNTIL = {
     TargetState.RUNNING: "it runs",
     TargetState.PAUSED: "it is paused",
@@ -214,7 +209,7 @@ def _over_rest(status: ConnectorStatus | None, earlier: ConnectorStatus | None) 
 def _judged(report: ConnectorReport, state: HealthWatch, executor: Executor) -> ConnectorReport:
     return replace(
         report,
-        health=_HEALTHY[state.goal.target] if _is_healthy(state) else Health.FAILED,
+        health=Health(state.goal.target) if _is_healthy(state) else Health.FAILED,
         health_detail=executor.redact(report.name, state.judged.detail),
     )
 

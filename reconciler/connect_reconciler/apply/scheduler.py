@@ -9,11 +9,11 @@ on it, and the waits then overlap.
 from __future__ import annotations
 
 import queue
+import re
 import secrets
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 
@@ -35,10 +35,11 @@ from connect_reconciler.apply.report import (
 from connect_reconciler.ledger.config_entry import overtaken_stops, owned_by_configs
 from connect_reconciler.ledger.journal import Ending, Journal
 from connect_reconciler.model.live import Live
-from connect_reconciler.plan.order import rank
+from connect_reconciler.plan.planner import rank
 from connect_reconciler.plan.remaining import ensure_fresh
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import ConnectError, ExitCode
+from connect_specs.plain_text import time_text
 
 _JOIN_S = 0.2
 # Healthy as far as is known, without an observation
@@ -197,7 +198,7 @@ def _run_connectors(
 
 def _new_journal(plan: Plan, context: ApplyContext) -> Journal:
     now_ms = context.clock.now_ms()
-    moment = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    moment = re.sub("[-:]", "", time_text(now_ms))
     return Journal(
         id=f"{moment}-{secrets.token_hex(4)}",
         project=plan.project,

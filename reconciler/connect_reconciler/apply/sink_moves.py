@@ -14,8 +14,7 @@ from connect_reconciler.actions import AlterOffsets, Delete, OffsetsAction, Rese
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.context import ApplyContext, MoveRefused
 from connect_reconciler.backend.observe.sink_logs import logs_of_sink
-from connect_reconciler.model.group_members import GroupMember, strangers
-from connect_reconciler.model.live import Live
+from connect_reconciler.model.live import GroupMember, Live, strangers
 from connect_reconciler.model.offsets import Offsets, sink_partition
 from connect_reconciler.plan.offsets.moves import MoveContext, moves_to, totals
 from connect_reconciler.plan.offsets.sink_positions import entries_at, position_problem, sink_start

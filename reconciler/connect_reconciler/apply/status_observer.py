@@ -71,18 +71,14 @@ class StatusObserver:
     followed: FollowedTopics
     _marks: dict[str, StatusMark] = field(default_factory=dict)
 
-    def mark(self, name: str, *, expects_status: bool) -> None:
-        """Marks the place before a change. `expects_status`: after it the connector reports its
-        state, even an unchanged one. Raises ConnectError."""
+    def mark(self, name: str, *, expects_status: bool = False) -> None:
+        """Marks the place before a change, and after it, since it may have waited for a rebalance:
+        a status that a task wrote until then is of its old config. `expects_status`: after the
+        change the connector reports its state, even an unchanged one. Raises ConnectError."""
         self._read((name,))
         mark = self._marks[name]
         expects_status = mark.expects_status or expects_status
         self._marks[name] = replace(mark, expects_status=expects_status)
-
-    def mark_changed(self, name: str) -> None:
-        """Marks the place after a change, which may have waited for a rebalance: a status that a
-        task wrote until then is of its old config. Raises ConnectError."""
-        self.mark(name, expects_status=False)
 
     def read(self) -> None:
         """Reads the new records of all marked connectors. Raises ConnectError."""

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from typing import TypeAlias
 
 from connect_runtime.kafka.client_checks import READ, WRITE, check_rights
@@ -27,6 +26,7 @@ from connect_runtime.storage.log import InternalTopic, Logs
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Failed, Invalid
 from connect_specs.names import ledger_group, ledger_transactional_id
+from connect_specs.plain_text import time_text
 
 TAKES_OVER = " --takeover"
 
@@ -186,10 +186,9 @@ def lease_held_message(identity: str) -> str:
 def identity(now_ms: int | None = None) -> str:
     """Returns the name of this process for the group and the journal, from now on:
     `user@host pid 12 since 2026-11-21T14:00:00Z`."""
-    now_s = time.time() if now_ms is None else now_ms / 1000
+    since_ms = time.time() * 1000 if now_ms is None else now_ms
     user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid-{os.getuid()}"
-    since = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return f"{user}@{socket.gethostname()} pid {os.getpid()} since {since}"
+    return f"{user}@{socket.gethostname()} pid {os.getpid()} since {time_text(since_ms)}"
 
 
 def ledger_topic(name: str) -> InternalTopic:

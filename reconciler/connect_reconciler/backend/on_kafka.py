@@ -52,7 +52,7 @@ from connect_reconciler.backend.rest.refusals import PATIENT
 from connect_reconciler.drift.model import LiveWithHistory, history_of
 from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
 from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
-from connect_reconciler.model.live import Feature, Live, knows, tasks_follow
+from connect_reconciler.model.live import Feature, Live, knows
 from connect_reconciler.model.secrets import masked_keys, same_spec
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.errors import is_denied
@@ -167,8 +167,9 @@ class KafkaBackend(Backend):
         stack.callback(statuses.close)
         # A runtime of ours may be named as the target, too
         ours = self.project.uses_runtime or cluster.is_ours()
+        feature = Feature.TASKS_FOLLOW
         return FollowedTopics(
-            configs, statuses, ours, lambda: ours or tasks_follow(cluster.version)
+            configs, statuses, ours, lambda: ours or knows(cluster.version, feature)
         )
 
 

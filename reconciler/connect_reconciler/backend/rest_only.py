@@ -38,7 +38,7 @@ from connect_reconciler.model.config_values import LEDGER_KEY, without_reserved
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.ledger_records import PIN, RENAME, parts_of
 from connect_reconciler.model.live import Feature, Live, knows
-from connect_reconciler.model.secrets import masked_keys, same_spec, seen
+from connect_reconciler.model.secrets import masked_keys, same_spec, unmasked
 from connect_runtime.herder.verbs import ConnectorInfo, RequestError
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_specs.desired import Desired, Project, RestTarget
@@ -87,7 +87,7 @@ def connection_over_rest(
     cluster = RestOnlyCluster(
         client,
         lambda name: ledger.entry(name),
-        lambda name, config: seen(name, config, ledger.state, desired),
+        lambda name, config: unmasked(name, config, ledger.state, desired),
     )
     state, entries = ledger_over_rest(client, fingerprint_key)
     ledger = ConfigKeyLedger(state, cluster, entries)

@@ -21,6 +21,7 @@ from connect_reconciler.cli.project_files import not_written
 from connect_reconciler.plan.checks.hidden_values import ensure_typed
 from connect_reconciler.render.plan_file import (
     dump_plan,
+    ensure_secrets_have_fingerprints,
     load_plan,
     render_plan_json,
     without_key_yet,
@@ -53,9 +54,7 @@ def show_and_save(
     messages: list[str] = []
     saves = out is not None and not plan.errors
     if saves:
-        from connect_reconciler.workflow.plan_sources import ensure_secrets_have_fingerprints
-
-        ensure_secrets_have_fingerprints(plan, live)
+        ensure_secrets_have_fingerprints(plan, key_comes=live.key_comes)
         ensure_typed(live, {action.group for action in plan.actions}, "no plan is saved")
         plan = without_key_yet(plan)
     if forms.html is not None:

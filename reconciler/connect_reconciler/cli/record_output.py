@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 from connect_reconciler.cli.output import progress, result, result_json, table
 from connect_reconciler.render.record_tests import (
+    HEAD,
+    OLD_AND_NEW,
     comparison_json,
     comparison_markdown,
     comparison_text,
-)
-from connect_reconciler.render.records import (
-    HEAD,
-    OLD_AND_NEW,
     different_rows,
     different_title,
     run_rows,

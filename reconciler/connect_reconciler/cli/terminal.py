@@ -44,8 +44,8 @@ from connect_reconciler.cli.output import (
 )
 from connect_reconciler.cli.plan_output import show_plan
 from connect_reconciler.cli.signals import at_once, may_change, stop_requested
+from connect_reconciler.render.blocks import question
 from connect_reconciler.render.plan_file import render_plan_json
-from connect_reconciler.render.words import question
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, NextStep
 from connect_specs.plain_text import listed, one_line, render_diagnostics
 

@@ -13,9 +13,16 @@ from typing import TypeAlias
 from connect_reconciler.backend.observe.plugin_facts import error_line
 from connect_reconciler.backend.rest.shapes import target_of
 from connect_reconciler.model.config_values import is_of_cluster
-from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.ledger import LedgerState
-from connect_reconciler.model.live import NEWEST_TRIED, OLDEST, parse, shown, too_old
+from connect_reconciler.model.live import (
+    NEWEST_TRIED,
+    OLDEST,
+    Feature,
+    GroupMember,
+    knows,
+    parse,
+    shown,
+)
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys
 from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus
@@ -321,7 +328,7 @@ def _topic(kind: str, facts: TopicFacts, brokers: int) -> Iterator[Diagnostic]:
 def check_version(version: str, address: str) -> Iterator[Diagnostic]:
     """Yields True if this version of Connect is one that plans are made for."""
     parsed = parse(version)
-    if too_old(version):
+    if not knows(version, Feature.ALTER_OFFSETS):
         problem = f"the cluster runs Connect {version}, which cannot alter offsets"
         hint = f"versions from {shown(OLDEST)} on are supported"
         yield Diagnostic("doctor.old-connect", problem, address, hint=hint)

@@ -14,7 +14,6 @@ from connect_specs.desired import RENAME_PIN, OffsetEntry
 from connect_specs.states import TargetState
 
 RenameStage: TypeAlias = Literal["begun", "carried"]
-_RECORDED: tuple[RenameStage, ...] = ("begun", "carried")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +115,14 @@ def old_name_in(pin: str) -> str | None:
     return pin.removeprefix(RENAME_PIN) if pin.startswith(RENAME_PIN) else None
 
 
-def rename_of_pin(pin: str, content_hash: str) -> tuple[str, RenameStage] | None:
-    """Returns the old name and the stage; None for a user's pin, which has a real content hash."""
-    old_name = old_name_in(pin)
-    stage = next((recorded for recorded in _RECORDED if recorded == content_hash), None)
-    return None if old_name is None or stage is None else (old_name, stage)
-
-
 def renaming_of(pin: str, applied: AppliedPin) -> tuple[str, Renaming] | None:
-    """Returns the rename that an earlier version recorded as this pin, with its old name."""
-    rename = rename_of_pin(pin, applied.content_hash)
-    if rename is None:
-        return None
-    old_name, stage = rename
-    return old_name, Renaming(stage, applied.applied_ms, applied.held)
+    """Returns the rename that an earlier version recorded as this pin, with its old name; None for
+    a user's pin, which has a real content hash."""
+    match old_name_in(pin), applied.content_hash:
+        case str(old_name), ("begun" | "carried") as stage:
+            return old_name, Renaming(stage, applied.applied_ms, applied.held)
+        case _:
+            return None
 
 
 # --- applies ---

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming, pin_of_rename
+from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
@@ -208,12 +208,6 @@ def rename_record(topic: str, name: str, old_name: str, renaming: Renaming | Non
     """Records how far the rename from the old name is; None forgets it."""
     value = None if renaming is None else encode(rename_to_json(renaming))
     return NewRecord(topic, key_of(RENAME, name, old_name), value)
-
-
-def earlier_rename_removal(topic: str, name: str, old_name: str) -> NewRecord:
-    """Forgets the rename where an earlier version recorded it. Comes before the one that this
-    version writes."""
-    return NewRecord(topic, key_of(PIN, name, pin_of_rename(old_name)), None)
 
 
 def fingerprint_key_record(topic: str, key: bytes) -> NewRecord:

@@ -7,12 +7,11 @@ From here to the plan everything is pure: even `now_ms` is part of the value.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal, NamedTuple, TypeAlias
 
-from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_runtime import KAFKA_VERSION
@@ -65,6 +64,16 @@ class TimeAt(NamedTuple):
     topic: str
     partition: int
     time_ms: int
+
+
+class GroupMember(NamedTuple):
+    """A consumer, as it says itself who it is, and from which address."""
+
+    client_id: str
+    host: str
+
+    def __str__(self) -> str:
+        return f"{self.client_id} at {self.host.lstrip('/')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +171,24 @@ class Live:
         return replace(logs, complete=False) if self.rest_alone else logs
 
 
+def strangers(members: Iterable[GroupMember], tasks: Mapping[str, int]) -> tuple[GroupMember, ...]:
+    """Returns the members of a sink's group that are no tasks of this cluster: Kafka gives them a
+    part of the sink's records, and moves no offsets while they are there. `tasks` are the numbers
+    of tasks of the sinks that read with the group, by name.
+
+    A client id can be configured, and then is the same for all tasks: if no member has the one
+    that a task has by default, as many members are taken for tasks as there are.
+    """
+    ids = [f"connector-consumer-{name}-{n}" for name, count in tasks.items() for n in range(count)]
+    missing, unmatched = list(ids), []
+    for member in sorted(members):
+        if member.client_id in missing:
+            missing.remove(member.client_id)
+        else:
+            unmatched.append(member)
+    return tuple(unmatched[len(ids) :] if missing == ids else unmatched)
+
+
 def kind_of(
     config: Mapping[str, str], live: LiveConnector | None, kinds: Mapping[str, Kind]
 ) -> Kind:
@@ -183,9 +210,6 @@ def kind_of(
 
 Version: TypeAlias = tuple[int, int]
 
-OLDEST: Version = (3, 6)
-
-_TASKS_FOLLOW: Version = (3, 9)
 _NUMBERS = re.compile(r"\s*(\d+)\.(\d+)")
 # Confluent's 7.6.1-ccs is Apache's 3.6.1
 _CONFLUENT = re.compile(r"-(ccs|ce|cp)\d*", re.IGNORECASE)
@@ -193,10 +217,17 @@ _CONFLUENT_AHEAD = 4
 
 
 class Feature(Enum):
-    """A feature since the oldest version that is supported, with the version that brought it."""
+    """A feature, with the version that brought it. `TASKS_FOLLOW`: each new config makes task
+    configs be written again, also equal ones (KAFKA-9228); before, those tasks went on."""
 
+    ALTER_OFFSETS = (3, 6)
     INITIAL_STATE = (3, 7)
     PATCH_CONFIG = (3, 8)
+    TASKS_FOLLOW = (3, 9)
+
+
+# The oldest version that is supported
+OLDEST: Version = Feature.ALTER_OFFSETS.value
 
 
 def parse(version: str) -> Version | None:
@@ -223,16 +254,3 @@ def knows(version: str, feature: Feature) -> bool:
     """Returns whether a cluster that reports this version has the feature."""
     number = parse(version)
     return number is None or number >= feature.value
-
-
-def tasks_follow(version: str) -> bool:
-    """Returns whether each new config makes task configs be written again, also equal ones: before
-    KAFKA-9228 those tasks went on."""
-    number = parse(version)
-    return number is None or number >= _TASKS_FOLLOW
-
-
-def too_old(version: str) -> bool:
-    """Returns whether a cluster of this version cannot alter offsets."""
-    number = parse(version)
-    return number is not None and number < OLDEST

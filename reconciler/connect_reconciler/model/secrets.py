@@ -220,22 +220,18 @@ def masked_keys(config: Mapping[str, str]) -> frozenset[str]:
 
 
 def unmasked(
-    name: str,
-    config: Mapping[str, str],
-    desired: Mapping[str, str],
-    recorded: Mapping[str, str],
-    key: bytes | None,
+    name: str, config: Mapping[str, str], ledger: LedgerState, desired: Desired
 ) -> dict[str, str]:
-    """Returns `config` with the spec's values in place of masks, where they are those written last.
-
-    `recorded` is the ledger's record of that, with fingerprints by `key`.
-    """
+    """Returns a connector's config with the spec's values in place of masks, where they are those
+    written last, by the ledger's record of them."""
+    spec, owned = desired.connectors.get(name), ledger.connectors.get(name)
+    texts = {} if spec is None else spec.config
+    recorded = {} if owned is None else owned.config
     values = dict(config)
-    for masked in masked_keys(config) & desired.keys():
-        text = desired[masked]
-        last = recorded.get(masked, "")
-        if last in ("", text, fingerprint(key, name, masked, text)):
-            values[masked] = text
+    for key in masked_keys(config) & texts.keys():
+        mark = fingerprint(ledger.fingerprint_key, name, key, texts[key])
+        if recorded.get(key, "") in ("", texts[key], mark):
+            values[key] = texts[key]
     return values
 
 
@@ -265,7 +261,7 @@ def see_through_masks(live: Live, desired: Desired) -> Live:
         sensitive[name] = sensitive.get(name, frozenset()) | hidden
         spec = desired.connectors.get(name)
         if spec is not None:
-            config = seen(name, connector.config, live.ledger, desired)
+            config = unmasked(name, connector.config, live.ledger, desired)
             connectors[name] = replace(connector, config=config)
             warnings.extend(_unknown_changes(connector, live, hidden & spec.config.keys()))
     return replace(
@@ -274,17 +270,6 @@ def see_through_masks(live: Live, desired: Desired) -> Live:
         password_keys=sensitive,
         warnings=(*live.warnings, *warnings),
     )
-
-
-def seen(
-    name: str, config: Mapping[str, str], ledger: LedgerState, desired: Desired
-) -> dict[str, str]:
-    """Returns a connector's config with known values in place of masks, by its spec and the
-    ledger."""
-    spec, owned = desired.connectors.get(name), ledger.connectors.get(name)
-    values = {} if spec is None else spec.config
-    recorded = {} if owned is None else owned.config
-    return unmasked(name, config, values, recorded, ledger.fingerprint_key)
 
 
 def _unknown_changes(

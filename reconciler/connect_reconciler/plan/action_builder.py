@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, assert_never
+from typing import Final, TypeAlias, TypedDict, assert_never
 
 from connect_reconciler import actions as act
 from connect_reconciler.actions import ReasonCode
@@ -20,8 +20,7 @@ from connect_reconciler.actions.connector_state import changes_place
 from connect_reconciler.plan.consequences.beginning import beginning
 from connect_reconciler.plan.consequences.explain import outside_state, summary
 from connect_reconciler.plan.consequences.rule import RuleContext
-from connect_reconciler.plan.context import Context
-from connect_reconciler.plan.diff import ConnectorDiff, PinChange, managed_state
+from connect_reconciler.plan.diff import ConnectorDiff, Context, PinChange, managed_state
 from connect_reconciler.plan.offsets.moves import (
     MoveContext,
     moves_to,
@@ -35,19 +34,39 @@ from connect_specs.plain_text import counted
 from connect_specs.states import TargetState
 
 # A sentence, and its code
-_Reason: TypeAlias = tuple[str, ReasonCode]
+Reason: TypeAlias = tuple[str, ReasonCode]
 
-_NEW: Final[_Reason] = ("new", "new")
-_DELETED_OUTSIDE: Final[_Reason] = ("deleted outside connect", "deleted-outside")
-_ONLY_RECORDED: Final[_Reason] = (
+_NEW: Final[Reason] = ("new", "new")
+_DELETED_OUTSIDE: Final[Reason] = ("deleted outside connect", "deleted-outside")
+_ONLY_RECORDED: Final[Reason] = (
     "an earlier apply recorded it, and it is not on the cluster",
     "only-recorded",
 )
-_UNOWNED: Final[_Reason] = ("on the cluster, and no project owns it", "unowned")
-_OWNER_UNSEEN: Final[_Reason] = (
+_UNOWNED: Final[Reason] = ("on the cluster, and no project owns it", "unowned")
+_OWNER_UNSEEN: Final[Reason] = (
     "on the cluster; owners cannot be seen without cluster.kafka",
     "owner-unseen",
 )
+_FOR_OFFSETS: Final[Reason] = ("offsets move only while it is stopped", "for-offsets")
+_HELD_AND_NOW_STOPPED: Final[Reason] = (
+    "an earlier apply held it stopped; now its spec says so",
+    "held-and-now-stopped",
+)
+_FAILED: Final[Reason] = ("it failed, and only a restart ends that", "failed")
+_SPEC_GONE: Final[Reason] = ("its spec is gone", "spec-gone")
+_SPEC_AND_CONNECTOR_GONE: Final[Reason] = (
+    "its spec is gone, and so is the connector",
+    "spec-and-connector-gone",
+)
+
+
+class Explained(TypedDict):
+    """The fields of every action that explain it."""
+
+    connector: str
+    reason: str
+    reason_code: ReasonCode
+    effects: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,22 +163,19 @@ class ActionBuilder:
 
     def create(self, initial: TargetState, restore_to: TargetState | None) -> act.Create:
         """Creates it in state `initial`; `restore_to` if it waits there for its offsets."""
-        owned = self.diff.owned
-        reason, code = _NEW
+        owned, reason = self.diff.owned, _NEW
         if owned is not None:
-            reason, code = _DELETED_OUTSIDE if owned.applied_ms else _ONLY_RECORDED
+            reason = _DELETED_OUTSIDE if owned.applied_ms else _ONLY_RECORDED
         effects: list[str] = []
         if restore_to is not None:
             effects.append("created stopped, for its offsets")
         elif initial is not TargetState.RUNNING:
             effects.append(f"created {initial.value}")
         if self.diff.pin is None:
-            effects += self._beginning()
+            context = RuleContext.of(self.diff, self.context.live, self.context.worker)
+            effects += beginning(context, self.diff.offsets)
         return act.Create(
-            connector=self.name,
-            reason=reason,
-            reason_code=code,
-            effects=tuple(effects),
+            **self.explained(reason, *effects),
             config=self.diff.values,
             initial_state=initial,
             restore_to=restore_to,
@@ -167,18 +183,16 @@ class ActionBuilder:
 
     def adopt(self) -> act.Adopt:
         """Adopts a live, unowned connector that has a spec."""
-        reason, code = _OWNER_UNSEEN if self.context.live.rest_alone else _UNOWNED
+        reason = _OWNER_UNSEEN if self.context.live.rest_alone else _UNOWNED
         managed = "managed by this project from now on: removing its spec will delete it"
-        return act.Adopt(connector=self.name, reason=reason, reason_code=code, effects=(managed,))
+        return act.Adopt(**self.explained(reason, managed))
 
     def update_config(self) -> act.UpdateConfig:
         """Writes the config, with the keys that change in it."""
         count = len(self.diff.config)
+        reason = f"{counted(count, 'key')} {'differs' if count == 1 else 'differ'}"
         return act.UpdateConfig(
-            connector=self.name,
-            reason=f"{counted(count, 'key')} {'differs' if count == 1 else 'differ'}",
-            reason_code="keys-differ",
-            effects=summary(self.diff),
+            **self.explained((reason, "keys-differ"), *summary(self.diff)),
             config=self.diff.values,
             changes=self.diff.config,
         )
@@ -186,56 +200,31 @@ class ActionBuilder:
     def stop(self, restore_to: TargetState | None) -> act.Stop:
         """Stops it until its spec changes, or only while its offsets move."""
         if restore_to is not None:
-            return act.Stop(
-                connector=self.name,
-                reason="offsets move only while it is stopped",
-                reason_code="for-offsets",
-                restore_to=restore_to,
-            )
-        reason, code = self._state_reason()
+            return act.Stop(**self.explained(_FOR_OFFSETS), restore_to=restore_to)
         end = "its tasks end; nothing is read or written"
-        effects = (*self._outside(), end)
-        return act.Stop(connector=self.name, reason=reason, reason_code=code, effects=effects)
+        return act.Stop(**self.explained(self._state_reason(), *self._outside(), end))
 
     def stay_stopped(self) -> act.Stop:
         """Leaves it stopped that an earlier apply stopped, and was to bring back."""
-        return act.Stop(
-            connector=self.name,
-            reason="an earlier apply held it stopped; now its spec says so",
-            reason_code="held-and-now-stopped",
-            effects=("it stays stopped",),
-        )
+        return act.Stop(**self.explained(_HELD_AND_NOW_STOPPED, "it stays stopped"))
 
     def alter_offsets(self, pin: PinChange) -> act.AlterOffsets | act.ResetOffsets:
         """Sets the pin's offsets, or resets all."""
         spec_pin = self.diff.spec.pin if self.diff.spec else None
         to = None if spec_pin is None or pin.drifted else spec_pin.to
-        reason, code = self._pin_reason(pin, to)
         moving = replace(self._move_context(), to=to)
         entries = moving.current.removed() if pin.entries is None else pin.entries
         moves = moves_to(entries, moving)
         effects = totals(moves, estimated=to is not None)
+        if pin.entries is None and not moves:
+            effects = (self._nothing_to_forget(),)
+        explained = self.explained(self._pin_reason(pin, to), *effects)
         if pin.entries is None:
             return act.ResetOffsets(
-                connector=self.name,
-                reason=reason,
-                reason_code=code,
-                effects=effects or (() if moves else self._nothing_to_forget()),
-                pin=pin.pin,
-                pin_hash=pin.content_hash,
-                moves=moves,
-                held=pin.held,
+                **explained, pin=pin.pin, pin_hash=pin.content_hash, moves=moves, held=pin.held
             )
         return act.AlterOffsets(
-            connector=self.name,
-            reason=reason,
-            reason_code=code,
-            effects=effects,
-            pin=pin.pin,
-            pin_hash=pin.content_hash,
-            moves=moves,
-            held=pin.held,
-            to=to,
+            **explained, pin=pin.pin, pin_hash=pin.content_hash, moves=moves, held=pin.held, to=to
         )
 
     def pause(self) -> act.Pause:
@@ -243,13 +232,7 @@ class ActionBuilder:
         effects = ["its tasks read and write nothing"]
         if self._stopped_before():
             effects = [] if self.diff.moves_offsets else ["no tasks until it resumes"]
-        reason, code = self._state_reason()
-        return act.Pause(
-            connector=self.name,
-            reason=reason,
-            reason_code=code,
-            effects=(*self._outside(), *effects),
-        )
+        return act.Pause(**self.explained(self._state_reason(), *self._outside(), *effects))
 
     def resume(self) -> act.Resume:
         """Resumes it, as its spec says or as it was before the apply."""
@@ -258,22 +241,12 @@ class ActionBuilder:
             effects = []  # the moves say where
         elif self._stopped_before():
             effects = ["its tasks start where its offsets are"]
-        reason, code = self._state_reason()
-        return act.Resume(
-            connector=self.name,
-            reason=reason,
-            reason_code=code,
-            effects=(*self._outside(), *effects),
-        )
+        return act.Resume(**self.explained(self._state_reason(), *self._outside(), *effects))
 
     def restart(self) -> act.Restart:
         """Restarts its failed tasks: neither a pause nor a resume does."""
-        return act.Restart(
-            connector=self.name,
-            reason="it failed, and only a restart ends that",
-            reason_code="failed",
-            effects=("its failed tasks start again where their offsets are",),
-        )
+        effect = "its failed tasks start again where their offsets are"
+        return act.Restart(**self.explained(_FAILED, effect))
 
     def delete(self) -> act.Delete:
         """Deletes a connector of this project whose spec was removed."""
@@ -283,50 +256,41 @@ class ActionBuilder:
             effects = [f"its offsets stay in consumer group {group}"]
         if self.context.live.ledger.pins_of(self.name):
             effects.append("its pins are forgotten: the same pin would be applied again")
-        return act.Delete(
-            connector=self.name,
-            reason="its spec is gone",
-            reason_code="spec-gone",
-            effects=tuple(effects),
-        )
+        return act.Delete(**self.explained(_SPEC_GONE, *effects))
 
     def forget(self) -> act.Forget:
         """Forgets what this project owned: neither spec nor connector exists."""
-        return act.Forget(
-            connector=self.name,
-            reason="its spec is gone, and so is the connector",
-            reason_code="spec-and-connector-gone",
-            effects=("only the ledger changes",),
-        )
+        return act.Forget(**self.explained(_SPEC_AND_CONNECTOR_GONE, "only the ledger changes"))
 
     def protect(self, *, prevent_delete: bool) -> act.Protect:
         """Sets or lifts its protection against deletion."""
         effect = "removing its spec will delete it"
         if prevent_delete:
             effect = "removing its spec will be refused, and will not delete it"
+        reason = f"prevent_delete: {str(prevent_delete).lower()}"
         return act.Protect(
-            connector=self.name,
-            reason=f"prevent_delete: {str(prevent_delete).lower()}",
-            reason_code="prevent-delete",
-            effects=(effect,),
-            prevent_delete=prevent_delete,
+            **self.explained((reason, "prevent-delete"), effect), prevent_delete=prevent_delete
         )
 
-    def _beginning(self) -> tuple[str, ...]:
-        """Returns where a connector that is created starts to read."""
-        context = RuleContext.of(self.diff, self.context.live, self.context.worker)
-        return beginning(context, self.diff.offsets)
+    def explained(self, reason: Reason, *effects: str, connector: str = "") -> Explained:
+        """Returns the fields that say which connector an action changes, by default this one, why,
+        and what that does to the data."""
+        return {
+            "connector": connector or self.name,
+            "reason": reason[0],
+            "reason_code": reason[1],
+            "effects": effects,
+        }
 
     def _changes_place(self) -> bool:
         """Returns True if its offsets are to be in another place than now."""
         keys = (change.key for change in self.diff.config)
         return not self.diff.carries and changes_place(self.diff.kind, keys)
 
-    def _nothing_to_forget(self) -> tuple[str, ...]:
-        unread = self._changes_place() and self.name not in self.context.live.offsets_after_change
-        if unread:
-            return ("whatever offsets are there are forgotten: they could not be read",)
-        return ("it has no offsets to forget",)
+    def _nothing_to_forget(self) -> str:
+        if self._changes_place() and self.name not in self.context.live.offsets_after_change:
+            return "whatever offsets are there are forgotten: they could not be read"
+        return "it has no offsets to forget"
 
     def _move_context(self) -> MoveContext:
         diff, live = self.diff, self.context.live
@@ -356,7 +320,7 @@ class ActionBuilder:
     def _outside(self) -> tuple[str, ...]:
         return outside_state(self.diff, self.context.live)
 
-    def _pin_reason(self, pin: PinChange, to: Position | None) -> _Reason:
+    def _pin_reason(self, pin: PinChange, to: Position | None) -> Reason:
         if pin.drifted:
             return (
                 f"its offsets are no longer those of pin {pin.pin}, which holds it stopped",
@@ -365,7 +329,7 @@ class ActionBuilder:
         place = "" if to is None else f", to {position_text(to)} once it is stopped"
         return f"pin {pin.pin} is new{place}", "pin-new"
 
-    def _state_reason(self) -> _Reason:
+    def _state_reason(self) -> Reason:
         """Returns the state that it comes from, or why it goes back to its own."""
         diff, goal = self.diff, self.diff.goal
         managed = diff.spec is not None and managed_state(diff.spec) is not None

@@ -1,4 +1,5 @@
-"""The diff of desired and live, connector by connector, as values. No order, no words.
+"""The diff of desired and live, connector by connector, as values; and the context that checks and
+builders of actions look at. No order, no words.
 
 Configs are compared as the maps of strings that Connect stores. Passing statuses do not count.
 plan/checks decide whether a change is allowed.
@@ -19,7 +20,16 @@ from connect_reconciler.model.live import Kind, Live, LiveConnector, kind_of
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import ConfigRedactor, live_redactor
 from connect_reconciler.plan.offsets.sink_positions import entries_at
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, content_hash
+from connect_specs.desired import (
+    DeleteLimits,
+    Desired,
+    DesiredConnector,
+    OffsetEntry,
+    Overrides,
+    content_hash,
+)
+from connect_specs.diagnostics import Location
+from connect_specs.names import sink_group
 from connect_specs.states import TargetState
 
 Stage: TypeAlias = Literal["new", "begun", "carried", "unrelated"]
@@ -94,6 +104,22 @@ class ConnectorDiff:
     def moves_offsets(self) -> bool:
         """Returns whether it has to be stopped for its offsets."""
         return self.carries or self.pin is not None
+
+    @property
+    def place(self) -> Location | str:
+        """Returns the place of its spec; its name if it has none."""
+        return self.name if self.spec is None else self.spec.where
+
+    @property
+    def rename_place(self) -> Location | str:
+        """Returns the place of its spec's `renamed_from`, else that of its spec."""
+        return (self.spec and self.spec.renamed_from_where) or self.place
+
+    @property
+    def pin_place(self) -> Location | str:
+        """Returns the place of its spec's pin, else that of its spec."""
+        pin = self.spec and self.spec.pin
+        return (pin and pin.where) or self.rename_place
 
     @property
     def values(self) -> dict[str, Value]:
@@ -355,3 +381,49 @@ def recorded_pin(spec: DesiredConnector, live: Live) -> AppliedPin | None:
     if applied is None and rename is not None and rename.carries:
         return live.ledger.pins.get((rename.old, spec.pin.id))
     return applied
+
+
+# --- the diffs of a plan, and what surrounds them ---
+
+# Names of sinks by consumer group. Offsets belong to the group: what a rename moves or forgets
+# there is every reader's.
+Readers: TypeAlias = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """All that is known while a plan is made.
+
+    `desired` and `whole` are the project and the cluster. `live` is the cluster without connectors
+    that the plan is not about, and `changes` has the others by name. `worker` holds the worker's
+    properties as far as they are known, `readers` the sinks by consumer group.
+    """
+
+    desired: Desired
+    whole: Live
+    live: Live
+    changes: Mapping[str, ConnectorDiff]
+    worker: Mapping[str, str]
+    readers: Readers
+    group_id: str
+    env: str | None
+    deletes: DeleteLimits
+    overrides: Overrides | None
+
+    def other_readers(self, group: str, *names: str) -> tuple[str, ...]:
+        """Returns the connectors that read with the group besides those of these names."""
+        return tuple(sorted(self.readers.get(group, frozenset()) - {*names}))
+
+
+def readers_of(changes: Iterable[ConnectorDiff], live: Live, worker: Mapping[str, str]) -> Readers:
+    """Returns the sinks that read now or once the plan is carried out. One that is deleted reads
+    until then."""
+    readers: dict[str, set[str]] = {}
+    for connector in live.connectors.values():
+        if connector.kind == "sink":
+            group = sink_group(connector.name, connector.config, worker)
+            readers.setdefault(group, set()).add(connector.name)
+    for diff in changes:
+        if diff.kind == "sink" and diff.written is not None:
+            readers.setdefault(sink_group(diff.name, diff.written, worker), set()).add(diff.name)
+    return {group: frozenset(names) for group, names in readers.items()}

@@ -1,24 +1,36 @@
-"""Makes the plan: differences, checks, order of actions. Pure: same values, same plan."""
+"""Makes the plan: differences, checks, order of actions. Pure: same values, same plan.
+
+R6 stops come before starts: a replication slot, server id or group can have one owner only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from connect_reconciler import actions as act
+from connect_reconciler.actions.connector_state import States
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.secrets import key_id
+from connect_reconciler.plan.action_builder import ActionBuilder
 from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.checks.register import check_connectors, check_whole
 from connect_reconciler.plan.checks.unfinished import UNFINISHED
 from connect_reconciler.plan.checks.unsupported import without_put_off
 from connect_reconciler.plan.consequences.explain import explained, outside_marked
-from connect_reconciler.plan.context import Context, readers_of
-from connect_reconciler.plan.diff import ConnectorDiff, diff, with_recorded_renames
-from connect_reconciler.plan.order import ordered
+from connect_reconciler.plan.diff import (
+    ConnectorDiff,
+    Context,
+    diff,
+    readers_of,
+    with_recorded_renames,
+)
+from connect_reconciler.plan.remaining import states_before
+from connect_reconciler.plan.rename_builder import RenameBuilder
 from connect_reconciler.plan.scope import ALL, Scope, in_scope
-from connect_specs.desired import DeleteLimits, Desired, Overrides
-from connect_specs.diagnostics import Diagnostic, Location, by_severity
+from connect_specs.desired import DeleteLimits, Desired, Overrides, content_hash
+from connect_specs.diagnostics import Location, by_severity
 from connect_specs.loader import NO_SPECS
 from connect_specs.plugin_definitions import CLASS_KEY
 
@@ -65,15 +77,10 @@ def make_plan(
         deletes=deletes,
         overrides=overrides,
     )
-    checked = check_connectors(context)
-    allowed = [
-        replace(change, pin=None) if change.name in checked.unpinned else change
-        for change in diffs
-        if change.name not in checked.blocked
-    ]
+    allowed, of_connectors = check_connectors(context)
     actions = without_put_off(ordered(allowed, context), narrow)
     of_plan = check_whole(context, actions)
-    errors, warnings = by_severity((*of_plan, *checked.diagnostics))
+    errors, warnings = by_severity((*of_plan, *of_connectors))
     removed = any(problem.code in (SPECS_EMPTY, SPECS_DISJOINT) for problem in of_plan)
     plan = Plan(
         project=desired.project,
@@ -97,7 +104,13 @@ def with_locations(plan: Plan, diffs: tuple[ConnectorDiff, ...]) -> Plan:
     """Returns the plan with the places of its connectors' specs, and the warnings that concern what
     it does not change."""
     acting = {action.group for action in plan.actions}
-    unchanged = _Unchanged(diffs, acting)
+    places = {place for change in diffs for place in _places(change)}
+    touched = {
+        place
+        for change in diffs
+        if change.name in acting
+        for place in _places(change, _changed_keys(change))
+    }
     return replace(
         plan,
         places={
@@ -106,56 +119,84 @@ def with_locations(plan: Plan, diffs: tuple[ConnectorDiff, ...]) -> Plan:
             # the specs of a rollback are in no file
             if change.spec is not None and change.spec.where.line and change.name in acting
         },
-        unchanged=tuple(problem for problem in plan.warnings if unchanged.concerns(problem)),
+        unchanged=tuple(
+            problem
+            for problem in plan.warnings
+            if problem.code != UNFINISHED and problem.where in places - touched
+        ),
     )
 
 
-class _Unchanged:
-    """Places in specs, and names of connectors, that the plan does not touch."""
-
-    def __init__(self, diffs: tuple[ConnectorDiff, ...], acting: set[str]) -> None:
-        self._touched: set[Location | str] = set()
-        self._places: set[Location | str] = set()
-        for change in diffs:
-            self._places |= {change.name, *_places(change)}
-            if change.name in acting:
-                self._touched |= {change.name, *_touched(change)}
-
-    def concerns(self, warning: Diagnostic) -> bool:
-        """Returns True if the warning concerns none of the changes."""
-        if warning.code == UNFINISHED:
-            return False
-        return warning.where in self._places and warning.where not in self._touched
+def _places(diff: ConnectorDiff, keys: Collection[str] | None = None) -> Iterator[Location | str]:
+    """Yields the connector's name, and the places of its spec, its pin, its rename and these keys;
+    None: of all keys."""
+    yield diff.name
+    if diff.spec is not None:
+        yield from (diff.place, diff.rename_place, diff.pin_place)
+        places = diff.spec.key_locations.items()
+        yield from (place for key, place in places if keys is None or key in keys)
 
 
-def _places(change: ConnectorDiff) -> Iterator[Location]:
-    spec = change.spec
-    if spec is None:
-        return
-    yield spec.where
-    yield from spec.key_locations.values()
-    yield from (place for place in (_pin_place(change), spec.renamed_from_where) if place)
+def _changed_keys(diff: ConnectorDiff) -> set[str] | None:
+    """Returns the keys that change; None: all. A warning at the class concerns any key: that of a
+    missing key has its place."""
+    if diff.existence == "create":
+        return None
+    keys = {field.key for field in (*diff.config, *diff.moved)}
+    return keys | {CLASS_KEY} if keys else keys
 
 
-def _touched(change: ConnectorDiff) -> Iterator[Location]:
-    """Yields the spec's place and those of keys that change. A warning at the class concerns all
-    keys: a warning about a missing key has its place."""
-    spec = change.spec
-    if spec is None:
-        return
-    if change.existence == "create":
-        yield from _places(change)
-        return
-    keys = {field.key for field in (*change.config, *change.moved)}
-    yield spec.where
-    yield from (
-        place
-        for key, place in spec.key_locations.items()
-        if key in keys or (keys and key == CLASS_KEY)
-    )
-    yield from (place for place in (_pin_place(change), spec.renamed_from_where) if place)
+# --- order, and preconditions ---
 
 
-def _pin_place(change: ConnectorDiff) -> Location | None:
-    pin = None if change.spec is None else change.spec.pin
-    return None if pin is None else pin.where
+def ordered(diffs: Iterable[ConnectorDiff], context: Context) -> tuple[act.Action, ...]:
+    """Returns the actions of all connectors, grouped by connector, with their preconditions."""
+    groups = [(diff.name, _with_preconditions(diff, context)) for diff in diffs]
+    groups.sort(key=lambda group: (rank(group[1]), group[0]))
+    return tuple(action for _, actions in groups for action in actions)
+
+
+def rank(actions: tuple[act.Action, ...]) -> int:
+    """Returns the place of a connector's actions by R6, within which names decide, and an apply
+    takes several connectors at a time.
+
+    Deleting first loses nothing: offsets outlive a connector. A rename ends in a delete, and is
+    none.
+    """
+    if any(isinstance(action, act.Delete | act.Forget) and not action.holds for action in actions):
+        return 0
+    if actions and isinstance(actions[0], act.Create):
+        return 3
+    if any(isinstance(action, act.Stop) and not action.holds for action in actions):
+        return 1
+    return 1 if any(isinstance(action, act.Pause) for action in actions) else 2
+
+
+def _with_preconditions(diff: ConnectorDiff, context: Context) -> tuple[act.Action, ...]:
+    builder = ActionBuilder(diff, context)
+    if diff.rename is not None:
+        builder = RenameBuilder(diff, context, diff.rename)
+    steps = tuple(builder.steps())
+    states = _states_before(steps, diff, context)
+    actions: list[act.Action] = []
+    for step in steps:
+        action = replace(step, requires=tuple(step.preconditions(states)))
+        actions.append(action)
+        states = action.predict(states)
+    return tuple(actions)
+
+
+def _states_before(steps: tuple[act.Action, ...], diff: ConnectorDiff, context: Context) -> States:
+    """Returns the group's connectors as they were observed, with the parts of the spec that
+    preconditions name."""
+    pin = diff.spec.pin if diff.spec else None
+    observed = states_before(steps, context.live, project=context.desired.project)
+    return {
+        name: replace(
+            state,
+            sensitive=diff.redactor.named,
+            spec_pin=None if pin is None else (pin.id, content_hash(pin)),
+            renamed_from=None if diff.rename is None else diff.rename.old,
+        )
+        for name, state in observed.items()
+    }

@@ -1,4 +1,5 @@
-"""Compares a plan that was agreed with the plan that specs and cluster give now. Pure.
+"""Compares a plan that was agreed with the cluster, and with the plan that specs and cluster give
+now. Pure.
 
 A plan is agreed when a user confirms it or approves its file. Nothing in a file is trusted, because
 anybody can write one: the plan is made again for the same connectors, and carried out if it does
@@ -8,19 +9,20 @@ stopped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from itertools import groupby
 
 from connect_reconciler import actions as act
+from connect_reconciler.actions.connector_state import States, changed, state_of
 from connect_reconciler.actions.plan import Plan, grouped
+from connect_reconciler.actions.preconditions import Exists, OfConnector, check
 from connect_reconciler.model.config_values import Plain, Secret, Value, without_reserved
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import same_offset
-from connect_reconciler.model.secrets import fingerprint, reveal
+from connect_reconciler.model.secrets import fingerprint, key_id, reveal
 from connect_reconciler.plan.diff import base_config, written_config
 from connect_reconciler.plan.scope import Scope
-from connect_reconciler.plan.staleness import check_plan, states_before, unmet_configs
 from connect_specs.desired import Desired, Offset, PartitionKey, Project, partition_key
 from connect_specs.diagnostics import Diagnostic, Invalid, Stale
 
@@ -42,8 +44,8 @@ def remaining(agreed: Plan, current: Plan, live: Live, *, partly_done: bool = Fa
     if current.errors:
         return current
     checks = (_other_actions, _other_values, _other_configs) if partly_done else (_differences,)
-    for check in checks:
-        if problems := tuple(check(agreed, current, live)):
+    for find_problems in checks:
+        if problems := tuple(find_problems(agreed, current, live)):
             raise Stale(*problems)
     return replace(current, saved_as=agreed.saved_as)
 
@@ -126,6 +128,74 @@ def _texts(
         and fingerprint(key, name, config_key, stored[config_key]) == value.fingerprint
     }
     return {**written_config(spec, base_config(spec, live)), **unchanged}
+
+
+# --- a plan that is stale: the same preconditions judge the live state before the first action, the
+# state that the plan predicts before each later one, and what an apply reads just then ---
+
+
+def states_before(actions: Iterable[act.Action], live: Live, *, project: str) -> States:
+    """Returns the connectors of a group of actions as they were observed."""
+    names = sorted(frozenset[str]().union(*(action.names for action in actions)))
+    return {name: state_of(name, live, project=project) for name in names}
+
+
+def unmet(action: act.Action, states: States) -> tuple[Diagnostic, ...]:
+    """Returns why preconditions of an action do not hold in these states."""
+    problems = (check(condition, states, action.connector) for condition in action.requires)
+    return tuple(problem for problem in problems if problem is not None)
+
+
+def unmet_configs(action: act.Action, states: States) -> Iterator[Diagnostic]:
+    """Yields problems with the configs that an action relies on, of connectors that are there."""
+    for precondition in action.requires:
+        name, condition = action.connector, precondition
+        if isinstance(precondition, OfConnector):
+            name, condition = precondition.connector, precondition.condition
+        state = states.get(name)
+        if not isinstance(condition, Exists) or state is None or state.config is None:
+            continue
+        problem = check(condition, states, name)
+        if problem is not None:
+            yield problem
+
+
+def check_plan(plan: Plan, live: Live) -> tuple[Diagnostic, ...]:
+    """Returns why the plan is stale on this cluster; nothing if all that it relies on holds.
+
+    Each precondition is checked where its action comes, on what the plan predicts from `live`.
+    """
+    if plan.cluster_id != live.cluster_id:
+        text = f"the plan is for the Kafka cluster {plan.cluster_id}, and this is {live.cluster_id}"
+        return (Diagnostic("stale.cluster", text),)
+    if plan.key_id != key_id(live.ledger.fingerprint_key):
+        text = "the plan's fingerprints were made with another key"
+        if not plan.key_id:
+            text = "the plan was made when the project had no key for fingerprints of secrets yet"
+        hint = "make the plan again, with the same CONNECT_FINGERPRINT_KEY if you set one"
+        return (Diagnostic("stale.key", text, hint=hint),)
+    problems: list[Diagnostic] = []
+    for actions in grouped(plan):
+        states = states_before(actions, live, project=plan.project)
+        states = changed(states, actions[0].group, relied_on=_config_before(actions))
+        for action in actions:
+            broken = unmet(action, states)
+            problems.extend(broken)
+            if broken:
+                # Whatever follows relies on this action, and would only repeat its problem
+                break
+            states = action.predict(states)
+    return tuple(problems)
+
+
+def _config_before(actions: Iterable[act.Action]) -> Mapping[str, Value] | None:
+    """Returns the config that a connector has before these actions, if one of them changes it."""
+    for action in actions:
+        if isinstance(action, act.UpdateConfig):
+            replaced = {change.key: change.old for change in action.changes}
+            config = {**action.config, **replaced}
+            return {key: value for key, value in config.items() if value is not None}
+    return None
 
 
 # --- a plan of which nothing was done ---

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from connect_reconciler import actions as act
 from connect_reconciler.model.live import LiveConnector
 from connect_reconciler.model.offsets import Offsets, sink_offset, sink_partition
-from connect_reconciler.plan.action_builder import ActionBuilder
+from connect_reconciler.plan.action_builder import ActionBuilder, Reason
 from connect_reconciler.plan.diff import Rename
 from connect_reconciler.plan.offsets.moves import label_of, place_of, reading
 from connect_reconciler.plan.offsets.sink_positions import sink_start
@@ -49,29 +49,25 @@ class RenameBuilder(ActionBuilder):
     def stop_old(self) -> act.Stop:
         """Stops the connector under its old name, so that its offsets stand still."""
         old_name, connector = self.rename.old, self.rename.live
-        restore_to = self._old_target()
         effects = []
         if connector is not None and connector.target is TargetState.STOPPED:
             effects.append("it is stopped already, and stays so")
         if self.rename.owned is None:
             effects.append("no project owned it: it is this project's from now on")
+        reason: Reason = (f"renamed from {old_name}", "renamed")
         return act.Stop(
-            connector=old_name,
-            reason=f"renamed from {old_name}",
-            reason_code="renamed",
-            effects=tuple(effects),
-            restore_to=restore_to,
+            **self.explained(reason, *effects, connector=old_name),
+            restore_to=self._old_target(),
             renamed_to=self.name,
         )
 
     def create(self, initial: TargetState, restore_to: TargetState | None) -> act.Create:
         """Creates the new name, with the old one's config but for changes of its spec."""
         old_name = self.rename.old
+        reason: Reason = (f"renamed from {old_name}", "renamed")
+        effect = f"created stopped, for the offsets of {old_name}"
         return act.Create(
-            connector=self.name,
-            reason=f"renamed from {old_name}",
-            reason_code="renamed",
-            effects=(f"created stopped, for the offsets of {old_name}", *self._config()),
+            **self.explained(reason, effect, *self._config()),
             config=self.diff.values,
             initial_state=initial,
             restore_to=restore_to,
@@ -96,14 +92,8 @@ class RenameBuilder(ActionBuilder):
             self._beyond(move.entry) for move in moves
         ):
             effects = (f"{partitions}: nothing is redelivered or jumped over",)
-        return act.CopyOffsets(
-            connector=name,
-            reason=f"{name} is to go on where {old_name} stops",
-            reason_code="continues",
-            effects=effects,
-            source=old_name,
-            moves=moves,
-        )
+        reason: Reason = (f"{name} is to go on where {old_name} stops", "continues")
+        return act.CopyOffsets(**self.explained(reason, *effects), source=old_name, moves=moves)
 
     def delete_old(self) -> act.Delete:
         """Deletes the old name, once the new one has its offsets."""
@@ -119,14 +109,9 @@ class RenameBuilder(ActionBuilder):
             effects = [f"its offsets are forgotten: a later {old_name} would begin anew"]
         if self.context.live.ledger.pins_of(old_name):
             effects.append(f"its pins count for {name}: they are not applied again")
-        return act.Delete(
-            connector=old_name,
-            reason=f"{name} has the offsets of {old_name}",
-            reason_code="carried",
-            effects=tuple(effects),
-            renamed_to=name,
-            reset_offsets=reset,
-        )
+        reason: Reason = (f"{name} has the offsets of {old_name}", "carried")
+        explained = self.explained(reason, *effects, connector=old_name)
+        return act.Delete(**explained, renamed_to=name, reset_offsets=reset)
 
     def _old_target(self) -> TargetState | None:
         """Returns the state to restore for the old connector if the rename is given up."""

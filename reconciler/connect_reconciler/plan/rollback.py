@@ -160,9 +160,7 @@ def rollback_plan(
     return replace(
         plan,
         rolls_back=rollback.apply_id,
-        actions=tuple(
-            _as_before(_with_pins(action, snapshots), snapshots) for action in plan.actions
-        ),
+        actions=tuple(_as_before(action, snapshots) for action in plan.actions),
         errors=(*rollback.errors, *_for_rollback(plan.errors, rollback)),
         warnings=(*rollback.warnings, *_for_rollback(plan.warnings, rollback)),
     )
@@ -179,11 +177,17 @@ def _for_rollback(problems: Iterable[Diagnostic], rollback: Rollback) -> Iterato
 
 def _as_before(action: act.Action, snapshots: Mapping[str, ConnectorSnapshot]) -> act.Action:
     """Returns the action with the state before the apply as its reason, unless the action itself
-    says which it is; the plan names the apply."""
+    says which it is; the plan names the apply. A connector that is created again has the pins that
+    were applied to it: its spec, put back, must not move offsets."""
     match action:
-        case act.Create(renamed_from=None):
+        case act.Create(connector=name, renamed_from=None):
+            action = replace(action, pins=snapshots[name].pins)
             return replace(action, reason="it was there before", reason_code="was-there")
-        case act.Create(connector=name) | act.Stop(renamed_to=str(name)):
+        case act.Create(connector=name):
+            reason = f"its name was {name} before"
+            action = replace(action, pins=snapshots[name].pins)
+            return replace(action, reason=reason, reason_code="had-this-name")
+        case act.Stop(renamed_to=str(name)):
             reason = f"its name was {name} before"
             return replace(action, reason=reason, reason_code="had-this-name")
         case act.Delete(renamed_to=str()):
@@ -205,14 +209,6 @@ def _as_before(action: act.Action, snapshots: Mapping[str, ConnectorSnapshot]) -
             return replace(action, reason=reason, reason_code="offsets-were-others")
         case _:
             return action
-
-
-def _with_pins(action: act.Action, snapshots: Mapping[str, ConnectorSnapshot]) -> act.Action:
-    """Returns the action with the pins that were applied to a connector that is created again: its
-    spec, put back, must not move offsets."""
-    if not isinstance(action, act.Create):
-        return action
-    return replace(action, pins=snapshots[action.connector].pins)
 
 
 def _pin_id(apply_id: str, times: int = 0) -> str:
@@ -296,15 +292,9 @@ class _SpecBuilder:
             if isinstance(value, Plain):
                 config[key] = value.text
                 continue
-            texts = (
-                candidate[key] for candidate in candidates if key in candidate and value.fingerprint
-            )
-            matching = (
-                text
-                for text in texts
-                if fingerprint(key_bytes, self.name, key, text) == value.fingerprint
-            )
-            config[key] = next(matching, None)
+            texts = (candidate[key] for candidate in candidates if key in candidate)
+            marks = {fingerprint(key_bytes, self.name, key, text): text for text in texts}
+            config[key] = marks.get(value.fingerprint) if value.fingerprint else None
         return config
 
     def _pin(self, pin_id: str, offsets_of: str) -> Pin | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from connect_reconciler.model.config_values import Plain, Value, recorded, without_reserved
+from connect_reconciler.model.config_values import recorded, without_reserved
 from connect_reconciler.model.ledger import ConnectorSnapshot, Later, Owned, carried
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.secrets import fingerprint
@@ -146,25 +146,30 @@ def intended_target(owned: Owned | None, connector: LiveConnector) -> TargetStat
 
 
 def _keys(
-    snapshot: Mapping[str, str],
+    recorded_config: Mapping[str, str],
     connector: LiveConnector,
     live: Live,
     ignore: tuple[str, ...],
 ) -> str:
+    """Returns the keys that differ and that are not ignored."""
+    keys = _differing_keys(recorded_config, connector, live)
+    return listed(key for key in keys if not ignores(ignore, f"config.{key}"))
+
+
+def _differing_keys(
+    recorded_config: Mapping[str, str], connector: LiveConnector, live: Live
+) -> list[str]:
     """Returns the keys whose values differ from the recorded ones, where secrets are
     fingerprints."""
     current, mark = without_reserved(connector.config), live.ledger.fingerprint_key
-    return listed(
+    in_both = recorded_config.keys() & current.keys()
+    return [
         key
-        for key in sorted(snapshot.keys() | current.keys())
-        if not ignores(ignore, f"config.{key}")
-        and (
-            key not in snapshot
-            or key not in current
-            or snapshot[key]
-            not in (current[key], fingerprint(mark, connector.name, key, current[key]))
-        )
-    )
+        for key in sorted(recorded_config.keys() | current.keys())
+        if key not in in_both
+        or recorded_config[key]
+        not in (current[key], fingerprint(mark, connector.name, key, current[key]))
+    ]
 
 
 # --- what stays as it is ---
@@ -227,12 +232,8 @@ def stays_ignored(
         if connector is None or snapshot.config is None:
             continue
         globs = ignore.get(name, ())
-        ignored_keys = [
-            key
-            for key in sorted(snapshot.config.keys() | connector.config.keys())
-            if ignores(globs, f"config.{key}")
-            and not _has_value(snapshot.config.get(key), connector, key, live)
-        ]
+        differing = _differing_keys(recorded(snapshot.config), connector, live)
+        ignored_keys = [key for key in differing if ignores(globs, f"config.{key}")]
         target = intended_target(live.ledger.connectors.get(name), connector)
         if snapshot.target is not target and ignores(globs, "state"):
             ignored_keys.append("the state")
@@ -240,15 +241,3 @@ def stays_ignored(
             keys = ", ".join(ignored_keys)
             problem = f"lifecycle.ignore leaves these of {name} as they are now: {keys}"
             yield warning("rollback.ignored", problem, name)
-
-
-def _has_value(snapshot: Value | None, connector: LiveConnector, key: str, live: Live) -> bool:
-    current = connector.config.get(key)
-    if snapshot is None or current is None:
-        return snapshot is None and current is None
-    if isinstance(snapshot, Plain):
-        return snapshot.text == current
-    return (
-        fingerprint(live.ledger.fingerprint_key, connector.name, key, current)
-        == snapshot.fingerprint
-    )

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias, get_args
 from zoneinfo import ZoneInfo
 
 from connect_reconciler import actions as act
+from connect_reconciler.actions.changes import GRAVE
 from connect_reconciler.actions.plan import KINDS, Plan, grouped, kinds, summarize
 from connect_reconciler.model.config_values import Plain, Value
 from connect_reconciler.plan.offsets.sink_positions import position_text
@@ -36,10 +37,6 @@ WEEKDAYS: Final = (
     "friday",
     "saturday",
     "sunday",
-)
-# Keys after whose change a connector may read elsewhere than where its offsets were
-_UNCOUNTED: Final[frozenset[Consequence]] = frozenset(
-    {"new-group", "new-offsets-topic", "redelivery", "reread"}
 )
 
 
@@ -85,8 +82,12 @@ def _amounts(moves: Iterable[act.OffsetMove], fields: Iterable[act.FieldChange])
     """Returns the records that the change repeats and passes over, in offsets, if all of them are
     known in offsets."""
     counts = [move.counts for move in moves]
-    measured = [count for count in counts if count is not None and _in_offsets(count)]
-    if len(measured) < len(counts) or any(field.consequence in _UNCOUNTED for field in fields):
+    measured = [
+        count
+        for count in counts
+        if count and (count.unit == "offset" or count.redelivered == count.skipped == 0)
+    ]
+    if len(measured) < len(counts) or any(field.consequence in GRAVE for field in fields):
         return {"amount_known": False, "exact": False}
     return {
         "amount_known": True,
@@ -94,10 +95,6 @@ def _amounts(moves: Iterable[act.OffsetMove], fields: Iterable[act.FieldChange])
         "again": sum(count.redelivered for count in measured),
         "skipped": sum(count.skipped for count in measured),
     }
-
-
-def _in_offsets(counts: act.Counts) -> bool:
-    return counts.unit == "offset" or counts.redelivered == counts.skipped == 0
 
 
 def now_facts(now_ms: int, timezone: str) -> Facts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from connect_reconciler.actions import verb_of
@@ -13,7 +12,7 @@ from connect_reconciler.model.ledger import ConnectorSnapshot
 from connect_reconciler.model.offsets import Offsets, same_offset
 from connect_reconciler.plan.offsets.moves import label_of, place_of
 from connect_specs.desired import Offset, OffsetEntry, Partition
-from connect_specs.plain_text import lines_of
+from connect_specs.plain_text import lines_of, time_text
 
 _SHOWN = 20
 
@@ -54,7 +53,7 @@ def notes(journals: Sequence[Journal]) -> dict[str, str]:
 
 def when(ms: int) -> str:
     """Returns the time in UTC, to the second."""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return time_text(ms).replace("T", " ")
 
 
 def journal_json(journal: Journal, steps: Sequence[JournalEntry]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, assert_never
 
 from connect_reconciler.actions import FieldChange
@@ -15,7 +14,7 @@ from connect_reconciler.drift.model import ChangedIn, Drift, Finding, FindingKin
 from connect_reconciler.model.config_values import Plain, Secret, Value
 from connect_reconciler.render.markdown import code_span, lines_within
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, value_text
-from connect_specs.plain_text import counted, one_line
+from connect_specs.plain_text import counted, one_line, time_text
 
 # GitHub takes 65,536 characters.
 MARKDOWN_MAX = 60_000
@@ -196,12 +195,7 @@ def _since(finding: Finding) -> str:
     author = "by no apply on record"
     if run is not None:
         author = f"by apply {one_line(run.id)} of {one_line(run.project)} by {one_line(run.by)}"
-    return f"since {moment(mark.timestamp_ms)} ({record}), {author}"
-
-
-def moment(timestamp_ms: int) -> str:
-    """Returns the time in UTC, to the second."""
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"since {time_text(mark.timestamp_ms)} ({record}), {author}"
 
 
 def _config(finding: Finding) -> str:
@@ -289,7 +283,7 @@ def finding_json(finding: Finding, event: Event = "found") -> str:
             "since": None
             if since is None
             else {
-                "at": moment(since.timestamp_ms),
+                "at": time_text(since.timestamp_ms),
                 "ms": since.timestamp_ms,
                 "topic": since.topic,
                 "partition": since.partition,
@@ -307,7 +301,7 @@ def summary_json(drift: Drift) -> str:
             "v": VERSION,
             "type": "summary",
             "project": drift.project,
-            "at": moment(drift.now_ms),
+            "at": time_text(drift.now_ms),
             "ms": drift.now_ms,
             "drift": drift.drifted,
             "counts": {name: drift.count(category) for name, category in _COUNTS.items()},

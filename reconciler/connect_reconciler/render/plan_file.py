@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -69,26 +69,23 @@ class PlanFile(_FileModel):
     errors: tuple[PlanError, ...]
 
 
+# The fields that a file has as the plan does
+_SHARED: Final = tuple(
+    PlanFile.model_fields.keys() & Plan.__dataclass_fields__.keys() - {"warnings", "errors"}
+)
+
+
 def plan_document(plan: Plan) -> Document:
     """Returns the plan as the JSON object that a plan file holds."""
     unchanged = frozenset(plan.unchanged)
     body = PlanFile.model_construct(
         hash="",
-        project=plan.project,
-        group_id=plan.group_id,
-        cluster_id=plan.cluster_id,
-        observed_ms=plan.observed_ms,
-        key_id=plan.key_id,
-        env=plan.env,
-        rolls_back=plan.rolls_back,
-        target=plan.target,
-        places=dict(plan.places),
-        actions=cast("tuple[AnyAction, ...]", plan.actions),
         warnings=tuple(
             PlanWarning(**_fields(diagnostic), unchanged=diagnostic in unchanged)
             for diagnostic in plan.warnings
         ),
         errors=tuple(PlanError(**_fields(diagnostic)) for diagnostic in plan.errors),
+        **{name: getattr(plan, name) for name in _SHARED},
     ).model_dump(mode="json", by_alias=True)
     return {**body, "hash": _content_hash(body)}
 
@@ -130,21 +127,12 @@ def _checked_file(document: Document, file: str) -> PlanFile:
 
 def _plan_of(saved: PlanFile) -> Plan:
     return Plan(
-        project=saved.project,
-        group_id=saved.group_id,
-        cluster_id=saved.cluster_id,
-        observed_ms=saved.observed_ms,
-        actions=saved.actions,
         warnings=tuple(_diagnostic(problem, "warning") for problem in saved.warnings),
         errors=tuple(_diagnostic(problem, "error") for problem in saved.errors),
-        key_id=saved.key_id,
-        env=saved.env,
-        rolls_back=saved.rolls_back,
-        target=saved.target,
-        places=saved.places,
         unchanged=tuple(
             _diagnostic(problem, "warning") for problem in saved.warnings if problem.unchanged
         ),
+        **{name: getattr(saved, name) for name in _SHARED},
     )
 
 
@@ -171,23 +159,15 @@ def unmarked(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def check_saved(plan: Plan, *, key_comes: bool) -> tuple[Diagnostic, ...]:
-    """Returns why a plan cannot be kept in a file and applied later; nothing if it can.
-
-    Without the project's key its secrets have no fingerprints, so they could not be compared with
-    the specs. `key_comes`: it cannot have a key yet (`Live.key_comes`).
-    """
+def ensure_secrets_have_fingerprints(plan: Plan, *, key_comes: bool) -> None:
+    """Raises Invalid for a plan that cannot be kept in a file and applied later: without the
+    project's key its secrets have no fingerprints, so they could not be compared with the specs.
+    `key_comes`: it cannot have a key yet (`Live.key_comes`)."""
     secrets = unmarked(plan)
-    if key_comes or not secrets:
-        return ()
-    return (
-        Diagnostic(
-            "plan-file.no-key",
-            "the project has no key, so a plan file cannot tell its secrets from others:"
-            f" {', '.join(secrets)}",
-            hint="set CONNECT_FINGERPRINT_KEY for plan and apply, or apply once without a file",
-        ),
-    )
+    if secrets and not key_comes:
+        message = "the project has no key, so a plan file cannot tell its secrets from others:"
+        hint = "set CONNECT_FINGERPRINT_KEY for plan and apply, or apply once without a file"
+        raise Invalid(Diagnostic("plan-file.no-key", f"{message} {', '.join(secrets)}", hint=hint))
 
 
 def without_key_yet(plan: Plan) -> Plan:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from datetime import UTC, datetime
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,11 +15,20 @@ from markupsafe import Markup
 
 from connect_reconciler.actions.plan import Plan, summarize
 from connect_reconciler.model.config_values import Plain, Value
-from connect_reconciler.render import words
-from connect_reconciler.render.blocks import about_unchanged, blocks, shown_warnings, titles
+from connect_reconciler.render.blocks import (
+    CONSEQUENCES,
+    about_unchanged,
+    blocks,
+    effects,
+    harmless,
+    kind_words,
+    reason_beside,
+    shown_warnings,
+    summary_line,
+    titles,
+)
 from connect_reconciler.render.texts import VALUE_LENGTH_MAX, sides, sign
-from connect_reconciler.render.words import reason_beside
-from connect_specs.plain_text import lines_of, one_line
+from connect_specs.plain_text import lines_of, one_line, time_text
 
 
 def render_html(plan: Plan) -> str:
@@ -29,12 +37,12 @@ def render_html(plan: Plan) -> str:
     style, script = _source(environment, "plan.css"), _source(environment, "plan.js")
     return environment.get_template("plan.html.j2").render(
         plan=plan,
-        summary=words.summary_line(plan),
+        summary=summary_line(plan),
         counts=summarize(plan),
         changed=shown_warnings(plan, everything=False),
         set_aside=about_unchanged(plan),
         sections=titles(blocks(plan)),
-        observed=datetime.fromtimestamp(plan.observed_ms / 1000, UTC),
+        observed=time_text(plan.observed_ms).replace("T", " ").removesuffix("Z"),
         policy=f"default-src 'none'; base-uri 'none'; form-action 'none';"
         f" style-src {_hash(style)}; script-src {_hash(script)}",
         style=style,
@@ -54,10 +62,10 @@ def _environment() -> Environment:
     )
     environment.filters.update(line=one_line, text=lines_of)
     environment.globals.update(
-        consequences=words.CONSEQUENCES,
-        effects=words.effects,
-        harmless=words.harmless,
-        kind_words=words.kind_words,
+        consequences=CONSEQUENCES,
+        effects=effects,
+        harmless=harmless,
+        kind_words=kind_words,
         reason_beside=reason_beside,
         long=_long,
         sides=sides,

@@ -12,24 +12,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from connect_reconciler.actions import Action, FieldChange
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.render.blocks import (
+    CONSEQUENCES,
     Block,
     WarningGroup,
     blocks,
+    effects,
+    harmless,
     hidden_note,
     place_in_file,
     shown_warnings,
+    step,
+    summary_line,
     titles,
     warning_groups,
 )
 from connect_reconciler.render.markdown import Item, Section, code, fit, hidden, named, prose
 from connect_reconciler.render.texts import long_text, sides, sign
-from connect_reconciler.render.words import (
-    CONSEQUENCES,
-    effects,
-    harmless,
-    step,
-    summary_line,
-)
 from connect_specs.diagnostics import Diagnostic
 
 # GitHub counts Unicode characters, as Python does, and refuses more than 65,536

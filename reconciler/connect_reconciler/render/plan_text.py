@@ -7,23 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from connect_reconciler.actions import Action, FieldChange
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.render.blocks import (
+    CONSEQUENCES,
     Block,
     Mark,
     WarningGroup,
     blocks,
+    effects,
+    harmless,
     hidden_note,
     place_in_file,
     shown_warnings,
+    step,
+    summary_line,
     warning_groups,
 )
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, sign
-from connect_reconciler.render.words import (
-    CONSEQUENCES,
-    effects,
-    harmless,
-    step,
-    summary_line,
-)
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.plain_text import one_line
 

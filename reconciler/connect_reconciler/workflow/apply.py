@@ -23,7 +23,7 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.plan.rollback import Configs
 from connect_reconciler.plan.scope import ALL, Scope
 from connect_reconciler.validation.configs import COMMITS, ensure_installed, whole_number
-from connect_reconciler.workflow.plan_sources import PlanChanged, Planned, PlanSource
+from connect_reconciler.workflow.planning import PlanChanged, Planned, PlanSource
 from connect_reconciler.workflow.rollback import FromSnapshots
 from connect_reconciler.workflow.tracing import traced
 from connect_reconciler.workflow.user import Choices, StopRequest, User

@@ -19,7 +19,7 @@ from connect_reconciler.plan.rollback import (
 )
 from connect_reconciler.plan.scope import ALL, Scope
 from connect_reconciler.validation.configs import checked
-from connect_reconciler.workflow.plan_sources import PlanInputs, Planned, PlanSource
+from connect_reconciler.workflow.planning import PlanInputs, Planned, PlanSource
 from connect_specs.desired import Desired, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, warning
 from connect_specs.loader import load_specs

@@ -15,13 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Final
 
 from connect_runtime.herder.effects import Effect, Launch, TaskStatusIs, Unassign
 from connect_runtime.herder.runs import Kind, RunPhase
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
+from connect_specs.plain_text import time_text
 from connect_specs.states import TargetState
 
 # The last states that a task reports, or that are written once its process is dead
@@ -148,7 +148,7 @@ def not_confirmed(view: View, task: TaskId) -> bool:
 
 def utc_text(view: View, at: float) -> str:
     """Returns a time of the herder's clock as people write it."""
-    return f"{datetime.fromtimestamp(view.led_time + at - view.led_at, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return time_text((view.led_time + at - view.led_at) * 1000)
 
 
 def _earlier_leaders(view: View, task: TaskId, now: float) -> Iterator[Effect]:

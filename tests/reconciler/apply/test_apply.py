@@ -19,10 +19,9 @@ from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.backend.observe.connector_offsets import ConnectorClusters
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
 from connect_reconciler.backend.rest.client import OutcomeUnknown
-from connect_reconciler.model.group_members import GroupMember
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record
-from connect_reconciler.model.live import LogRange
+from connect_reconciler.model.live import GroupMember, LogRange
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import DesiredConnector, OffsetEntry, Pin

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from connect_reconciler.actions import verb_of
+from connect_reconciler.backend.ledger import read_ledger
 from connect_reconciler.ledger.topic import LedgerSnapshot, reduce_all
 from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming
 from connect_reconciler.model.ledger_records import owned_record, pin_record, rename_record
@@ -145,6 +147,9 @@ def test_one_apply_moves_it(name: str) -> None:
     report = world.apply(desired, cluster=watched(FakeCluster(world.kafka), case))
     assert report.exit_code == 0, report
     check_end(world, case)
+    steps = read_ledger(world.kafka.logs, TOPICS.ledger).steps(report.apply_id)
+    actions = [result.action for result in report.connectors[0].results]
+    assert [verb_of(step.action) for step in steps] == [action.imperative for action in actions]
 
 
 @pytest.mark.parametrize(

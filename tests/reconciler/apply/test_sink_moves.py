@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from connect_reconciler.actions import AlterOffsets, Counts, ResetOffsets
+from connect_reconciler.actions import AlterOffsets, Counts, Delete, ResetOffsets
+from connect_reconciler.actions.plan import Plan
 from connect_reconciler.apply.report import Outcome
-from connect_reconciler.model.live import LogRange
+from connect_reconciler.apply.sink_moves import rights_to_move
+from connect_reconciler.model.live import Live, LiveConnector, LogRange
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.render.plan_file import dump_plan, load_plan
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, sink_entry
+from connect_runtime.kafka.client_checks import DELETE
+from connect_specs.desired import (
+    Desired,
+    DesiredConnector,
+    OffsetEntry,
+    Pin,
+    Project,
+    sink_entry,
+)
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location
+from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
 from support.fake_cluster import FakeCluster
@@ -167,3 +179,22 @@ def test_what_a_sink_left_as_a_source_is_seen_before_it_goes_on_there() -> None:
     again = world.observe(desired_of(DesiredConnector("a", source, place)))
     assert again.connectors["a"].offsets == Offsets()
     assert again.offsets_after_change == {"a": Offsets((kept,))}
+
+
+# --- rights that a plan needs ---
+
+RIGHTS_PROJECT = Project("p", Path("connect.yaml"), "g", ClusterTopics.of("g"), {}, None, {}, ())
+RENAMING = Plan("p", "g", "c", 0, (Delete(connector="old", renamed_to="new", reset_offsets=True),))
+OLD = LiveConnector("old", "sink", {"name": "old", "topics": "t"}, TargetState.STOPPED)
+
+
+def test_the_old_sinks_group_is_deleted() -> None:
+    live = Live(connectors={"old": OLD})
+    assert rights_to_move(RENAMING, Desired("p", {}), live, RIGHTS_PROJECT) == (
+        {},
+        {"connect-old": (DELETE,)},
+    )
+
+
+def test_an_old_sink_that_is_gone_already_needs_no_right() -> None:
+    assert rights_to_move(RENAMING, Desired("p", {}), Live(), RIGHTS_PROJECT) == ({}, {})

@@ -25,7 +25,7 @@ from connect_reconciler.doctor.checks import (
     unreadable,
 )
 from connect_reconciler.doctor.look import examine
-from connect_reconciler.model.group_members import GroupMember
+from connect_reconciler.model.live import GroupMember
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime import KAFKA_VERSION
 from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus, InstanceStatus

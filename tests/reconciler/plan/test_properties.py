@@ -14,7 +14,7 @@ from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Rena
 from connect_reconciler.model.live import Live, LiveConnector, LogRange, TimeAt, TopicLogs
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.staleness import check_plan, states_before, unmet
+from connect_reconciler.plan.remaining import check_plan, states_before, unmet
 from connect_reconciler.render.plan_file import dump_plan, load_plan, render_plan_json
 from connect_reconciler.render.plan_text import render_plan
 from connect_reconciler.render.texts import COLOUR

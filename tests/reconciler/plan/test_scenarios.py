@@ -16,8 +16,7 @@ from connect_reconciler.actions import Restart
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.remaining import remaining
-from connect_reconciler.plan.staleness import check_plan
+from connect_reconciler.plan.remaining import check_plan, remaining
 from connect_reconciler.render.plan_file import dump_plan, load_plan, plan_document
 from connect_reconciler.render.plan_text import render_plan
 from connect_reconciler.render.texts import COLOUR

@@ -14,8 +14,8 @@ import pytest
 
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.render.plan_file import (
-    check_saved,
     dump_plan,
+    ensure_secrets_have_fingerprints,
     load_plan,
     plan_document,
     plan_hash,
@@ -23,7 +23,7 @@ from connect_reconciler.render.plan_file import (
     without_key_yet,
 )
 from connect_reconciler.render.plan_text import render_plan
-from connect_specs.diagnostics import ExitCode, Invalid
+from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 from support.plans import desired_of, live_of, plan_with_everything
 
 HERE = Path(__file__).parent
@@ -159,8 +159,12 @@ def test_secrets_without_a_key_are_saved_only_before_the_first_apply(
     plan = make_plan(desired, live, group_id="g")
     assert live.key_comes is (key is None)
     assert not replace(live, rest_alone=True).key_comes
-    found = check_saved(plan, key_comes=key_comes)
-    assert [each.code for each in found] == codes
-    assert not codes or "a.password" in found[0].what
+    problems: tuple[Diagnostic, ...] = ()
+    try:
+        ensure_secrets_have_fingerprints(plan, key_comes=key_comes)
+    except Invalid as refusal:
+        problems = refusal.diagnostics
+    assert [problem.code for problem in problems] == codes
+    assert not codes or "a.password" in problems[0].what
     said = [each.code for each in without_key_yet(plan).warnings]
     assert ("plan-file.key-to-come" in said) is (key is None)

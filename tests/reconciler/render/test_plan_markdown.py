@@ -26,10 +26,10 @@ from connect_reconciler.actions import (
 )
 from connect_reconciler.actions.plan import Plan, Target
 from connect_reconciler.model.config_values import Plain, Secret
+from connect_reconciler.render.blocks import NO_CHANGES
 from connect_reconciler.render.plan_html import render_html
 from connect_reconciler.render.plan_markdown import render_markdown
 from connect_reconciler.render.plan_text import render_plan
-from connect_reconciler.render.words import NO_CHANGES
 from connect_specs.desired import OffsetEntry
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.states import TargetState

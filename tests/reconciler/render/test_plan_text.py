@@ -21,10 +21,10 @@ from connect_reconciler.actions.preconditions import (
     Precondition,
 )
 from connect_reconciler.model.config_values import Plain, Secret
+from connect_reconciler.render.blocks import NO_CHANGES, summary_line
 from connect_reconciler.render.plan_file import load_plan, render_plan_json
 from connect_reconciler.render.plan_text import render_plan
 from connect_reconciler.render.texts import COLOUR, PLAIN, change_text, style, value_text
-from connect_reconciler.render.words import NO_CHANGES, summary_line
 from connect_specs.plain_text import one_line
 from support.plans import plan_with_everything
 

@@ -9,8 +9,8 @@ import pytest
 
 from connect_reconciler.actions import Create, Delete
 from connect_reconciler.actions.plan import Plan, Target, target_of
+from connect_reconciler.render.blocks import question, target_text
 from connect_reconciler.render.plan_text import render_plan
-from connect_reconciler.render.words import question, target_text
 from connect_specs.desired import Project, RestTarget
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState

@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from connect_reconciler.apply.context import ApplyContext
 from connect_reconciler.apply.report import ApplyReport, Event
-from connect_reconciler.workflow import trace_sender
-from connect_reconciler.workflow.tracing import ApplyTrace, traced, wanted
+from connect_reconciler.workflow import tracing
+from connect_reconciler.workflow.tracing import ApplyTrace, traced, traces_asked
 from connect_specs.desired import DesiredConnector
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
@@ -109,7 +109,7 @@ def test_a_failed_action_fails_its_span_and_that_of_the_apply() -> None:
 def test_the_standard_variables_ask_for_traces(
     variables: Mapping[str, str], expected: bool
 ) -> None:
-    assert wanted(variables) is expected
+    assert traces_asked(variables) is expected
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_variables_that_opentelemetry_refuses_cost_the_trace_alone(
 def unsent(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> str:
     """The warning of an apply whose trace is not sent."""
     monkeypatch.setenv(ENDPOINT, endpoint)
-    monkeypatch.setattr(trace_sender, "_EXPORT_S", 0.5)
+    monkeypatch.setattr(tracing, "_EXPORT_S", 0.5)
     report, said = ApplyReport("id", ()), list[str]()
     assert traced(Applying().plan(DESIRED), context(), lambda given: report, said.append) is report
     (warning,) = said
@@ -241,7 +241,7 @@ def test_a_collector_that_answers_without_an_end_costs_seconds(
             while not over.wait(0.1):
                 connection.sendall(b"x")
 
-    monkeypatch.setattr(trace_sender, "_PATIENCE_S", 1)
+    monkeypatch.setattr(tracing, "_PATIENCE_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = Thread(target=answer, args=(server,))
         thread.start()

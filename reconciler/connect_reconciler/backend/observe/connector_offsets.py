@@ -18,9 +18,8 @@ from typing import Final, TypeAlias, TypeVar
 
 from connect_reconciler.backend.observe.kafka_view import KafkaPort, KafkaView
 from connect_reconciler.model.config_values import without_reserved
-from connect_reconciler.model.group_members import GroupMember, strangers
 from connect_reconciler.model.ledger import LedgerState
-from connect_reconciler.model.live import Kind, kind_of
+from connect_reconciler.model.live import GroupMember, Kind, kind_of, strangers
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_reconciler.plan.diff import written_config
 from connect_reconciler.plan.offsets.sink_positions import sink_topics

@@ -14,8 +14,7 @@ from typing import Any, Final, Protocol
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from connect_reconciler.model.group_members import GroupMember
-from connect_reconciler.model.live import LogRange, RecordAt, TimeAt
+from connect_reconciler.model.live import GroupMember, LogRange, RecordAt, TimeAt
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.kafka.client_checks import DESCRIBE, check_rights
 from connect_runtime.kafka.clients import check_reachable, consumer

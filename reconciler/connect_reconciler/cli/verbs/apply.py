@@ -110,8 +110,7 @@ def apply(
     from connect_reconciler.cli.terminal import Terminal, backend_for, ensure_agreement
     from connect_reconciler.plan.scope import Scope
     from connect_reconciler.workflow.apply import ApplyRun
-    from connect_reconciler.workflow.plan_sources import FromSpecs
-    from connect_reconciler.workflow.planning import specs_and_policies
+    from connect_reconciler.workflow.planning import FromSpecs, specs_and_policies
     from connect_reconciler.workflow.rollback import ensure_journal
 
     if applying.takeover:

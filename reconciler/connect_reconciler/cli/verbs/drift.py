@@ -14,6 +14,7 @@ from connect_reconciler.cli.output import colour, progress, result, watch
 from connect_reconciler.cli.session import invocation
 from connect_reconciler.render.texts import PLAIN, Style, style
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
+from connect_specs.plain_text import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +122,6 @@ def _show_difference(earlier: Drift, drift: Drift, *, as_json: bool) -> None:
         finding_json,
         finding_lines,
         headline,
-        moment,
         summary_json,
     )
 
@@ -133,7 +133,7 @@ def _show_difference(earlier: Drift, drift: Drift, *, as_json: bool) -> None:
         result("\n".join([*lines, *map(finding_json, appeared), summary_json(drift)]))
         return
     paint = style(colour=colour(sys.stdout))
-    lines = [f"{moment(drift.now_ms)} {headline(drift)}"]
+    lines = [f"{time_text(drift.now_ms)} {headline(drift)}"]
     for title, findings in (("New", appeared), ("Gone", gone)):
         if findings:
             lines.append(title)

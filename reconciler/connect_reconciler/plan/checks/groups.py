@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from connect_reconciler.actions.connector_state import SINK_SERVERS
-from connect_reconciler.plan.context import Context, place_of
-from connect_reconciler.plan.diff import ConnectorDiff
+from connect_reconciler.plan.diff import ConnectorDiff, Context
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
 from connect_specs.diagnostics import Blocks, Diagnostic, Location, warning
 from connect_specs.names import ledger_group, sink_group
@@ -18,80 +17,80 @@ from connect_specs.plain_text import listed
 from connect_specs.states import TargetState
 
 
-def lease_group(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def lease_group(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses a sink in the group that keeps two applies apart: it would take the lease, or be
     fenced."""
-    if context.live.rest_alone or _group(changes, context) != ledger_group(context.group_id):
+    if context.live.rest_alone or _group(diff, context) != ledger_group(context.group_id):
         return
     yield Diagnostic(
         "plan.lease-group",
-        f"{changes.name} is to read with consumer group {ledger_group(context.group_id)}, which"
+        f"{diff.name} is to read with consumer group {ledger_group(context.group_id)}, which"
         f" holds the lease of applies to {context.group_id}",
-        place_of(changes),
+        diff.place,
         hint="give it another name, or a consumer.override.group.id",
         blocks="connector",
     )
 
 
-def carried_offsets_in_use(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def carried_offsets_in_use(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses a rename that moves offsets of groups that others read with."""
-    if changes.carries:
-        yield from _in_use(changes, context, "connector")
+    if diff.carries:
+        yield from _in_use(diff, context, "connector")
 
 
-def pinned_offsets_in_use(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def pinned_offsets_in_use(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses a pin that moves offsets of a group that others read with."""
-    if not changes.carries:
-        yield from _in_use(changes, context, "offsets")
+    if not diff.carries:
+        yield from _in_use(diff, context, "offsets")
 
 
-def moves_of_others(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def moves_of_others(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Warns of a pin that moves the offsets of other sinks as well."""
-    group = _group(changes, context)
-    if group is None or changes.pin is None:
+    group = _group(diff, context)
+    if group is None or diff.pin is None:
         return
-    if readers := _other_readers(group, changes, context):
-        effect = "are forgotten" if changes.pin.entries is None else "move"
-        text = f"{', '.join(readers)} reads with consumer group {_shown_group(changes, context)}"
+    if readers := _other_readers(group, diff, context):
+        effect = "are forgotten" if diff.pin.entries is None else "move"
+        text = f"{', '.join(readers)} reads with consumer group {_shown_group(diff, context)}"
         text += f" too, so its offsets {effect} as well"
-        yield warning("plan.shared-group", text, _place(changes))
+        yield warning("plan.shared-group", text, _place(diff))
 
 
-def shared_records(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def shared_records(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Warns of a sink that is going to get only a part of its topics' records."""
-    group = _group(changes, context)
-    if group is None or not _joins(changes, context):
+    group = _group(diff, context)
+    if group is None or not _joins(diff, context):
         return
-    readers = _other_readers(group, changes, context)
-    if sharing := [name for name in readers if _shares_records(name, group, changes, context)]:
+    readers = _other_readers(group, diff, context)
+    if sharing := [name for name in readers if _shares_records(name, group, diff, context)]:
         yield warning(
             "plan.shared-group",
-            f"{changes.name} and {', '.join(sharing)} read the same topics with consumer group"
-            f" {_shown_group(changes, context)}: each record is delivered to one of them only",
-            _place(changes),
+            f"{diff.name} and {', '.join(sharing)} read the same topics with consumer group"
+            f" {_shown_group(diff, context)}: each record is delivered to one of them only",
+            _place(diff),
             hint="with a consumer group of its own, each gets all records",
         )
 
 
-def read_by_strangers(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def read_by_strangers(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Warns of consumers in a sink's group that are no tasks of this cluster."""
-    names = [changes.name]
-    if changes.rename is not None and changes.carries:
-        names.append(changes.rename.old)
+    names = [diff.name]
+    if diff.rename is not None and diff.carries:
+        names.append(diff.rename.old)
     for name in names:
         strangers = context.live.strangers.get(name, ())
         connector = context.live.connectors.get(name)
         if not strangers or connector is None:
             continue
-        group = sink_group(name, changes.redactor.shown(connector.config), context.worker)
+        group = sink_group(name, diff.redactor.shown(connector.config), context.worker)
         reason = "each record is delivered to one member of the group only"
-        if changes.moves_offsets:
+        if diff.moves_offsets:
             reason += ", and its offsets cannot move while they are there"
         yield warning(
             "plan.group-members",
             f"consumer group {group} of {name} has members that are no tasks of this cluster:"
             f" {listed(map(str, strangers))}",
-            _place(changes),
+            _place(diff),
             why=reason,
             hint="another Connect cluster on this Kafka may have a sink of the same name",
         )
@@ -100,120 +99,110 @@ def read_by_strangers(changes: ConnectorDiff, context: Context) -> Iterator[Diag
 # --- details ---
 
 
-def _in_use(changes: ConnectorDiff, context: Context, blocks: Blocks) -> Iterator[Diagnostic]:
+def _in_use(diff: ConnectorDiff, context: Context, blocks: Blocks) -> Iterator[Diagnostic]:
     """Returns the first reason not to move the offsets of the connector or of its old name."""
-    for group in _moved_groups(changes, context):
-        readers = _other_readers(group, changes, context)
-        if reading := [name for name in readers if _reads_on(name, changes, context)]:
+    live, owners = context.live, (None, context.desired.project)
+    for group in _moved_groups(diff, context):
+        readers = _other_readers(group, diff, context)
+        if reading := [name for name in readers if _reads_on(name, diff, context)]:
             names = ", ".join(reading)
             yield Diagnostic(
                 "plan.group-in-use",
-                f"the offsets of {changes.name} cannot move while {names} reads with the same"
+                f"the offsets of {diff.name} cannot move while {names} reads with the same"
                 " consumer group",
-                _place(changes),
+                _place(diff),
                 why="Kafka moves a group's offsets only while nobody reads with it",
                 hint=f"apply state: stopped for {names} first, or use a consumer group that is"
-                f" {changes.name}'s alone",
+                f" {diff.name}'s alone",
                 blocks=blocks,
             )
             return
-        foreign = [name for name in readers if _is_foreign(name, context)]
-        if foreign and changes.pin is not None:
-            text = f"its pin moves offsets of consumer group {_shown_group(changes, context)}"
+        foreign = [name for name in readers if live.ledger.owner(name) not in owners]
+        if foreign and diff.pin is not None:
+            text = f"its pin moves offsets of consumer group {_shown_group(diff, context)}"
             text += f", and {', '.join(foreign)} of another project reads with it too"
             hint = "give the connector a consumer group of its own"
-            yield Diagnostic("plan.owned-by-other", text, _place(changes), hint=hint, blocks=blocks)
+            yield Diagnostic("plan.owned-by-other", text, _place(diff), hint=hint, blocks=blocks)
             return
 
 
-def _group(changes: ConnectorDiff, context: Context) -> str | None:
+def _group(diff: ConnectorDiff, context: Context) -> str | None:
     """Returns the group that a sink is to read with; None of a source, or of a connector without
     a spec."""
-    if changes.kind != "sink" or changes.written is None:
+    if diff.kind != "sink" or diff.written is None:
         return None
-    return sink_group(changes.name, changes.written, context.worker)
+    return sink_group(diff.name, diff.written, context.worker)
 
 
-def _moved_groups(changes: ConnectorDiff, context: Context) -> Iterator[str]:
-    group = _group(changes, context)
+def _moved_groups(diff: ConnectorDiff, context: Context) -> Iterator[str]:
+    group = _group(diff, context)
     if group is None:
         return
-    if changes.pin is not None:
+    if diff.pin is not None:
         yield group
-    old_connector = changes.rename.live if changes.rename and changes.carries else None
+    old_connector = diff.rename.live if diff.rename and diff.carries else None
     if old_connector is not None and old_connector.kind == "sink":
         yield sink_group(old_connector.name, old_connector.config, context.worker)
 
 
-def _other_readers(group: str, changes: ConnectorDiff, context: Context) -> tuple[str, ...]:
+def _other_readers(group: str, diff: ConnectorDiff, context: Context) -> tuple[str, ...]:
     """Returns its other readers, without those that the plan deletes before."""
     planned = context.changes.values()
-    gone = {diff.name for diff in planned if diff.existence == "delete"}
-    if _is_new(changes):
-        gone |= {diff.rename.old for diff in planned if diff.rename}
-    old_name = changes.rename.old if changes.rename else changes.name
-    readers = context.other_readers(group, changes.name, old_name)
-    return tuple(
-        name for name in readers if name not in gone and _same_kafka(name, changes, context)
-    )
+    gone = {peer.name for peer in planned if peer.existence == "delete"}
+    if _is_new(diff):
+        gone |= {peer.rename.old for peer in planned if peer.rename}
+    old_name = diff.rename.old if diff.rename else diff.name
+    readers = context.other_readers(group, diff.name, old_name)
+    return tuple(name for name in readers if name not in gone and _same_kafka(name, diff, context))
 
 
-def _same_kafka(name: str, changes: ConnectorDiff, context: Context) -> bool:
-    connector, diff = context.live.connectors.get(name), context.changes.get(name)
-    configs = (connector.config if connector else None, diff.written if diff else None)
-    servers = (changes.written or {}).get(SINK_SERVERS)
+def _same_kafka(name: str, diff: ConnectorDiff, context: Context) -> bool:
+    connector, peer = context.live.connectors.get(name), context.changes.get(name)
+    configs = (connector.config if connector else None, peer.written if peer else None)
+    servers = (diff.written or {}).get(SINK_SERVERS)
     return any(config is not None and config.get(SINK_SERVERS) == servers for config in configs)
 
 
 def _reads_on(name: str, mover: ConnectorDiff, context: Context) -> bool:
     """Returns whether it may read while the offsets of `mover` move."""
-    connector, diff = context.live.connectors.get(name), context.changes.get(name)
+    connector, peer = context.live.connectors.get(name), context.changes.get(name)
     if connector is not None and connector.target is not TargetState.STOPPED:
         return True
     together = connector is not None or _is_new(mover)
-    return together and diff is not None and diff.goal is not TargetState.STOPPED
+    return together and peer is not None and peer.goal is not TargetState.STOPPED
 
 
-def _is_foreign(name: str, context: Context) -> bool:
-    return context.live.ledger.owner(name) not in (None, context.desired.project)
-
-
-def _shares_records(name: str, group: str, changes: ConnectorDiff, context: Context) -> bool:
+def _shares_records(name: str, group: str, diff: ConnectorDiff, context: Context) -> bool:
     """Returns whether it is going to read the same topics with the group."""
-    connector, diff = context.live.connectors.get(name), context.changes.get(name)
-    config = diff.written if diff else connector.config if connector else None
-    target = diff.goal if diff else connector.target if connector else None
-    if config is None or TargetState.STOPPED in (target, changes.goal):
+    connector, peer = context.live.connectors.get(name), context.changes.get(name)
+    config = peer.written if peer else connector.config if connector else None
+    target = peer.goal if peer else connector.target if connector else None
+    if config is None or TargetState.STOPPED in (target, diff.goal):
         return False
-    topics = context.live.logs_of(changes.name).topics
-    shared = {*sink_topics(config, topics)} & {*sink_topics(changes.written or {}, topics)}
+    topics = context.live.logs_of(diff.name).topics
+    shared = {*sink_topics(config, topics)} & {*sink_topics(diff.written or {}, topics)}
     return bool(shared) and sink_group(name, config, context.worker) == group
 
 
-def _joins(changes: ConnectorDiff, context: Context) -> bool:
+def _joins(diff: ConnectorDiff, context: Context) -> bool:
     """Returns whether it reads there because of the plan."""
-    if changes.live is None:
-        return _is_new(changes)
-    live_group = sink_group(changes.name, changes.live.config, context.worker)
-    keys = {change.key for change in changes.config} & {"topics", "topics.regex"}
-    return bool(keys) or live_group != _group(changes, context)
+    if diff.live is None:
+        return _is_new(diff)
+    live_group = sink_group(diff.name, diff.live.config, context.worker)
+    keys = {change.key for change in diff.config} & {"topics", "topics.regex"}
+    return bool(keys) or live_group != _group(diff, context)
 
 
-def _is_new(changes: ConnectorDiff) -> bool:
+def _is_new(diff: ConnectorDiff) -> bool:
     """Returns whether it is created, which comes after all changes and renames."""
-    return changes.existence == "create" and changes.rename is None
+    return diff.existence == "create" and diff.rename is None
 
 
-def _shown_group(changes: ConnectorDiff, context: Context) -> str:
+def _shown_group(diff: ConnectorDiff, context: Context) -> str:
     """Returns the group's name, unless the config hides it."""
-    config = changes.redactor.shown(changes.written or {})
-    return sink_group(changes.name, config, context.worker)
+    config = diff.redactor.shown(diff.written or {})
+    return sink_group(diff.name, config, context.worker)
 
 
-def _place(changes: ConnectorDiff) -> Location | str:
-    spec = changes.spec
-    if spec is None:
-        return changes.name
-    if spec.pin is not None and changes.pin is not None and spec.pin.where is not None:
-        return spec.pin.where
-    return spec.renamed_from_where or spec.where
+def _place(diff: ConnectorDiff) -> Location | str:
+    return diff.rename_place if diff.pin is None else diff.pin_place

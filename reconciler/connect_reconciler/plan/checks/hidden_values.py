@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from connect_reconciler import actions as act
 from connect_reconciler.model.config_values import Secret
 from connect_reconciler.model.live import Live
-from connect_reconciler.plan.context import Context
+from connect_reconciler.plan.diff import Context
 from connect_specs.diagnostics import Diagnostic, Unreachable, warning
 from connect_specs.plain_text import counted
 

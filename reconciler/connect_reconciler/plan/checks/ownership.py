@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterator
 
 from connect_reconciler.actions import Action, Delete
 from connect_reconciler.model.ledger import LedgerState
-from connect_reconciler.plan.context import Context, place_of
-from connect_reconciler.plan.diff import ConnectorDiff
+from connect_reconciler.plan.diff import ConnectorDiff, Context
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import counted, listed
@@ -21,32 +20,32 @@ from connect_specs.states import TargetState
 SPECS_EMPTY, SPECS_DISJOINT = "specs.empty", "specs.disjoint"
 
 
-def owned_by_other(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def owned_by_other(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses a spec of a connector that belongs to another project."""
-    owned = changes.owned
+    owned = diff.owned
     if owned is not None and owned.project != context.desired.project:
         yield Diagnostic(
             "plan.owned-by-other",
-            f"connector {changes.name} belongs to project {owned.project}",
-            place_of(changes),
+            f"connector {diff.name} belongs to project {owned.project}",
+            diff.place,
             hint=f"remove this spec, or remove the connector from project {owned.project} first",
             blocks="connector",
         )
 
 
-def owner_unseen(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def owner_unseen(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses connectors that their own config does not call this project's over REST alone,
     where owners and protection that the ledger topic holds cannot be seen."""
     overrides = context.overrides
     if overrides is None or not context.live.rest_alone:
         return
-    for name in _unmarked(changes):
+    for name in _unmarked(diff):
         if name not in overrides.take_over:
             yield Diagnostic(
                 "plan.owner-unseen",
                 f"{name}: its config does not say that it is this project's, and owners cannot be"
                 " seen without cluster.kafka",
-                place_of(changes),
+                diff.place,
                 why="another project may own it, or protect it against deletion",
                 hint="add cluster.kafka to connect.yaml; or if it is to be this project's, run this"
                 f" again with --take-over {shlex.quote(name)}",
@@ -54,56 +53,56 @@ def owner_unseen(changes: ConnectorDiff, context: Context) -> Iterator[Diagnosti
             )
 
 
-def _unmarked(changes: ConnectorDiff) -> Iterator[str]:
+def _unmarked(diff: ConnectorDiff) -> Iterator[str]:
     """Returns the existing connectors that nothing calls this project's, and that would be changed.
 
     An adoption alone changes nothing, but the config of a connector that is stopped.
     """
-    connector, rename = changes.live, changes.rename
+    connector, rename = diff.live, diff.rename
     renamed = rename is not None and rename.stage != "unrelated"
     if rename is not None and renamed and rename.live is not None and rename.owned is None:
         yield rename.old
-    if connector is not None and changes.owned is None:
+    if connector is not None and diff.owned is None:
         stopped = connector.target is TargetState.STOPPED
-        if changes.config or changes.pin or stopped or changes.goal is not connector.target:
-            yield changes.name
+        if diff.config or diff.pin or stopped or diff.goal is not connector.target:
+            yield diff.name
 
 
-def protected(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def protected(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses to delete a connector with `prevent_delete`."""
-    if changes.existence == "delete" and changes.owned is not None and changes.owned.prevent_delete:
+    if diff.existence == "delete" and diff.owned is not None and diff.owned.prevent_delete:
         yield Diagnostic(
             "plan.protected",
-            f"connector {changes.name} has no spec any more, but is protected against deletion",
-            changes.name,
+            f"connector {diff.name} has no spec any more, but is protected against deletion",
+            diff.name,
             hint="put the spec back with prevent_delete: false and apply, then remove the file",
             blocks="connector",
         )
 
 
-def other_environment(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def other_environment(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses a deletion, and warns of a change, that may come from the environment alone: the
     connector may have a spec, or its earlier config, in the one that it was applied with."""
-    last = _other_environment(changes, context.desired, context.env)
+    last = _other_environment(diff, context.desired, context.env)
     if last is None:
         return
     place = environment(context.env)
     allowed = context.overrides is not None and context.overrides.change_env
-    if changes.existence == "delete" and not allowed:
+    if diff.existence == "delete" and not allowed:
         yield Diagnostic(
             "plan.other-environment",
-            f"{changes.name} was applied with --env {last}, and has no spec {place}",
-            changes.name,
+            f"{diff.name} was applied with --env {last}, and has no spec {place}",
+            diff.name,
             why="it would be deleted, although its spec may be there in that environment",
             hint=f"plan with --env {last}; environments on one cluster need projects of their own",
             blocks="connector",
         )
-    elif changes.config:
+    elif diff.config:
         yield warning(
             "plan.other-environment",
-            f"{changes.name} was applied with --env {last} before, and its config changes to that"
+            f"{diff.name} was applied with --env {last} before, and its config changes to that"
             f" {place}",
-            place_of(changes),
+            diff.place,
         )
 
 
@@ -183,9 +182,9 @@ def too_many_deletes(context: Context, actions: tuple[Action, ...]) -> Iterator[
         )
 
 
-def _other_environment(changes: ConnectorDiff, desired: Desired, env: str | None) -> str | None:
+def _other_environment(diff: ConnectorDiff, desired: Desired, env: str | None) -> str | None:
     """Returns the environment that it was applied with, if that is another, and still is one."""
-    owned = changes.owned
+    owned = diff.owned
     if owned is None or owned.project != desired.project or owned.env in (None, env):
         return None
     return owned.env if owned.env in desired.environments else None

@@ -11,8 +11,8 @@ import orjson
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.live import Kind, Live, LiveConnector, TopicLogs
 from connect_reconciler.model.offsets import sink_offset, sink_partition
-from connect_reconciler.plan.context import Context
-from connect_reconciler.plan.diff import ConnectorDiff, PinChange, recorded_pin
+from connect_reconciler.plan.diff import ConnectorDiff, Context, PinChange, recorded_pin
+from connect_reconciler.plan.offsets.moves import label_of
 from connect_reconciler.plan.offsets.sink_positions import may_read, position_problem
 from connect_specs.desired import (
     OffsetEntry,
@@ -22,7 +22,7 @@ from connect_specs.desired import (
     is_sink_partition,
     partition_key,
 )
-from connect_specs.diagnostics import Diagnostic, Location, warning
+from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import counted
 from connect_specs.states import TargetState
 
@@ -33,54 +33,54 @@ _PIN_BYTES = 700_000
 _ENTRY_BYTES = 26
 
 
-def reused_id(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def reused_id(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses other offsets for a pin that was applied."""
-    spec = changes.spec
+    spec = diff.spec
     if spec is None or spec.pin is None:
         return
     applied = recorded_pin(spec, context.live)
     if applied is not None and applied.content_hash != content_hash(spec.pin):
         yield Diagnostic(
             "plan.pin-reused",
-            f"pin {spec.pin.id} of {changes.name} was applied before with other offsets",
-            spec.pin.where or changes.name,
+            f"pin {spec.pin.id} of {diff.name} was applied before with other offsets",
+            diff.pin_place,
             why="a pin is applied once, and its id says which one it was",
             hint="give the new offsets a new id",
             blocks="offsets",
         )
 
 
-def unknown_kind(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def unknown_kind(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses a pin of a connector that is not known to be a source or a sink."""
-    if changes.pin is None or changes.kind != "unknown":
+    if diff.pin is None or diff.kind != "unknown":
         return
-    name = changes.redactor.shown(changes.written or {}).get("connector.class", "(none)")
+    name = diff.redactor.shown(diff.written or {}).get("connector.class", "(none)")
     yield Diagnostic(
         "plan.unknown-kind",
-        f"whether {changes.name} is a source or a sink is not known, so its offsets are not",
-        _place(changes),
+        f"whether {diff.name} is a source or a sink is not known, so its offsets are not",
+        diff.pin_place,
         why=f"no class {name} is known here",
         hint="check connector.class, or make the plan where the plugin is installed",
         blocks="offsets",
     )
 
 
-def wrong_offsets(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def wrong_offsets(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses offsets that are not of the connector's kind, and a sink's that its topics lack."""
-    pin = changes.spec.pin if changes.spec else None
-    if pin is None or changes.pin is None or changes.kind == "unknown":
+    pin = diff.spec.pin if diff.spec else None
+    if pin is None or diff.pin is None or diff.kind == "unknown":
         return
-    for problem in _problems(changes, changes.pin, pin, context.live):
-        message = f"pin {pin.id} of {changes.name}: {problem.what}"
-        yield replace(problem, what=message, where=_place(changes))
+    for problem in _problems(diff, diff.pin, pin, context.live):
+        message = f"pin {pin.id} of {diff.name}: {problem.what}"
+        yield replace(problem, what=message, where=diff.pin_place)
 
 
-def too_large(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def too_large(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses a pin that does not fit into one record of the ledger: it would be applied and never
     recorded, and its connector stay stopped."""
-    if changes.pin is None:
+    if diff.pin is None:
         return
-    entries = changes.pin.entries or ()
+    entries = diff.pin.entries or ()
     size = sum(
         len(partition_key(entry.partition)) + len(orjson.dumps(entry.offset)) + _ENTRY_BYTES
         for entry in entries
@@ -88,64 +88,64 @@ def too_large(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     if size > _PIN_BYTES:
         yield Diagnostic(
             "plan.pin-too-large",
-            f"pin {changes.pin.pin} of {changes.name} sets the offsets of"
+            f"pin {diff.pin.pin} of {diff.name} sets the offsets of"
             f" {counted(len(entries), 'partition')}, more than the ledger can keep",
-            _place(changes),
+            diff.pin_place,
             why=f"they take {size:,} bytes in one record, and {_PIN_BYTES:,} fit",
             hint="set them with several pins of fewer partitions, applied one after another",
             blocks="offsets",
         )
 
 
-def ledger_lost(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def ledger_lost(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses a pin of a connector that runs if no ledger is left that would show whether it was
     applied before."""
-    connector, overrides = _unrecorded(changes), context.overrides
-    if connector is None or overrides is None or changes.name in overrides.apply_pin:
+    connector, overrides = _unrecorded(diff), context.overrides
+    if connector is None or overrides is None or diff.name in overrides.apply_pin:
         return
     live, ledger = context.live, context.whole.ledger
     lost = live.rest_alone or not (ledger.connectors or ledger.pins)
     has_offsets = bool(connector.offsets) or connector.name in live.unread_offsets
     if lost and has_offsets and connector.target is not TargetState.STOPPED:
-        message, reason = _perhaps_applied(changes, connector, context)
+        message, reason = _perhaps_applied(diff, connector, context)
         hint = "take the pin out of the spec if it was applied; if not, run this again with"
-        hint += f" --apply-pin {shlex.quote(changes.name)}"
+        hint += f" --apply-pin {shlex.quote(diff.name)}"
         code = "plan.pin-perhaps-applied"
-        yield Diagnostic(code, message, _place(changes), reason, hint, blocks="offsets")
+        yield Diagnostic(code, message, diff.pin_place, reason, hint, blocks="offsets")
 
 
-def perhaps_applied(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def perhaps_applied(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Warns of the pin of a live connector if nothing shows whether it was applied before."""
-    connector = _unrecorded(changes)
+    connector = _unrecorded(diff)
     if connector is not None:
-        message, reason = _perhaps_applied(changes, connector, context)
+        message, reason = _perhaps_applied(diff, connector, context)
         hint = "take the pin out of the spec if it was applied"
-        yield warning("plan.pin-perhaps-applied", message, _place(changes), reason, hint)
+        yield warning("plan.pin-perhaps-applied", message, diff.pin_place, reason, hint)
 
 
-def other_type(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def other_type(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Warns of a source's partition that differs from one it has only in a value's type."""
-    if changes.kind != "source" or changes.pin is None:
+    if diff.kind != "source" or diff.pin is None:
         return
-    for text, existing in _mistyped_partitions(changes.pin.entries or (), changes.offsets):
+    for text, existing in _mistyped_partitions(diff.pin.entries or (), diff.offsets):
         yield warning(
             "plan.pin-other-type",
-            f"pin {changes.pin.pin} of {changes.name}: it has no offset of partition {text}, but"
+            f"pin {diff.pin.pin} of {diff.name}: it has no offset of partition {text}, but"
             f" one of {existing}, which stays as it is",
-            _place(changes),
+            diff.pin_place,
             why="Connect compares partitions with the types of their values",
             hint="write the partition as `connect offsets list` shows it",
         )
 
 
-def without_effect(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def without_effect(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Warns of a sink's offsets whose records are gone, or whose topic it does not read."""
-    spec = changes.spec
-    if spec is None or spec.pin is None or changes.pin is None or changes.kind != "sink":
+    spec = diff.spec
+    if spec is None or spec.pin is None or diff.pin is None or diff.kind != "sink":
         return
-    logs = context.live.logs_of(changes.name).ranges
-    unread = set(unread_topics(spec.pin, changes.written or {}))
-    for entry in changes.pin.entries or ():
+    logs = context.live.logs_of(diff.name).ranges
+    unread = set(unread_topics(spec.pin, diff.written or {}))
+    for entry in diff.pin.entries or ():
         partition, offset = sink_partition(entry.partition), sink_offset(entry.offset)
         if partition is None:
             continue
@@ -155,14 +155,14 @@ def without_effect(changes: ConnectorDiff, context: Context) -> Iterator[Diagnos
             verb = "is" if gone == 1 else "are"
             yield warning(
                 "plan.below-start",
-                f"pin {changes.pin.pin} of {changes.name}: {label} starts at {log.earliest} by now,"
+                f"pin {diff.pin.pin} of {diff.name}: {label} starts at {log.earliest} by now,"
                 f" so {counted(gone, 'offset')} that the pin asks for {verb} gone",
-                _place(changes),
+                diff.pin_place,
             )
         if partition[0] in unread:
-            message = f"pin {changes.pin.pin} of {changes.name}: the sink does not read topic"
+            message = f"pin {diff.pin.pin} of {diff.name}: the sink does not read topic"
             message += f" {partition[0]}"
-            yield warning("plan.pin-not-read", message, _place(changes))
+            yield warning("plan.pin-not-read", message, diff.pin_place)
 
 
 # --- without a cluster ---
@@ -194,17 +194,15 @@ def unread_topics(pin: Pin, config: Mapping[str, str]) -> Iterator[str]:
 # --- details ---
 
 
-def _problems(
-    changes: ConnectorDiff, change: PinChange, pin: Pin, live: Live
-) -> Iterator[Diagnostic]:
-    misfit = shape_problem(pin, changes.kind)
+def _problems(diff: ConnectorDiff, change: PinChange, pin: Pin, live: Live) -> Iterator[Diagnostic]:
+    misfit = shape_problem(pin, diff.kind)
     if misfit is not None:
         yield misfit
         return
     if pin.to is not None and not change.drifted:
-        config = changes.written or {}
-        shown_config = changes.redactor.shown(config)
-        problem = position_problem(pin.to, config, live, changes.name)
+        config = diff.written or {}
+        shown_config = diff.redactor.shown(config)
+        problem = position_problem(pin.to, config, live, diff.name)
         if any(shown_config.get(key) != config.get(key) for key in ("topics", "topics.regex")):
             message = "the sink's topics are sensitive, and the offsets of 'to' would name them"
             hint = "take them out of 'sensitive', or reset: true"
@@ -212,9 +210,9 @@ def _problems(
         if problem is not None:
             yield problem
             return
-    logs = live.logs_of(changes.name)
+    logs = live.logs_of(diff.name)
     for entry in change.entries or ():
-        problem = _log_error(entry, logs) if changes.kind == "sink" else None
+        problem = _log_error(entry, logs) if diff.kind == "sink" else None
         if problem is not None:
             yield problem
 
@@ -223,8 +221,7 @@ def _log_error(entry: OffsetEntry, logs: TopicLogs) -> Diagnostic | None:
     partition = sink_partition(entry.partition)
     log = None if partition is None else logs.ranges.get(partition)
     if partition is None or (log is None and logs.complete):
-        topic, number = entry.partition["kafka_topic"], entry.partition["kafka_partition"]
-        message = f"{topic}-{number} does not exist"
+        message = f"{label_of(entry.partition)} does not exist"
         return _problem("plan.no-partition", message, "check topic and partition")
     offset = sink_offset(entry.offset)
     label = f"{partition[0]}-{partition[1]}"
@@ -237,20 +234,20 @@ def _log_error(entry: OffsetEntry, logs: TopicLogs) -> Diagnostic | None:
     return None
 
 
-def _unrecorded(changes: ConnectorDiff) -> LiveConnector | None:
+def _unrecorded(diff: ConnectorDiff) -> LiveConnector | None:
     """Returns the connector whose offsets a pin is to move, if the ledger does not know it."""
-    rename = changes.rename
-    connector = changes.live or (rename.live if rename else None)
-    owned = changes.owned or (rename.owned if rename else None)
-    return connector if changes.pin is not None and owned is None else None
+    rename = diff.rename
+    connector = diff.live or (rename.live if rename else None)
+    owned = diff.owned or (rename.owned if rename else None)
+    return connector if diff.pin is not None and owned is None else None
 
 
 def _perhaps_applied(
-    changes: ConnectorDiff, connector: LiveConnector, context: Context
+    diff: ConnectorDiff, connector: LiveConnector, context: Context
 ) -> tuple[str, str]:
     """Returns the message and the reason of both diagnostics of such a pin."""
-    assert changes.pin is not None
-    text = f"pin {changes.pin.pin} of {changes.name} is applied once more if it was before: no"
+    assert diff.pin is not None
+    text = f"pin {diff.pin.pin} of {diff.name} is applied once more if it was before: no"
     reason = "the ledger does not know the connector: it was never applied, or the ledger was lost"
     if LEDGER_KEY in connector.config:
         reason = f"what its config says under {LEDGER_KEY} cannot be read, or is of another"
@@ -282,8 +279,3 @@ def _mistyped_partitions(
 def _untyped(partition: Partition) -> str:
     texts = {key: str(value).lower().removesuffix(".0") for key, value in partition.items()}
     return partition_key(texts)
-
-
-def _place(changes: ConnectorDiff) -> Location | str:
-    pin = changes.spec.pin if changes.spec else None
-    return changes.name if pin is None or pin.where is None else pin.where

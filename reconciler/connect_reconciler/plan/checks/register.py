@@ -7,7 +7,7 @@ Diagnostics say themselves whether they are errors or warnings, and what an erro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from connect_reconciler.actions import Action
@@ -20,8 +20,7 @@ from connect_reconciler.plan.checks import (
     unfinished,
     unsupported,
 )
-from connect_reconciler.plan.context import Context
-from connect_reconciler.plan.diff import ConnectorDiff
+from connect_reconciler.plan.diff import ConnectorDiff, Context
 from connect_specs.diagnostics import Diagnostic
 
 PlanCheck: TypeAlias = Callable[[Context, tuple[Action, ...]], Iterator[Diagnostic]]
@@ -72,41 +71,33 @@ PIN_CHECKS: Final[tuple[ConnectorCheck, ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """The diagnostics of connectors. The plan has no actions for `blocked` connectors, and for
-    `unpinned` ones none that set offsets."""
-
-    diagnostics: tuple[Diagnostic, ...]
-    blocked: frozenset[str]
-    unpinned: frozenset[str]
-
-
 def check_whole(context: Context, actions: tuple[Action, ...]) -> tuple[Diagnostic, ...]:
     """Returns the diagnostics of the plan as a whole."""
     return tuple(diagnostic for check in PLAN_CHECKS for diagnostic in check(context, actions))
 
 
-def check_connectors(context: Context) -> Checked:
-    """Runs the checks of each connector, and of its pin unless an error blocks it."""
+def check_connectors(context: Context) -> tuple[tuple[ConnectorDiff, ...], list[Diagnostic]]:
+    """Runs the checks of each connector, and of its pin unless an error blocks it. Returns the
+    diffs that no error blocks, without pins that one blocks, and all diagnostics."""
+    allowed: list[ConnectorDiff] = []
     diagnostics: list[Diagnostic] = []
-    blocked, unpinned = set(), set()
-    for name, changes in context.changes.items():
-        problems = _until_blocked(changes, context)
-        if _blocks(problems, "connector"):
-            blocked.add(name)
-        elif _blocks(problems, "offsets"):
-            unpinned.add(name)
-        elif changes.pin is not None:
-            problems += [problem for check in PIN_CHECKS for problem in check(changes, context)]
+    for diff in context.changes.values():
+        problems = _until_blocked(diff, context)
         diagnostics += problems
-    return Checked(tuple(diagnostics), frozenset(blocked), frozenset(unpinned))
+        if _blocks(problems, "connector"):
+            continue
+        if _blocks(problems, "offsets"):
+            diff = replace(diff, pin=None)
+        if diff.pin is not None:
+            diagnostics += [problem for check in PIN_CHECKS for problem in check(diff, context)]
+        allowed.append(diff)
+    return tuple(allowed), diagnostics
 
 
-def _until_blocked(changes: ConnectorDiff, context: Context) -> list[Diagnostic]:
+def _until_blocked(diff: ConnectorDiff, context: Context) -> list[Diagnostic]:
     diagnostics: list[Diagnostic] = []
     for check in CONNECTOR_CHECKS:
-        problems = list(check(changes, context))
+        problems = list(check(diff, context))
         if _blocks(problems, "connector"):
             return problems
         diagnostics += problems

@@ -11,8 +11,7 @@ from dataclasses import replace
 from connect_reconciler.actions.connector_state import SINK_SERVERS
 from connect_reconciler.model.ledger import begun
 from connect_reconciler.model.live import Live, LiveConnector
-from connect_reconciler.plan.context import Context, place_of
-from connect_reconciler.plan.diff import ConnectorDiff, Rename
+from connect_reconciler.plan.diff import ConnectorDiff, Context, Rename
 from connect_specs.desired import Consequence, Desired, DesiredConnector
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.names import sink_group
@@ -33,7 +32,7 @@ def not_possible(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
             diff, diff.rename, desired.project, live
         )
     if problem is not None:
-        yield replace(problem, where=spec.renamed_from_where or spec.where)
+        yield replace(problem, where=diff.rename_place)
 
 
 def conflicting_group(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
@@ -50,7 +49,7 @@ def conflicting_group(diff: ConnectorDiff, context: Context) -> Iterator[Diagnos
             "plan.rename-into-group",
             f"{diff.name} is to read with the consumer group of {', '.join(readers)}, whose"
             f" offsets those of {rename.old} would replace",
-            spec.renamed_from_where or spec.where,
+            diff.rename_place,
             hint="rename it with a consumer group of its own",
             blocks="connector",
         )
@@ -68,7 +67,7 @@ def nothing_to_rename(diff: ConnectorDiff, context: Context) -> Iterator[Diagnos
     yield warning(
         "plan.nothing-to-rename",
         f"there is no connector {old_name} to rename, so {spec.name} is a new connector{unused}",
-        spec.renamed_from_where or spec.where,
+        diff.rename_place,
         hint="take renamed_from out if that is what you want",
     )
 
@@ -87,7 +86,7 @@ def reversed_rename(diff: ConnectorDiff, context: Context) -> Iterator[Diagnosti
             "plan.rename-taken-back",
             f"the offsets of {name} were carried to {successor}{gone}: what {successor} did since,"
             f" {name} does again",
-            place_of(diff),
+            diff.place,
             hint=f"to prevent that, set the offsets of {name} with a pin",
         )
 

@@ -10,20 +10,19 @@ from connect_reconciler.model.config_values import without_reserved
 from connect_reconciler.model.ledger import HalfDone, Owned
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.secrets import ConfigRedactor, config_fingerprint
-from connect_reconciler.plan.context import Context
-from connect_reconciler.plan.diff import ConnectorDiff
+from connect_reconciler.plan.diff import ConnectorDiff, Context
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import listed
 from connect_specs.states import TargetState
 
-_TOLD = {
+_OUTCOMES = {
     True: "it took place",
     False: "it did not take place",
     None: "whether it took place cannot be told",
 }
 # Reasons that a warning gives at most
 _REASONS = 5
-# Said whatever the plan changes
+# Said whatever the plan diff
 UNFINISHED = "plan.unfinished-apply"
 
 
@@ -34,7 +33,7 @@ def interrupted_applies(context: Context, actions: tuple[act.Action, ...]) -> It
 
 def failed_connectors(context: Context, actions: tuple[act.Action, ...]) -> Iterator[Diagnostic]:
     """Warns of connectors that should run, failed, and are not restarted by the plan."""
-    names = [name for name, changes in context.changes.items() if _stays_failed(changes)]
+    names = [name for name, diff in context.changes.items() if _stays_failed(diff)]
     if names:
         message = f"failed: {listed(names)}; this plan does not restart what failed"
         live = context.live.connectors
@@ -47,9 +46,9 @@ def running_with_errors(context: Context, actions: tuple[act.Action, ...]) -> It
     """Warns of connectors of the project that run and report an error: they may make no tasks, or
     repeat the same poll."""
     errors = {
-        name: changes.live.error
-        for name, changes in context.changes.items()
-        if changes.spec is not None and changes.live is not None and changes.live.error
+        name: diff.live.error
+        for name, diff in context.changes.items()
+        if diff.spec is not None and diff.live is not None and diff.live.error
     }
     if errors:
         message = f"running with an error: {listed(list(errors))}"
@@ -77,7 +76,7 @@ def unfinished(live: Live, project: str) -> Iterator[Diagnostic]:
             yield warning(UNFINISHED, text)
         for step in apply.steps:
             text = f"{label} ended in the middle of `{act.verb_of(step.action)} {step.connector}`"
-            text += f": {_TOLD[took_place(step, live)]}"
+            text += f": {_OUTCOMES[took_place(step, live)]}"
             yield warning(UNFINISHED, text, step.connector)
 
     for name, owned in sorted(live.ledger.connectors.items()):
@@ -99,11 +98,11 @@ def _left_stopped(name: str, owned: Owned, target: TargetState) -> Diagnostic:
     return warning(UNFINISHED, text, name, reason, hint)
 
 
-def _stays_failed(changes: ConnectorDiff) -> bool:
-    live = changes.live
-    if changes.spec is None or live is None or changes.config or changes.moves_offsets:
+def _stays_failed(diff: ConnectorDiff) -> bool:
+    live = diff.live
+    if diff.spec is None or live is None or diff.config or diff.moves_offsets:
         return False
-    return live.failed and changes.goal is TargetState.RUNNING
+    return live.failed and diff.goal is TargetState.RUNNING
 
 
 def took_place(step: HalfDone, live: Live) -> bool | None:

@@ -12,10 +12,9 @@ from itertools import groupby
 from typing import Final
 
 from connect_reconciler.actions import Action, Adopt, Protect
-from connect_reconciler.model.live import OLDEST, Feature, Live, knows, parse, shown, too_old
+from connect_reconciler.model.live import OLDEST, Feature, Live, knows, parse, shown
 from connect_reconciler.model.secrets import masked_keys
-from connect_reconciler.plan.context import Context, place_of
-from connect_reconciler.plan.diff import ConnectorDiff
+from connect_reconciler.plan.diff import ConnectorDiff, Context
 from connect_specs.desired import Desired
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.states import TargetState
@@ -40,8 +39,10 @@ def without_put_off(actions: Iterable[Action], live: Live) -> tuple[Action, ...]
     ready: list[Action] = []
     for name, members in groupby(actions, key=lambda action: action.group):
         group = tuple(members)
+        connector = live.connectors.get(name)
+        is_stopped = connector is not None and connector.target is _STOPPED
         waits = all(isinstance(action, Adopt | Protect) for action in group)
-        if not (live.rest_alone and waits and not _is_stopped(name, live)):
+        if not (live.rest_alone and waits and not is_stopped):
             ready.extend(group)
     return tuple(ready)
 
@@ -53,7 +54,7 @@ def by_target(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnos
         message = "over REST alone there is no lease, no journal and no rollback"
         hint = "see that one apply runs at a time, or add cluster.kafka to connect.yaml"
         yield warning("plan.rest-alone", message, hint=hint)
-    if too_old(live.version):
+    if not knows(live.version, Feature.ALTER_OFFSETS):
         message = f"the cluster runs Connect {live.version}, which cannot alter offsets"
         hint = f"versions from {shown(OLDEST)} on are supported"
         yield warning("plan.old-connect", message, hint=hint)
@@ -65,7 +66,7 @@ def by_target(context: Context, actions: tuple[Action, ...]) -> Iterator[Diagnos
             yield warning(
                 "plan.guard-put-off",
                 f"{diff.name}: its protection is {verb} with its next config change",
-                place_of(diff),
+                diff.place,
                 why="over REST alone it lies in the config, and writing that restarts the tasks",
                 hint="it is also written while the connector is stopped",
             )
@@ -91,16 +92,16 @@ def masked_values(context: Context, actions: tuple[Action, ...]) -> Iterator[Dia
                 yield _masked(diff, key)
 
 
-def name_not_addressable(changes: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
+def name_not_addressable(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:
     """Refuses to change a connector that the REST API cannot address, under either of its names."""
-    rename, live = changes.rename, context.live
-    refused = _refused_in_names(live, creates=changes.existence == "create")
-    if _asks_the_cluster(changes) and any(character in changes.name for character in refused):
-        yield _not_addressable(changes, changes.name, refused, live)
+    rename, live = diff.rename, context.live
+    refused = _refused_in_names(live, creates=diff.existence == "create")
+    if _asks_the_cluster(diff) and any(character in diff.name for character in refused):
+        yield _not_addressable(diff, diff.name, refused, live)
     elif rename is not None and rename.live is not None:
         refused = _refused_in_names(live, creates=False)
         if any(character in rename.old for character in refused):
-            yield _not_addressable(changes, rename.old, refused, live)
+            yield _not_addressable(diff, rename.old, refused, live)
 
 
 def names_not_creatable(desired: Desired, *, ours: bool) -> Iterator[Diagnostic]:
@@ -120,8 +121,8 @@ def names_not_creatable(desired: Desired, *, ours: bool) -> Iterator[Diagnostic]
             )
 
 
-def _masked(changes: ConnectorDiff, key: str) -> Diagnostic:
-    spec = changes.spec
+def _masked(diff: ConnectorDiff, key: str) -> Diagnostic:
+    spec = diff.spec
     location = None if spec is None else spec.key_locations.get(key)
     ignored = spec is not None and key not in spec.config
     hint = "put the true value into the spec, or a ${provider:…} reference"
@@ -129,38 +130,33 @@ def _masked(changes: ConnectorDiff, key: str) -> Diagnostic:
         hint = f"stop ignoring {key} and put its true value into the spec, or a reference"
     return Diagnostic(
         "plan.masked-value",
-        f"{changes.name}: {key} holds a mask, not a value, and a mask is never written",
-        location or place_of(changes),
+        f"{diff.name}: {key} holds a mask, not a value, and a mask is never written",
+        location or diff.place,
         why="the cluster masks its secrets, and the key is ignored" if ignored else "",
         hint=hint,
     )
 
 
-def _created_idle(changes: ConnectorDiff, version: str) -> Iterator[Diagnostic]:
-    if changes.goal is TargetState.RUNNING and not changes.moves_offsets:
+def _created_idle(diff: ConnectorDiff, version: str) -> Iterator[Diagnostic]:
+    if diff.goal is TargetState.RUNNING and not diff.moves_offsets:
         return
-    paused = changes.goal is TargetState.PAUSED and not changes.moves_offsets
+    paused = diff.goal is TargetState.PAUSED and not diff.moves_offsets
     state = "paused" if paused else "stopped"
     yield warning(
         "plan.created-idle",
-        f"{changes.name}: it is created with a converter that fails its tasks, {state}, and given"
+        f"{diff.name}: it is created with a converter that fails its tasks, {state}, and given"
         " its own config then; it reads and writes nothing before",
-        place_of(changes),
+        diff.place,
         why=f"Connect {version} cannot create a connector {state}; 3.7 and later can",
     )
 
 
-def _is_written(changes: ConnectorDiff) -> bool:
+def _is_written(diff: ConnectorDiff) -> bool:
     """Returns whether the plan writes its config, or has it stopped."""
-    if changes.existence not in ("adopt", "keep") or changes.live is None:
+    if diff.existence not in ("adopt", "keep") or diff.live is None:
         return True
-    stops = changes.moves_offsets or changes.goal is _STOPPED or changes.live.target is _STOPPED
-    return bool(changes.config) or stops
-
-
-def _is_stopped(name: str, live: Live) -> bool:
-    connector = live.connectors.get(name)
-    return connector is not None and connector.target is _STOPPED
+    stops = diff.moves_offsets or diff.goal is _STOPPED or diff.live.target is _STOPPED
+    return bool(diff.config) or stops
 
 
 def _refused_in_names(live: Live, *, creates: bool) -> str:
@@ -171,28 +167,28 @@ def _refused_in_names(live: Live, *, creates: bool) -> str:
     return (_IN_PATHS if strict else "") + (_WHEN_CREATED if creates else "")
 
 
-def _asks_the_cluster(changes: ConnectorDiff) -> bool:
+def _asks_the_cluster(diff: ConnectorDiff) -> bool:
     """Returns False for a connector that is as its spec says, or that only the ledger holds: it may
     stay."""
-    if changes.existence == "keep":
-        target = None if changes.live is None else changes.live.target
-        return bool(changes.config) or changes.moves_offsets or changes.goal is not target
-    return changes.existence != "forget"
+    if diff.existence == "keep":
+        target = None if diff.live is None else diff.live.target
+        return bool(diff.config) or diff.moves_offsets or diff.goal is not target
+    return diff.existence != "forget"
 
 
-def _not_addressable(changes: ConnectorDiff, name: str, refused: str, live: Live) -> Diagnostic:
+def _not_addressable(diff: ConnectorDiff, name: str, refused: str, live: Live) -> Diagnostic:
     characters = _quoted(character for character in refused if character in name)
     server = "our runtime's" if live.ours else "the workers'"
     hint = "choose another name"
-    if name != changes.name or changes.existence == "adopt":
-        hint = "remove its spec" if name == changes.name else "leave out renamed_from"
+    if name != diff.name or diff.existence == "adopt":
+        hint = "remove its spec" if name == diff.name else "leave out renamed_from"
         hint += f"; {name} can be changed and deleted by who writes the config topic only"
-    elif changes.existence != "create":
+    elif diff.existence != "create":
         hint = "leave it as it is, with its spec; only who writes the config topic can change it"
     return Diagnostic(
         "plan.name-not-addressable",
         f"the name {name} holds {characters}, which {server} REST API cannot address",
-        place_of(changes),
+        diff.place,
         hint=hint,
         blocks="connector",
     )

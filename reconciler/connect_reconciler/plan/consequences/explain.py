@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import chain
 
 from connect_reconciler.actions import FieldChange
@@ -19,6 +18,7 @@ from connect_reconciler.plan.consequences.connector_keys import CONNECTOR_RULES
 from connect_reconciler.plan.consequences.rule import Rule, RuleContext
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.desired import ConsequenceRule
+from connect_specs.plain_text import time_text
 from connect_specs.states import TargetState
 
 RULES: tuple[Rule, ...] = (*CONNECT_RULES, *CONNECTOR_RULES)
@@ -133,10 +133,7 @@ def changed_outside(
 
 
 def _mark(since_ms: int | None, *, reverts: bool) -> str:
-    since = ""
-    if since_ms is not None:
-        at = datetime.fromtimestamp(since_ms / 1000, UTC)
-        since = f" since {at.strftime('%Y-%m-%dT%H:%M:%SZ')}"
+    since = "" if since_ms is None else f" since {time_text(since_ms)}"
     if reverts:
         return f"changed outside{since}, reverted by this plan"
     return f"changed outside{since}, and in the specs: overwritten by this plan"

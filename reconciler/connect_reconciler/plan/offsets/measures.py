@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import pairwise
 from typing import Literal, TypeAlias, TypeVar
 
 from connect_reconciler.actions import Unit
 from connect_specs.desired import JsonScalar, Offset
-from connect_specs.plain_text import counted
+from connect_specs.plain_text import counted, span, time_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +126,6 @@ def sql_server_lsn(field: str) -> Measure:
     )
 
 
-def span(seconds: int) -> str:
-    """Returns the two largest units: `2 h 13 min`."""
-    for (unit, size), (smaller, smaller_size) in pairwise(_SPANS):
-        if seconds >= size:
-            remainder = seconds % size // smaller_size
-            return f"{seconds // size:,} {unit}" + (f" {remainder} {smaller}" if remainder else "")
-    return f"{seconds} s"
-
-
-_SPANS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
-
-
 def whole(value: JsonScalar) -> int | None:
     """Returns a JSON integer; None for a text of digits."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -183,22 +170,12 @@ def _counted(
 # --- times ---
 
 
-def _time_between(start_ns: int, end_ns: int, *, prefix: str = "") -> Distance | None:
-    place = _iso(end_ns)
-    if place is None:
-        return None
+def _time_between(start_ns: int, end_ns: int, *, prefix: str = "") -> Distance:
     seconds = abs(end_ns - start_ns) // 10**9
     amount = span(seconds) if seconds else "less than 1 s"
+    place = time_text(end_ns // 10**6)
     direction = _direction(start_ns, end_ns)
     return Distance(direction, amount, place, prefix, count=seconds, unit="second")
-
-
-def _iso(nanos: int) -> str | None:
-    try:
-        at = datetime.fromtimestamp(nanos // 10**9, UTC)
-    except (OverflowError, ValueError, OSError):
-        return None
-    return at.isoformat().replace("+00:00", "Z")
 
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")

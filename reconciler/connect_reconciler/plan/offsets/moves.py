@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias
 from connect_reconciler.actions import Counts, OffsetMove
 from connect_reconciler.model.live import Kind, LiveConnector, RecordAt, TopicLogs
 from connect_reconciler.model.offsets import Offsets, TopicPartition, sink_offset, sink_partition
-from connect_reconciler.plan.offsets.measures import span
 from connect_reconciler.plan.offsets.sink_positions import may_read
 from connect_reconciler.plan.offsets.source_moves import (
     MoveEffect,
@@ -25,7 +24,7 @@ from connect_reconciler.plan.offsets.source_moves import (
     stays,
 )
 from connect_specs.desired import OffsetEntry, Partition, Position, partition_key
-from connect_specs.plain_text import counted
+from connect_specs.plain_text import counted, span
 from connect_specs.states import TargetState
 
 # Exactness of a number; `bounds`: at least so much is redelivered, or at most jumped over
@@ -68,10 +67,6 @@ class MoveContext:
         if self.reader is None or may_read(self.reader.config, topic):
             return self
         return replace(self, reader=None)
-
-    def will_read(self, topic: str) -> bool:
-        """Returns whether the connector reads the topic after the move."""
-        return may_read(self.config, topic)
 
     def redelivered(self, count: int, duration: str = "") -> str:
         """Returns the effect that this many offsets are redelivered."""
@@ -171,7 +166,7 @@ def _effect(entry: OffsetEntry, previous: OffsetEntry | None, context: MoveConte
 def _sink_move(
     tp: TopicPartition, current: int | None, target: int | None, context: MoveContext
 ) -> MoveEffect:
-    if not context.will_read(tp[0]):
+    if not may_read(context.config, tp[0]):
         effect = "the sink does not read this topic"
         return _sentence(context, tp, current, target, effect), "same", Counts()
     if target is None:
@@ -199,7 +194,7 @@ def _back(tp: TopicPartition, current: int, target: int, context: MoveContext) -
         return _sentence(context, tp, current, target, effect), "back", None
     first = max(target, log.earliest) if log else target
     gone, count = first - target, max(0, current - first)
-    effect = context.redelivered(count, _duration(context, tp, first, current) if count else "")
+    effect = context.redelivered(count, _duration(context, tp, first, current))
     unread = log is None and not context.logs.complete
     sentence = _sentence(context, tp, current, target, effect, gone=gone, unread=unread)
     return sentence, "back", context.counts(count, gone=gone)
@@ -209,8 +204,7 @@ def _ahead(tp: TopicPartition, current: int, target: int, context: MoveContext) 
     log = context.logs.ranges.get(tp)
     gone = max(0, log.earliest - current) if log else 0
     count = max(0, target - current - gone)
-    duration = _duration(context, tp, current + gone, target) if count else ""
-    effect = context.skipped(count, duration)
+    effect = context.skipped(count, _duration(context, tp, current + gone, target))
     sentence = _sentence(context, tp, current, target, effect, gone=gone)
     return sentence, "ahead", context.counts(skipped=count, gone=gone)
 
@@ -226,7 +220,7 @@ def _forgotten(tp: TopicPartition, current: int | None, context: MoveContext) ->
     if context.start == "latest":
         # Records that are written until it starts are skipped too: their number is unknown
         count = max(0, log.latest - current - gone)
-        duration = _duration(context, tp, current + gone, log.latest) if count else ""
+        duration = _duration(context, tp, current + gone, log.latest)
         effect = (
             f"starts at the log's end, {log.latest} by now: jumps over {counted(count, 'offset')}"
             f" as of now{duration}"
@@ -234,7 +228,7 @@ def _forgotten(tp: TopicPartition, current: int | None, context: MoveContext) ->
         return _sentence(context, tp, current, None, effect, gone=gone), "forgotten", None
     end = min(current, log.latest)
     count = max(0, end - log.earliest)
-    duration = _duration(context, tp, log.earliest, end) if count else ""
+    duration = _duration(context, tp, log.earliest, end)
     effect = f"starts at the log's start, {log.earliest}: {context.redelivered(count, duration)}"
     sentence = _sentence(context, tp, current, None, effect, gone=gone)
     return sentence, "forgotten", context.counts(count, gone=gone)
@@ -303,7 +297,7 @@ def _duration(context: MoveContext, partition: TopicPartition, first: int, end: 
     """Returns the time over which two records were written; empty if it is unknown."""
     since = context.logs.timestamps.get(RecordAt(*partition, first))
     until = context.logs.timestamps.get(RecordAt(*partition, end))
-    if not since or not until or until < since:
+    if end <= first or not since or not until or until < since:
         return ""
     seconds = (until - since) // 1000
     return f" (written over about {span(seconds)})" if seconds else ""

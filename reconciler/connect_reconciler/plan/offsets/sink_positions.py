@@ -5,38 +5,32 @@ A plan holds them as an estimate: an apply resolves them once the sink is stoppe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 
 from connect_reconciler.model.live import Live, TimeAt, TopicLogs
 from connect_reconciler.model.offsets import TopicPartition
-from connect_runtime.java import regex as java_regex
+from connect_runtime.api import ConfigError
+from connect_runtime.settings.connector_topics import matching_topics, named_topics, topic_pattern
 from connect_specs.desired import OffsetEntry, Position, sink_entry
 from connect_specs.diagnostics import Diagnostic
-
-# A consumer that subscribes by a pattern leaves these out
-_INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+from connect_specs.plain_text import time_text
 
 
 def sink_topics(config: Mapping[str, str], existing: Iterable[str]) -> tuple[str, ...]:
     """Returns the topics that a sink reads, sorted: those that it names, or those of `existing`
     that its pattern matches. A pattern that only Java understands matches nothing."""
-    if not config.get("topics.regex", "").strip():
-        return tuple(sorted({name.strip() for name in config.get("topics", "").split(",")} - {""}))
-    pattern = _pattern(config)
-    if pattern is None:
+    try:
+        pattern = topic_pattern(config)
+        topics = named_topics(config) if pattern is None else matching_topics(pattern, existing)
+    except ConfigError:
         return ()
-    matching = (topic for topic in existing if topic not in _INTERNAL and pattern.fullmatch(topic))
-    return tuple(sorted(matching))
+    return tuple(sorted(topics))
 
 
 def may_read(config: Mapping[str, str], topic: str) -> bool:
     """Returns whether a sink reads the topic; True if that is unknown."""
-    names, pattern = config.get("topics", ""), config.get("topics.regex", "")
-    if "${" in names or "${" in pattern or (pattern.strip() and _pattern(config) is None):
-        return True
-    return topic in sink_topics(config, (topic,))
+    is_reference = any("${" in config.get(key, "") for key in ("topics", "topics.regex"))
+    return is_reference or _for_java_only(config) or topic in sink_topics(config, (topic,))
 
 
 def sink_partitions(config: Mapping[str, str], topics: Mapping[str, int]) -> set[TopicPartition]:
@@ -79,8 +73,7 @@ def position_problem(
     topics = sink_topics(config, logs.topics)
     pattern = config.get("topics.regex", "").strip()
     hint = "create the topics first, or give the offsets once they exist"
-    if pattern and _pattern(config) is None:
-        # Java's patterns allow more than Python's
+    if _for_java_only(config):
         problem = f"topics.regex {pattern} is valid only in Java, so its topics are unknown"
         return _problem("plan.no-topics", problem, "write set: with an offset for each partition")
     if not topics:
@@ -103,21 +96,16 @@ def position_problem(
 
 def position_text(to: Position) -> str:
     """Returns `earliest`, `latest`, or a time as ISO 8601 in UTC."""
-    if isinstance(to, str):
-        return to
-    try:
-        moment = datetime.fromtimestamp(to // 1000, UTC).replace(microsecond=to % 1000 * 1000)
-    except (OverflowError, ValueError, OSError):
-        return f"{to} ms since 1970"
-    precision = "milliseconds" if to % 1000 else "seconds"
-    return moment.isoformat(timespec=precision).replace("+00:00", "Z")
+    return to if isinstance(to, str) else time_text(to, exact=True)
 
 
-def _pattern(config: Mapping[str, str]) -> re.Pattern[str] | None:
+def _for_java_only(config: Mapping[str, str]) -> bool:
+    """Returns True for a pattern that Python cannot take: Java's patterns allow more."""
     try:
-        return java_regex.compile(config.get("topics.regex", "").strip())
-    except java_regex.InvalidPattern:
-        return None
+        topic_pattern(config)
+    except ConfigError:
+        return True
+    return False
 
 
 def _offset(to: Position, at: TopicPartition, logs: TopicLogs) -> int | None:

@@ -69,13 +69,13 @@ def test_whether_it_took_place(
 
 
 def test_a_line_for_each() -> None:
-    steps = (HalfDone("a", "AlterOffsets", PAST), HalfDone("a", "Create"), HalfDone("b", "Create"))
+    steps = (HalfDone("a", "AlterOffsets", PAST), HalfDone("a", "Create"), HalfDone("b", "StopOld"))
     assert [each.what for each in unfinished(live(STOPPED, *steps), "orders")] == [
         "apply id-1 by alex@ci pid 7 since T ended in the middle of `set offsets a`: it did not"
         " take place",
         "apply id-1 by alex@ci pid 7 since T ended in the middle of `create a`: it took place",
-        "apply id-1 by alex@ci pid 7 since T ended in the middle of `create b`: it did not take"
-        " place",
+        "apply id-1 by alex@ci pid 7 since T ended in the middle of `stop old b`: whether it took"
+        " place cannot be told",
     ]
     assert [each.what for each in unfinished(live(STOPPED), "orders")] == [
         "apply id-1 by alex@ci pid 7 since T is running or ended early; "

@@ -21,7 +21,7 @@ from connect_reconciler.actions.preconditions import (
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.offsets.sink_positions import position_text, sink_topics
 from connect_reconciler.plan.planner import make_plan
-from connect_reconciler.plan.staleness import check_plan
+from connect_reconciler.plan.remaining import check_plan
 from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import Desired, OffsetEntry, Pin, Position, content_hash
 from connect_specs.diagnostics import Location

@@ -1,4 +1,4 @@
-"""Which members of a consumer group are tasks, and which are strangers."""
+"""What each version of Connect can do, and the members of a consumer group that are no tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,44 @@ from collections.abc import Mapping
 
 import pytest
 
-from connect_reconciler.model.group_members import GroupMember, strangers
+from connect_reconciler.model.live import Feature, GroupMember, knows, parse, strangers
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("3.6.2", (3, 6)),
+        ("4.10.0-SNAPSHOT", (4, 10)),
+        ("3.7.0.redhat-00007", (3, 7)),
+        ("7.6.1-ccs", (3, 6)),
+        ("8.0.0-ce", (4, 0)),
+        ("unknown", None),
+        ("", None),
+    ],
+)
+def test_versions_as_distributions_write_them(text: str, version: tuple[int, int] | None) -> None:
+    assert parse(text) == version
+
+
+@pytest.mark.parametrize(
+    ("feature", "before", "since"),
+    [
+        (Feature.ALTER_OFFSETS, "3.5.1", "3.6.0"),
+        (Feature.INITIAL_STATE, "3.6.2", "3.7.0"),
+        (Feature.PATCH_CONFIG, "3.7.2", "3.8.0"),
+        (Feature.TASKS_FOLLOW, "3.8.1", "3.9.0"),
+    ],
+)
+def test_what_came_when(feature: Feature, before: str, since: str) -> None:
+    assert not knows(before, feature)
+    assert knows(since, feature) and knows("4.3.0", feature)
+
+
+def test_a_version_that_cannot_be_read_is_taken_for_a_new_one() -> None:
+    assert all(knows("unknown", feature) for feature in Feature)
+
+
+# --- members of a sink's group ---
 
 ZERO, ONE = "connector-consumer-a-0", "connector-consumer-a-1"
 

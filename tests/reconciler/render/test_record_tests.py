@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from connect_reconciler.render.records import different_title, run_title
+from connect_reconciler.render.record_tests import different_title, run_title
 from connect_reconciler.testing.outcomes import FailedRecord, RecordRun
 from connect_specs.secrets import Redactor
 
