@@ -152,7 +152,7 @@ class FakeCluster:
         self._write(requests.create(self._snapshot(), TOPICS.config, name, config, state))
 
     def update_config(self, name: str, config: Mapping[str, str]) -> None:
-        self._write(requests.put_config(TOPICS.config, name, config))
+        self._write(requests.put_config(self._snapshot(), TOPICS.config, name, config))
 
     def publish_tasks(self, name: str, count: int) -> None:
         """What a connector's leader does once the connector has said what its tasks are."""
