@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import codecs
 import struct
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from connect_runtime.api import (
     OPTIONAL_BOOLEAN,
@@ -34,64 +35,66 @@ from connect_runtime.data.converters import AnyPartConverter, converter_options
 from connect_runtime.data.value_columns import java_texts, java_utf8_column
 from connect_runtime.java.scalars import java_class
 
+_Headers: TypeAlias = Sequence[RawHeaders] | None
+_Values: TypeAlias = Sequence[Any]
+_Data: TypeAlias = list[bytes | None]
+_BOOLEANS: Final[Mapping[bytes | None, bool | None]] = {None: None, b"\x00": False, b"\x01": True}
 
-class ByteArrayConverter(AnyPartConverter):
+
+class _ColumnConverter(AnyPartConverter):
+    """A converter whose options do not change how columns are written and read."""
+
+    def writer(self) -> Write:
+        return self.write
+
+    def reader(self) -> Read:
+        return self.read
+
+    @abstractmethod
+    def write(
+        self, topic: str, headers: _Headers, schema: Schema | None, values: _Values
+    ) -> _Data: ...
+
+    @abstractmethod
+    def read(self, topic: str, headers: _Headers, column: Sequence[bytes | None]) -> Column: ...
+
+
+class ByteArrayConverter(_ColumnConverter):
     """Passes bytes through; refuses everything else."""
 
     @property
     def reads_anything(self) -> bool:
         return True
 
-    def writer(self) -> Write:
-        return _write_bytes
+    def write(self, topic: str, headers: _Headers, schema: Schema | None, values: _Values) -> _Data:
+        if schema is not None and schema.type is not Type.BYTES:
+            raise DataError(f"Invalid schema type for ByteArrayConverter: {schema.type.name}")
+        for value in values:
+            if value is not None and not isinstance(value, bytes | bytearray | memoryview):
+                actual = java_class(value)
+                raise DataError(
+                    f"ByteArrayConverter is not compatible with objects of type class {actual}"
+                )
+        return [None if v is None else bytes(v) for v in values]
 
-    def reader(self) -> Read:
-        return _read_bytes
-
-
-def _write_bytes(
-    topic: str, headers: Sequence[RawHeaders] | None, schema: Schema | None, values: Sequence[Any]
-) -> list[bytes | None]:
-    if schema is not None and schema.type is not Type.BYTES:
-        raise DataError(f"Invalid schema type for ByteArrayConverter: {schema.type.name}")
-    for value in values:
-        if value is not None and not isinstance(value, bytes | bytearray | memoryview):
-            actual = java_class(value)
-            raise DataError(
-                f"ByteArrayConverter is not compatible with objects of type class {actual}"
-            )
-    return [None if v is None else bytes(v) for v in values]
+    def read(self, topic: str, headers: _Headers, column: Sequence[bytes | None]) -> Column:
+        return Column(column, OPTIONAL_BYTES)
 
 
-def _read_bytes(
-    topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
-) -> Column:
-    return Column(column, OPTIONAL_BYTES)
-
-
-class _NumberConverter(AnyPartConverter):
+class _NumberConverter(_ColumnConverter):
     """One numeric type: its name in texts, its schema when read, and its bytes."""
 
     name: ClassVar[str]
     schema: ClassVar[Schema]
     layout: ClassVar[struct.Struct]
 
-    def writer(self) -> Write:
+    def write(self, topic: str, headers: _Headers, schema: Schema | None, values: _Values) -> _Data:
+        for value in values:
+            if value is not None and not self._fits(value, schema):
+                actual = class_of(value, schema)
+                raise DataError(f"Failed to serialize to {self.name} (was class {actual}): ")
         pack = self.layout.pack
-
-        def write(
-            topic: str,
-            headers: Sequence[RawHeaders] | None,
-            schema: Schema | None,
-            values: Sequence[Any],
-        ) -> list[bytes | None]:
-            for value in values:
-                if value is not None and not self._fits(value, schema):
-                    actual = class_of(value, schema)
-                    raise DataError(f"Failed to serialize to {self.name} (was class {actual}): ")
-            return [None if value is None else pack(value) for value in values]
-
-        return write
+        return [None if value is None else pack(value) for value in values]
 
     def _fits(self, value: Any, schema: Schema | None) -> bool:
         if schema is not None and schema.type is not self.schema.type:
@@ -102,18 +105,12 @@ class _NumberConverter(AnyPartConverter):
             return False
         return type(value) is (float if self.layout.format[-1] in "fd" else int)
 
-    def reader(self) -> Read:
+    def read(self, topic: str, headers: _Headers, column: Sequence[bytes | None]) -> Column:
         size, unpack = self.layout.size, self.layout.unpack
-
-        def read(
-            topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
-        ) -> Column:
-            for data in column:
-                if data is not None and len(data) != size:
-                    raise DataError(f"Failed to deserialize {self.name}: ")
-            return Column([None if d is None else unpack(d)[0] for d in column], self.schema)
-
-        return read
+        for data in column:
+            if data is not None and len(data) != size:
+                raise DataError(f"Failed to deserialize {self.name}: ")
+        return Column([None if d is None else unpack(d)[0] for d in column], self.schema)
 
 
 class ShortConverter(_NumberConverter):
@@ -146,39 +143,25 @@ class DoubleConverter(_NumberConverter):
     name, schema, layout = "double", OPTIONAL_FLOAT64, struct.Struct(">d")
 
 
-class BooleanConverter(AnyPartConverter):
+class BooleanConverter(_ColumnConverter):
     """One byte, 0 or 1 (KIP-901)."""
 
-    def writer(self) -> Write:
-        return _write_booleans
+    def write(self, topic: str, headers: _Headers, schema: Schema | None, values: _Values) -> _Data:
+        if schema is not None and schema.type is not Type.BOOLEAN:
+            raise DataError(f"Invalid schema type for BooleanConverter: {schema.type.name}")
+        for value in values:
+            if value is not None and not isinstance(value, bool):
+                actual = java_class(value)
+                raise DataError(
+                    f"BooleanConverter is not compatible with objects of type class {actual}"
+                )
+        return [None if value is None else bytes((value,)) for value in values]
 
-    def reader(self) -> Read:
-        return _read_booleans
-
-
-_BOOLEANS: Final[Mapping[bytes | None, bool | None]] = {None: None, b"\x00": False, b"\x01": True}
-
-
-def _write_booleans(
-    topic: str, headers: Sequence[RawHeaders] | None, schema: Schema | None, values: Sequence[Any]
-) -> list[bytes | None]:
-    if schema is not None and schema.type is not Type.BOOLEAN:
-        raise DataError(f"Invalid schema type for BooleanConverter: {schema.type.name}")
-    for value in values:
-        if value is not None and not isinstance(value, bool):
-            raise DataError(
-                f"BooleanConverter is not compatible with objects of type class {java_class(value)}"
-            )
-    return [None if value is None else bytes((value,)) for value in values]
-
-
-def _read_booleans(
-    topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
-) -> Column:
-    try:
-        return Column([_BOOLEANS[data] for data in column], OPTIONAL_BOOLEAN)
-    except KeyError as error:
-        raise DataError("Failed to deserialize boolean: ") from error
+    def read(self, topic: str, headers: _Headers, column: Sequence[bytes | None]) -> Column:
+        try:
+            return Column([_BOOLEANS[data] for data in column], OPTIONAL_BOOLEAN)
+        except KeyError as error:
+            raise DataError("Failed to deserialize boolean: ") from error
 
 
 # Java writes both big-endian, the first with a mark, and takes texts without a mark for such
@@ -208,13 +191,8 @@ class StringConverter(AnyPartConverter):
     def writer(self) -> Write:
         encoding, mark, _ = _BIG_ENDIAN.get(self._encoding, (self._encoding, b"", ()))
 
-        def write(
-            topic: str,
-            headers: Sequence[RawHeaders] | None,
-            schema: Schema | None,
-            values: Sequence[Any],
-        ) -> list[bytes | None]:
-            data: list[bytes | None]
+        def write(topic: str, headers: _Headers, schema: Schema | None, values: _Values) -> _Data:
+            data: _Data
             try:
                 # nearly always all of them are strings
                 data = [value.encode(encoding) for value in values]
@@ -236,9 +214,7 @@ class StringConverter(AnyPartConverter):
         def decode(data: bytes, errors: str = "strict") -> str:
             return data.decode(encoding if data.startswith(marks) else unmarked, errors)
 
-        def read(
-            topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
-        ) -> Column:
+        def read(topic: str, headers: _Headers, column: Sequence[bytes | None]) -> Column:
             try:
                 values: list[str | None] = [decode(data) for data in column]  # type: ignore[arg-type]
             except (AttributeError, UnicodeDecodeError):
@@ -248,9 +224,7 @@ class StringConverter(AnyPartConverter):
         return read
 
 
-def _read_utf8(
-    topic: str, headers: Sequence[RawHeaders] | None, column: Sequence[bytes | None]
-) -> Column:
+def _read_utf8(topic: str, headers: _Headers, column: Sequence[bytes | None]) -> Column:
     return Column(java_utf8_column(column), OPTIONAL_STRING)
 
 
