@@ -49,20 +49,19 @@ _ALIASES: Final = {
 _in_turn: Final = cycle(_OF_KIND.values())
 
 
-def exchanges(*sections: str) -> Iterator[Exchange]:
-    """Yields the exchanges of sections of exchanges.yaml, in its order."""
+def exchanges(*sections: str) -> list[Exchange]:
+    """Returns the exchanges of sections of exchanges.yaml, in its order."""
     table = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
-    for section in sections:
-        yield from map(_exchange, table[section])
+    return [_exchange(entry) for section in sections for entry in table[section]]
 
 
-def plugin_exchanges(*sections: str) -> Iterator[Exchange]:
-    """Yields the exchanges of sections of plugin_exchanges.yaml, in its order."""
+def plugin_exchanges(*sections: str) -> list[Exchange]:
+    """Returns the exchanges of sections of plugin_exchanges.yaml, in its order."""
     text = Path(__file__).with_name("plugin_exchanges.yaml").read_text()
     table = yaml.safe_load(text.replace("{java}", _JAVA))
-    for section in sections:
-        for entry in table[section]:
-            yield from [_exchange(entry)] if isinstance(entry, str) else _of_plugins(entry)
+    entries = (entry for section in sections for entry in table[section])
+    rows = ([_exchange(e)] if isinstance(e, str) else _of_plugins(e) for e in entries)
+    return [exchange for row in rows for exchange in row]
 
 
 def _of_plugins(entry: Mapping[str, Any]) -> Iterator[Exchange]:
