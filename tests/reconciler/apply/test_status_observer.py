@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import cast
 
 import pytest
+import yaml
 
 from connect_reconciler.apply.context import ApplyContext, Limits
 from connect_reconciler.apply.executor import ChangedConnector, Executor
@@ -42,10 +44,6 @@ RUNNING, PAUSED, STOPPED, FAILED = State.RUNNING, State.PAUSED, State.STOPPED, S
 TO_RUN, TO_PAUSE = HealthGoal(), HealthGoal(TargetState.PAUSED)
 TO_STOP, MAY_IDLE = HealthGoal(TargetState.STOPPED), HealthGoal(zero_tasks=True)
 WELL, NOT_YET = Verdict.HEALTHY, Verdict.UNSETTLED
-LATE = frozenset({CONNECTOR})
-NO_TASKS = (
-    "it has no tasks; if it is to have none, its spec says so with health: {allow_zero_tasks: true}"
-)
 
 
 def seen(connector: State, *tasks: State, count: int | None = None, **more: object) -> Observation:
@@ -54,104 +52,25 @@ def seen(connector: State, *tasks: State, count: int | None = None, **more: obje
     return Observation(status, len(tasks) if count is None else count, **more)  # type: ignore[arg-type]
 
 
-# What was seen, what is wanted, the verdict and its words
-LOOKS: Mapping[str, tuple[Observation, HealthGoal, Verdict, str]] = {
-    "nothing was said": (Observation(None, 0), TO_RUN, NOT_YET, "it has no status yet"),
-    "nothing can be read": (
-        Observation(None, 0, unread="s-1: no broker"),
-        TO_RUN,
-        NOT_YET,
-        "no status can be read: s-1: no broker",
-    ),
-    "not all can be read": (
-        seen(RUNNING, count=1, unread="s-1: no broker"),
-        TO_RUN,
-        NOT_YET,
-        "task 0 has no status yet; some statuses cannot be read: s-1: no broker",
-    ),
-    "all run": (seen(RUNNING, RUNNING, RUNNING), TO_RUN, WELL, ""),
-    "one failed": (
-        seen(RUNNING, RUNNING, FAILED),
-        TO_RUN,
-        Verdict.FAILED,
-        "task 1 failed: boom",
-    ),
-    "the connector failed": (seen(FAILED), TO_RUN, Verdict.FAILED, "the connector failed: boom"),
-    "one that failed before": (
-        seen(RUNNING, FAILED, outdated=frozenset({0})),
-        TO_RUN,
-        Verdict.OLD_FAILURE,
-        "task 0 failed before: boom",
-    ),
-    "one that failed before, and begins anew": (
-        seen(RUNNING, FAILED, outdated=frozenset({0}), restarting=frozenset({0})),
-        TO_RUN,
-        NOT_YET,
-        "task 0 has said nothing since the change; it was FAILED before",
-    ),
-    "a new failure counts more than an old one": (
-        seen(RUNNING, FAILED, FAILED, outdated=frozenset({0})),
-        TO_RUN,
-        Verdict.FAILED,
-        "task 1 failed: boom",
-    ),
-    "the connector's word is old": (
-        seen(RUNNING, RUNNING, outdated=LATE),
-        TO_RUN,
-        NOT_YET,
-        "the connector has said nothing since the change; it was RUNNING before",
-    ),
-    "a task's word is old": (
-        seen(RUNNING, RUNNING, outdated=frozenset({0})),
-        TO_RUN,
-        NOT_YET,
-        "task 0 has said nothing since the change; it was RUNNING before",
-    ),
-    "its tasks are of the old config, and one of them failed": (
-        seen(RUNNING, FAILED, tasks_current=False),
-        TO_RUN,
-        NOT_YET,
-        "its tasks are not made from its new config yet; if they cannot be, the log says why",
-    ),
-    "a task has not begun": (
-        seen(RUNNING, RUNNING, count=2),
-        TO_RUN,
-        NOT_YET,
-        "task 1 has no status yet",
-    ),
-    "a task that is to be no more": (seen(RUNNING, RUNNING, FAILED, count=1), TO_RUN, WELL, ""),
-    "no tasks": (seen(RUNNING), TO_RUN, NOT_YET, NO_TASKS),
-    "no tasks, as its spec says": (seen(RUNNING), MAY_IDLE, WELL, "it has no tasks"),
-    "no tasks yet of a new config, as its spec says": (
-        seen(RUNNING, tasks_current=False),
-        MAY_IDLE,
-        NOT_YET,
-        "its tasks are not made from its new config yet; if they cannot be, the log says why",
-    ),
-    "paused": (seen(PAUSED, PAUSED), TO_PAUSE, WELL, ""),
-    "paused without tasks": (seen(PAUSED, tasks_current=False), TO_PAUSE, WELL, ""),
-    "a task is not paused": (seen(PAUSED, RUNNING), TO_PAUSE, NOT_YET, "task 0 is RUNNING"),
-    "the pause is of before": (
-        seen(PAUSED, outdated=LATE),
-        TO_PAUSE,
-        NOT_YET,
-        "the connector has said nothing since the change; it was PAUSED before",
-    ),
-    "stopped": (seen(STOPPED), TO_STOP, WELL, ""),
-    "stopped, and a task is left": (
-        seen(STOPPED, RUNNING),
-        TO_STOP,
-        NOT_YET,
-        "task 0 is RUNNING",
-    ),
-    "not stopped": (seen(RUNNING), TO_STOP, NOT_YET, "the connector is RUNNING"),
+LOOKS = {
+    case["case"]: case
+    for case in yaml.safe_load(Path(__file__).with_name("health_verdicts.yaml").read_text())
 }
+GOALS = {"run": TO_RUN, "pause": TO_PAUSE, "stop": TO_STOP, "idle": MAY_IDLE}
 
 
-@pytest.mark.parametrize("case", LOOKS)
-def test_judge(case: str) -> None:
-    look, wanted, verdict, detail = LOOKS[case]
-    assert judge(look, wanted) == HealthVerdict(verdict, detail)
+@pytest.mark.parametrize("name", LOOKS)
+def test_judge(name: str) -> None:
+    case = dict(LOOKS[name])
+    del case["case"]
+    states = [State(each) for each in case.pop("seen")]
+    goal, says = GOALS[case.pop("to")], case.pop("says", "")
+    verdict = Verdict[case.pop("is").upper().replace("-", "_")]
+    for parts in ("outdated", "restarting"):
+        named = case.get(parts, ())
+        case[parts] = frozenset(CONNECTOR if each == "connector" else each for each in named)
+    look = seen(*states, **case) if states else Observation(None, 0, **case)
+    assert judge(look, goal) == HealthVerdict(verdict, says)
 
 
 @pytest.mark.parametrize(

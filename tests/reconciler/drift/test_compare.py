@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import (
@@ -35,7 +37,6 @@ from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
 
 KEY = b"a key for tests"
-RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
 
 
 def owned(state: str | None = None, **more: Any) -> Owned:
@@ -63,9 +64,11 @@ def at(offset: int | None) -> tuple[OffsetEntry, ...]:
     return (OffsetEntry(partition, None if offset is None else {"kafka_offset": offset}),)
 
 
-PIN = Pin("p", at(5))
-HELD = {("a", "p"): AppliedPin(content_hash(PIN), at(5), held=True)}
-LET_GO = {("a", "p"): AppliedPin(content_hash(PIN), at(5), held=False)}
+PINS = {"p": Pin("p", at(5)), "q": Pin("q", at(7))}
+
+
+def held(*, still: bool) -> dict[tuple[str, str], AppliedPin]:
+    return {("a", "p"): AppliedPin(content_hash(PINS["p"]), at(5), held=still)}
 
 
 @dataclass
@@ -112,165 +115,53 @@ def short(finding: Finding) -> str:
     return f"{finding.kind.value} {whose} | {sentence(finding)}"
 
 
-CASES: dict[str, tuple[World, list[str]]] = {
-    "nothing differs": (World(owned(k="1"), spec(k="1"), there(k="1")), []),
-    "a value changed manually": (
-        World(owned(k="1"), spec(k="1"), there(k="2")),
-        ["config theirs | ~ k: 1 → 2"],
-    ),
-    "a key added manually": (World(owned(), spec(), there(k="2")), ["config theirs | + k: 2"]),
-    "a key removed manually": (
-        World(owned(k="1"), spec(k="1"), there()),
-        ["config theirs | - k: 1"],
-    ),
-    "the spec changed": (
-        World(owned(k="1"), spec(k="2"), there(k="1")),
-        ["config ours | ~ k: 1 → 2"],
-    ),
-    "the spec dropped a key": (World(owned(k="1"), spec(), there(k="1")), ["config ours | - k: 1"]),
-    "both changed": (
-        World(owned(k="1"), spec(k="2"), there(k="3")),
-        ["config both | ~ k: 1 → 3; the spec wants 2"],
-    ),
-    "both changed and the spec drops it": (
-        World(owned(k="1"), spec(), there(k="3")),
-        ["config both | ~ k: 1 → 3; the spec drops it"],
-    ),
-    "both changed in the same way": (World(owned(k="1"), spec(k="2"), there(k="2")), []),
-    "offsets at a pin that could not be read": (
-        World(
-            owned("stopped"),
-            spec("stopped", pin=PIN),
-            there("stopped"),
-            HELD,
-            unread={"a": "Connection refused"},
-        ),
-        ["offsets unknown | offsets of pin p: they could not be read: Connection refused"],
-    ),
-    "an ignored key": (
-        World(owned(k="1"), spec(k="1", ignore=("config.k*",)), there(k="2", k2="x")),
-        [],
-    ),
-    "our own key": (World(owned(), spec(), there(**{"connect.ledger": "x"})), []),
-    "a spec that is gone, and the connector changed": (
-        World(owned("running", k="1"), None, there("paused", k="2"), sibling=True),
-        [
-            "connector ours | its spec is gone: apply deletes it",
-            "config theirs | ~ k: 1 → 2",
-            "state theirs | state: running → paused",
-        ],
-    ),
-    "deleted manually": (
-        World(owned(), spec(), None),
-        ["connector theirs | deleted outside connect"],
-    ),
-    "deleted manually and in the specs": (
-        World(owned(), None, None, sibling=True),
-        ["connector ours | its spec is gone: apply forgets it, as it was deleted already"],
-    ),
-    "no spec is left": (
-        World(owned(), None, there()),
-        ["connector ours | its spec is gone; apply refuses to delete everything (specs.empty)"],
-    ),
-    "a new spec": (World(None, spec(), None), ["connector ours | apply creates it"]),
-    "a spec for what is there": (
-        World(None, spec(k="1"), there()),
-        ["connector ours | apply adopts it"],
-    ),
-    "unmanaged": (
-        World(None, None, there(status="FAILED")),
-        ["unmanaged - | has no spec, and no project owns it"],
-    ),
-    "another project's": (World(owned(project="other", k="1"), None, there(k="2")), []),
-    "another project's that our spec names": (World(owned(project="other"), spec(), None), []),
-    "paused manually": (
-        World(owned("running"), spec("running"), there("paused")),
-        ["state theirs | state: running → paused"],
-    ),
-    "the spec pauses": (
-        World(owned("running"), spec("paused"), there()),
-        ["state ours | state: running → paused"],
-    ),
-    "the spec pauses what was stopped manually": (
-        World(owned("running"), spec("paused"), there("stopped")),
-        ["state both | state: running → stopped; the spec wants paused"],
-    ),
-    "the spec begins to manage the state": (
-        World(owned(), spec("paused"), there()),
-        ["state ours | state: running → paused"],
-    ),
-    "a state that nobody manages": (World(owned(), spec(), there("stopped")), []),
-    "a state that the spec let go of": (World(owned("running"), spec(), there("stopped")), []),
-    "an ignored state": (
-        World(owned("running"), spec("running", ignore=("state",)), there("stopped")),
-        [],
-    ),
-    "stopped by an apply that did not end": (
-        World(owned("running", restore_to=RUNNING), spec("running"), there("stopped")),
-        ["state ours | state: stopped: an unfinished apply stopped it; the next makes it running"],
-    ),
-    "a pin that holds": (
-        World(owned("stopped"), spec("stopped", pin=PIN), there("stopped", offsets=at(5)), HELD),
-        [],
-    ),
-    "offsets moved under a pin": (
-        World(owned("stopped"), spec("stopped", pin=PIN), there("stopped", offsets=at(9)), HELD),
-        ["offsets theirs | offsets of pin p: t-0 at 5 → t-0 at 9"],
-    ),
-    "offsets reset under a pin": (
-        World(owned("stopped"), spec("stopped", pin=PIN), there("stopped"), HELD),
-        ["offsets theirs | offsets of pin p: t-0 at 5 → t-0 at none"],
-    ),
-    "offsets moved, and the spec has another pin": (
-        World(
-            owned("stopped"),
-            spec("stopped", pin=Pin("q", at(7))),
-            there("stopped", offsets=at(9)),
-            HELD,
-        ),
-        [
-            "offsets both | offsets of pin p: t-0 at 5 → t-0 at 9; the spec wants pin q",
-            "offsets ours | offsets: apply sets pin q",
-        ],
-    ),
-    "offsets that we are not let see": (
-        World(
-            owned("stopped"),
-            spec("stopped", pin=PIN),
-            there("stopped"),
-            HELD,
-            groups_hidden=True,
-        ),
-        [],
-    ),
-    "progress of a connector that runs": (
-        World(owned(), spec(pin=PIN), there(offsets=at(9)), LET_GO),
-        [],
-    ),
-    "progress of a connector that was resumed manually": (
-        World(owned("stopped"), spec("stopped", pin=PIN), there(offsets=at(9)), HELD),
-        ["state theirs | state: stopped → running"],
-    ),
-    "a new pin": (
-        World(owned(), spec(pin=PIN), there()),
-        ["offsets ours | offsets: apply sets pin p"],
-    ),
-    "why a task failed": (
-        World(owned(), spec(), replace(there(tasks=("FAILED",)), failure="IOException: full")),
-        ["failed - | task 0 failed: IOException: full"],
-    ),
-    "what failed": (
-        World(owned(), spec(), there(status="FAILED", tasks=("RUNNING", "FAILED", "FAILED"))),
-        ["failed - | the connector and tasks 1, 2 failed"],
-    ),
-}
+# Each scalar is a text
+TABLE = yaml.load(Path(__file__).with_name("cases.yaml").read_text(), yaml.BaseLoader)
+CASES, SECRETS, ALONE = (
+    {each["case"]: each for each in TABLE[part]} for part in ("cases", "secrets", "rest_alone")
+)
+
+
+def world_of(case: dict[str, Any]) -> World:
+    """The world that a case describes."""
+    parts: dict[str, dict[str, Any] | None] = {
+        part: case["world"].get(part) for part in ("applied", "spec", "live")
+    }
+    parts = {part: fields and with_secrets(fields) for part, fields in parts.items()}
+    applied, wanted, live = (parts[each] for each in ("applied", "spec", "live"))
+    if applied and "restore_to" in applied:
+        applied["restore_to"] = TargetState(applied["restore_to"])
+    resuming = applied.pop("resuming", None) if applied else None
+    if wanted and "pin" in wanted:
+        wanted["pin"] = PINS[wanted["pin"][0]]
+    if live and "offsets" in live:
+        live["offsets"] = at(int(live["offsets"]))
+    failure = live.pop("failure", "") if live else ""
+    pins = case["world"].get("pins")
+    return World(
+        None if applied is None else replace(owned(**applied), resuming=resuming),
+        None if wanted is None else spec(**wanted),
+        None if live is None else replace(there(**live), failure=failure),
+        held(still=pins == "held") if pins else {},
+        None if case["world"].get("key") == "none" else KEY,
+        groups_hidden="groups_hidden" in case["world"],
+        unread=case["world"].get("unread", {}),
+        sibling="sibling" in case["world"],
+    )
+
+
+def with_secrets(fields: dict[str, Any]) -> dict[str, Any]:
+    """With the fingerprints of secrets in place of their names."""
+    return {
+        key: secret(text[1:]) if isinstance(text, str) and text.startswith("$h") else text
+        for key, text in fields.items()
+    }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_whose_is_it(case: str) -> None:
     """Three ways: last applied, desired, live; drift is ours, theirs, both, or to be ignored."""
-    world, expected = CASES[case]
-    found = world.drift()
+    expected, found = CASES[case]["says"], world_of(CASES[case]).drift()
     assert [short(finding) for finding in found.findings] == expected
     may_be_drift = ("theirs", "both", "unknown")
     assert found.drifted is any(each.split()[1] in may_be_drift for each in expected)
@@ -280,114 +171,18 @@ def secret(text: str) -> str:
     return fingerprint(KEY, "a", "db.password", text)
 
 
-def of_secret(applied: str, wanted: str, live: str, key: bytes | None = KEY) -> World:
-    return World(
-        owned(**{"db.password": applied}),
-        spec(**{"db.password": wanted}),
-        there(**{"db.password": live}),
-        key=key,
-    )
-
-
-SECRETS: dict[str, tuple[World, list[str]]] = {
-    "unchanged": (of_secret(secret("hunter2"), "hunter2", "hunter2"), []),
-    "changed manually": (
-        of_secret(secret("hunter2"), "hunter2", "hunter3"),
-        ["config theirs | ~ db.password: (sensitive, changed)"],
-    ),
-    "changed in the spec": (
-        of_secret(secret("hunter2"), "hunter3", "hunter2"),
-        ["config ours | ~ db.password: (sensitive, changed)"],
-    ),
-    "changed in both": (
-        of_secret(secret("hunter2"), "hunter3", "hunter4"),
-        ["config both | ~ db.password: (sensitive, changed); the spec wants (sensitive)"],
-    ),
-    "a reference in a secret's place": (
-        of_secret(secret("hunter2"), "hunter2", "${env:X}"),
-        ["config theirs | ~ db.password: (sensitive, changed)"],
-    ),
-    "an empty one filled manually": (
-        of_secret("", "", "hunter2"),
-        ["config theirs | ~ db.password: (sensitive, changed)"],
-    ),
-    # as after a config was copied from where secrets are masked
-    "a mask in its place": (
-        of_secret(secret("hunter2"), "hunter2", "********"),
-        ["config theirs | ~ db.password: (sensitive, changed)"],
-    ),
-    "recorded without a fingerprint": (of_secret("", "hunter2", "hunter3", key=None), []),
-    "no key to tell them apart": (
-        of_secret(secret("hunter2"), "hunter2", "hunter2", key=None),
-        [],
-    ),
-}
-
-
 @pytest.mark.parametrize("case", SECRETS)
 def test_secrets_are_told_apart_and_never_shown(case: str) -> None:
-    world, expected = SECRETS[case]
-    found = world.drift()
+    expected, found = SECRETS[case]["says"], world_of(SECRETS[case]).drift()
     assert [short(finding) for finding in found.findings] == expected
     shown = drift_text(found) + drift_markdown(found) + "".join(map(finding_json, found.findings))
     for hidden in ("hunter", secret("hunter2"), secret("hunter3")):
         assert hidden not in shown + repr(found)
 
 
-ADOPTED = "connector ours | adopted with its next config change"
-HALF_DONE = replace(owned(restore_to=RUNNING), resuming="mark")
-ALONE: dict[str, tuple[World, list[str]]] = {
-    "a value changed manually": (
-        World(owned(k="1"), spec(k="1"), there(k="2")),
-        ["config theirs | ~ k: 1 → 2"],
-    ),
-    "a state that is another": (
-        World(owned(), spec("running"), there("stopped")),
-        ["state unknown | state: stopped; the spec wants running"],
-    ),
-    "a state that no spec manages": (World(owned(), spec(), there("stopped")), []),
-    "a state that its status does not tell": (
-        World(owned(), spec("paused"), there("running", status="UNASSIGNED")),
-        [
-            "state unknown | state: running: its status is UNASSIGNED, which does not tell what was"
-            " asked of it"
-        ],
-    ),
-    "held by an apply": (
-        World(owned(restore_to=RUNNING), spec(), there("stopped")),
-        ["state ours | state: stopped: an unfinished apply stopped it; the next makes it running"],
-    ),
-    "an apply or a hand": (
-        World(HALF_DONE, spec(), there("stopped")),
-        [
-            "state unknown | state: stopped: an apply ended as it made it running, or someone"
-            " stopped it since"
-        ],
-    ),
-    "not there": (World(None, spec(), None), ["connector unknown | does not exist"]),
-    "all of its config written manually": (
-        World(None, spec(k="1", only="x"), there(k="2", more="y")),
-        [
-            ADOPTED,
-            "config unknown | ~ k: 2 → 1",
-            "config unknown | - more: y",
-            "config unknown | + only: x",
-        ],
-    ),
-    "a secret in it": (
-        World(None, spec(password="new"), there(password="old")),
-        [ADOPTED, "config unknown | ~ password: (sensitive, changed)"],
-    ),
-    "a mask in it": (World(None, spec(password="new"), there(password="****")), [ADOPTED]),
-    "a mask of what was applied": (of_secret(secret("hunter2"), "hunter2", "****"), []),
-    "a mask of what was empty": (of_secret("", "", "****"), []),
-}
-
-
 @pytest.mark.parametrize("case", ALONE)
 def test_over_rest_alone_nothing_is_claimed_that_nothing_tells(case: str) -> None:
-    world, expected = ALONE[case]
-    drift = replace(world, rest_alone=True).drift()
+    expected, drift = ALONE[case]["says"], replace(world_of(ALONE[case]), rest_alone=True).drift()
     assert [short(finding) for finding in drift.findings] == expected
     told = any(each.split()[1] in ("theirs", "unknown") for each in expected)
     assert drift.drifted is told
@@ -515,7 +310,7 @@ def test_a_rename_that_is_pending_is_one_thing() -> None:
 
 
 def test_json_lines_have_the_documented_fields() -> None:
-    world = CASES["both changed"][0]
+    world = world_of(CASES["both changed"])
     found = world.drift()
     (line,) = map(json.loads, map(finding_json, found.findings))
     assert line == {
@@ -552,11 +347,11 @@ def test_json_lines_have_the_documented_fields() -> None:
 
 
 def test_what_is_new_and_what_is_gone() -> None:
-    before, now = CASES["paused manually"][0], CASES["paused manually"][0]
+    before = now = world_of(CASES["paused manually"])
     later = History(targets={"a": Mark(5, "c", 0, 1)})
     again = World(now.applied, now.spec, now.live, history=later)
     assert changes(before.drift(), again.drift()) == ((), ())
-    new, gone = changes(before.drift(), CASES["deleted manually"][0].drift())
+    new, gone = changes(before.drift(), world_of(CASES["deleted manually"]).drift())
     assert [each.kind.value for each in new] == ["connector"]
     assert [each.kind.value for each in gone] == ["state"]
 
