@@ -33,6 +33,7 @@ from connect_runtime.storage.log import Logs
 from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.plugin_definitions import Definitions
+from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, FakeKafka
 
 PROJECT = Project(
@@ -154,6 +155,28 @@ class Applying:
             context,
             unproven=self.observe(desired).ledger.unproven if context.cluster.runs_tasks else (),
         )
+
+    def killed(
+        self,
+        desired: Desired,
+        doom: Doom,
+        plan: Plan | None = None,
+        *,
+        runs_tasks: bool = False,
+        watch: Callable[[FakeCluster], object] = lambda cluster: None,
+    ) -> bool:
+        """One apply that `doom` kills, unless it ends before: false then. `watch` may ask the
+        cluster to call."""
+        cluster = DoomedCluster(self.kafka, runs_tasks=runs_tasks)
+        cluster.doom = doom
+        watch(cluster)
+        try:
+            logs = DoomedLogs(self.kafka.logs, doom)
+            report = self.apply(desired, plan, cluster=cluster, ledger_logs=logs)
+        except Killed:
+            return True
+        assert report.exit_code == 0, report
+        return False
 
 
 def names(plan: Plan) -> Sequence[str]:

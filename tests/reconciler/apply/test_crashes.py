@@ -18,7 +18,7 @@ from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
 from support.crash_cases import SINK, SOURCE, Case, build, case, check_end, watched
-from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
+from support.dooming import Doom
 from support.examples import examples
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
 
@@ -29,11 +29,7 @@ def steps_of(cases: Sequence[Case]) -> int:
     """How many calls an undisturbed apply makes."""
     world, desired = build(cases)
     doom = Doom(0, before=True)
-    cluster = DoomedCluster(world.kafka)
-    cluster.doom = doom
-    watched(cluster, world, desired)
-    report = world.apply(desired, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, doom))
-    assert report.exit_code == 0, report
+    assert not world.killed(desired, doom, watch=lambda cluster: watched(cluster, world, desired))
     check_end(world, desired, cases)
     return doom.calls
 
@@ -42,11 +38,7 @@ def kill_and_repeat(cases: Sequence[Case], at: int, *, before: bool, parallelism
     world, desired = build(cases)
     world.parallelism = parallelism
     doom = Doom(at, before=before)
-    cluster = DoomedCluster(world.kafka)
-    cluster.doom = doom
-    watched(cluster, world, desired)
-    with pytest.raises(Killed):
-        world.apply(desired, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, doom))
+    assert world.killed(desired, doom, watch=lambda cluster: watched(cluster, world, desired))
     again = watched(FakeCluster(world.kafka), world, desired)
     report = world.apply(desired, cluster=again)
     assert report.exit_code == 0, report
@@ -118,28 +110,17 @@ def test_killed_with_several_connectors_under_way(before: bool) -> None:
 
 def test_killed_twice_it_still_goes_back_to_where_it_was() -> None:
     world, desired = build(RICH)
-    cluster = DoomedCluster(world.kafka)
     for at in (6, 3):
-        doom = Doom(at, before=False)
-        cluster = DoomedCluster(world.kafka)
-        cluster.doom = doom
-        with pytest.raises(Killed):
-            world.apply(desired, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, doom))
+        assert world.killed(desired, Doom(at, before=False))
     assert world.apply(desired).exit_code == 0
     check_end(world, desired, RICH)
 
 
 def test_a_hold_that_nobody_needs_any_more_is_lifted() -> None:
     """The spec drops its pin after the kill: the connector goes back all the same."""
-    world, desired = build(RICH)
     for at in range(1, 12):
         world, desired = build(RICH)
-        cluster = DoomedCluster(world.kafka)
-        cluster.doom = Doom(at, before=False)
-        with pytest.raises(Killed):
-            world.apply(
-                desired, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, cluster.doom)
-            )
+        assert world.killed(desired, Doom(at, before=False))
         spec = desired.connectors["a"]
         without = Desired("orders", {**desired.connectors, "a": replace(spec, pin=None)})
         assert world.apply(without).exit_code == 0

@@ -20,7 +20,7 @@ from connect_specs.diagnostics import ExitCode, Location
 from connect_specs.names import sink_group
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
-from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
+from support.dooming import Doom
 from support.fake_cluster import TOPICS, FakeCluster, refused
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
@@ -171,19 +171,12 @@ def test_killed_at_any_call_it_converges(name: str, before: bool) -> None:
 def killed(case: Case, at: int, *, before: bool) -> bool:
     """Whether there was such a call. A second apply then ends the rename."""
     world, desired = build(case)
-    cluster = DoomedCluster(world.kafka)
-    cluster.doom = Doom(at, before=before)
-    watched(cluster, case)
-    try:
-        world.apply(
-            desired, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, cluster.doom)
-        )
-    except Killed:
-        report = world.apply(desired, cluster=watched(FakeCluster(world.kafka), case))
-        assert report.exit_code == 0, report
-        check_end(world, case)
-        return True
-    return False
+    if not world.killed(desired, Doom(at, before), watch=lambda cluster: watched(cluster, case)):
+        return False
+    report = world.apply(desired, cluster=watched(FakeCluster(world.kafka), case))
+    assert report.exit_code == 0, report
+    check_end(world, case)
+    return True
 
 
 REVERTED = ("sink", "source", "sink in a group of its own name", "paused", "stopped")
@@ -211,16 +204,10 @@ def test_a_revert_that_is_killed_at_any_call_repeats_nothing(name: str) -> None:
             world = killed_and_run(case, at_call, before=False)
             assert world is not None
             expected = newest(world)
-            cluster = DoomedCluster(world.kafka)
-            cluster.doom = Doom(again, before=False)
-            logs = DoomedLogs(world.kafka.logs, cluster.doom)
-            try:
-                world.apply(desired_of(reverted(case)), cluster=cluster, ledger_logs=logs)
-            except Killed:
-                check_reverted(world, case, expected)
-                again, kills = again + 1, kills + 1
-                continue
-            break
+            if not world.killed(desired_of(reverted(case)), Doom(again, before=False)):
+                break
+            check_reverted(world, case, expected)
+            again, kills = again + 1, kills + 1
         at_call += 1
     assert kills > 100
 
@@ -234,20 +221,15 @@ def killed_and_run(case: Case, at_call: int, *, before: bool) -> Applying | None
     """The world after a kill at that call, in which the new name has gone on if it runs; None
     where there was no such call."""
     world, desired = build(case)
-    cluster = DoomedCluster(world.kafka)
-    cluster.doom = Doom(at_call, before=before)
-    logs = DoomedLogs(world.kafka.logs, cluster.doom)
-    try:
-        world.apply(desired, cluster=cluster, ledger_logs=logs)
-    except Killed:
-        live = world.observe(desired).connectors
-        if "old" not in live and not world.ledger().carried_to("old"):
-            # Nothing tells any more that it was renamed
-            return None
-        if "new" in live and live["new"].target is RUNNING:
-            go_on(world, "new")
-        return world
-    return None
+    if not world.killed(desired, Doom(at_call, before)):
+        return None
+    live = world.observe(desired).connectors
+    if "old" not in live and not world.ledger().carried_to("old"):
+        # Nothing tells any more that it was renamed
+        return None
+    if "new" in live and live["new"].target is RUNNING:
+        go_on(world, "new")
+    return world
 
 
 def go_on(world: Applying, name: str) -> None:
@@ -300,19 +282,13 @@ def test_a_rename_that_an_earlier_version_began_converges(name: str) -> None:
     stages = set()
     for at_call in range(1, 100):
         world, desired = build(case)
-        cluster = DoomedCluster(world.kafka)
-        cluster.doom = Doom(at_call, before=False)
-        logs = DoomedLogs(world.kafka.logs, cluster.doom)
-        try:
-            world.apply(desired, cluster=cluster, ledger_logs=logs)
-        except Killed:
-            stages |= as_earlier_versions_recorded(world)
-            report = world.apply(desired, cluster=watched(FakeCluster(world.kafka), case))
-            assert report.exit_code == 0, report
-            check_end(world, case)
-            assert kept_for_ever(world) == {}
-            continue
-        break
+        if not world.killed(desired, Doom(at_call, before=False)):
+            break
+        stages |= as_earlier_versions_recorded(world)
+        report = world.apply(desired, cluster=watched(FakeCluster(world.kafka), case))
+        assert report.exit_code == 0, report
+        check_end(world, case)
+        assert kept_for_ever(world) == {}
     assert stages == {"begun", "carried"}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -18,7 +17,7 @@ from connect_reconciler.plan.scope import Scope
 from connect_specs.desired import Pin
 from connect_specs.diagnostics import Invalid
 from support.applying import PROJECT, Applying, desired_of, names
-from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
+from support.dooming import Doom
 from support.fake_cluster import TOPICS, FakeCluster, refused
 from support.rollbacks import (
     PAUSED,
@@ -290,20 +289,14 @@ def test_rollback_of_an_apply_that_finished_a_rename(world: Applying, before: bo
         world = new_world()
         apply(world, desired_of(spec("old")))
         world.kafka.groups["connect-old"] = {("t", 0): 20}
-        cluster = DoomedCluster(world.kafka)
-        cluster.doom = Doom(call, before=before)
-        logs = DoomedLogs(world.kafka.logs, cluster.doom)
         world.time.at += 10
-        try:
-            world.apply(wanted, cluster=cluster, ledger_logs=logs)
-        except Killed:
-            roll_back(world, apply(world, wanted), wanted)
-            live = world.observe(wanted).connectors
-            running = [each for each in live.values() if each.target is RUNNING]
-            assert [each.offsets for each in running] == [Offsets((at(20),))], call
-            continue
-        assert call > 10
-        return
+        if not world.killed(wanted, Doom(call, before)):
+            assert call > 10
+            return
+        roll_back(world, apply(world, wanted), wanted)
+        live = world.observe(wanted).connectors
+        running = [each for each in live.values() if each.target is RUNNING]
+        assert [each.offsets for each in running] == [Offsets((at(20),))], call
 
 
 APPLIES = {
@@ -330,12 +323,8 @@ def test_a_killed_rollback_is_finished_by_the_next(before: bool, case: str) -> N
         kept = picture(world, files)
         applied = apply(world, files)
         rollback, plan = back(world, applied, files)
-        cluster = DoomedCluster(world.kafka)
-        cluster.doom = Doom(call, before=before)
-        logs = DoomedLogs(world.kafka.logs, cluster.doom)
         world.time.at += 10
-        with suppress(Killed):
-            world.apply(rollback.desired, plan, cluster=cluster, ledger_logs=logs)
+        if not world.killed(rollback.desired, Doom(call, before), plan):
             assert picture(world, files) == kept
             assert call > 10
             return

@@ -7,7 +7,7 @@ import pytest
 from connect_specs.desired import Desired, Pin
 from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
-from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
+from support.dooming import Doom
 from support.fake_cluster import FakeCluster
 from support.rollbacks import (
     PAUSED,
@@ -130,7 +130,6 @@ WISH = desired_of(
 @pytest.mark.parametrize("before", [True, False], ids=["before its effect", "after its effect"])
 def test_rollback_of_a_killed_apply_undoes_what_it_did(before: bool) -> None:
     """Killed at each of its points, and with no other apply in between."""
-    calls = 0
     for call in range(1, 100):
         world = new_world()
         apply(
@@ -143,21 +142,14 @@ def test_rollback_of_a_killed_apply_undoes_what_it_did(before: bool) -> None:
         )
         world.kafka.groups["connect-moved"] = {("t", 0): 70}
         kept = picture(world, WISH)
-        cluster = DoomedCluster(world.kafka)
-        cluster.doom = Doom(call, before=before)
-        logs = DoomedLogs(world.kafka.logs, cluster.doom)
         world.time.at += 10
-        try:
-            world.apply(WISH, cluster=cluster, ledger_logs=logs)
-        except Killed:
-            calls += 1
-            _, *begun = ledger(world).of_project("orders")
-            if begun:
-                roll_back(world, begun[0].id, WISH)
-            assert picture(world, WISH) == kept, call
-            continue
-        break
-    assert calls > 15
+        if not world.killed(WISH, Doom(call, before)):
+            break
+        _, *begun = ledger(world).of_project("orders")
+        if begun:
+            roll_back(world, begun[0].id, WISH)
+        assert picture(world, WISH) == kept, call
+    assert call > 16
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before its effect", "after its effect"])
@@ -171,27 +163,21 @@ def test_rollback_of_a_killed_rename(before: bool) -> None:
         apply(world, desired_of(spec("old", state=RUNNING)))
         world.kafka.groups["connect-old"] = {("t", 0): 70}
         kept = picture(world, files)
-        cluster = DoomedCluster(world.kafka)
-        cluster.doom = Doom(call, before=before)
-        logs = DoomedLogs(world.kafka.logs, cluster.doom)
         world.time.at += 10
-        try:
-            world.apply(files, cluster=cluster, ledger_logs=logs)
-        except Killed:
-            _, *begun = ledger(world).of_project("orders")
-            if begun and back(world, begun[0].id, files)[1].errors:
-                refused += 1
-                world.kafka.groups["connect-new"] = {("t", 0): 9}
-                apply(world, files)
-            elif begun and call % 2:
-                # ended by another apply, which is rolled back first
-                newest = apply(world, files)
-                world.kafka.groups["connect-new"] = {("t", 0): 9}
-                roll_back(world, newest, files)
-            if begun:
-                roll_back(world, begun[0].id, files)
-            assert picture(world, files) == kept, call
-            continue
-        break
+        if not world.killed(files, Doom(call, before)):
+            break
+        _, *begun = ledger(world).of_project("orders")
+        if begun and back(world, begun[0].id, files)[1].errors:
+            refused += 1
+            world.kafka.groups["connect-new"] = {("t", 0): 9}
+            apply(world, files)
+        elif begun and call % 2:
+            # ended by another apply, which is rolled back first
+            newest = apply(world, files)
+            world.kafka.groups["connect-new"] = {("t", 0): 9}
+            roll_back(world, newest, files)
+        if begun:
+            roll_back(world, begun[0].id, files)
+        assert picture(world, files) == kept, call
     assert call > 15
     assert refused < 5

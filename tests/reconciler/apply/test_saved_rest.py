@@ -12,7 +12,7 @@ from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import Desired, Pin
 from connect_specs.diagnostics import Stale
 from support.applying import Applying, desired_of, names
-from support.dooming import Doom, DoomedCluster, DoomedLogs, Killed
+from support.dooming import Doom
 from support.fake_cluster import FakeCluster
 from support.plan_sources import source_of
 from support.rollbacks import (
@@ -58,7 +58,7 @@ def before() -> tuple[Applying, Plan]:
 
 def killed(world: Applying, plan: Plan, doom: Doom) -> bool:
     world.time.at += 10
-    return killed_of(world, FILES, plan, doom)
+    return world.killed(FILES, doom, plan)
 
 
 def ended(world: Applying) -> bool:
@@ -147,7 +147,7 @@ def test_a_manual_hotfix_is_not_undone_by_what_is_left_of_a_plan(fix: str) -> No
     after = {**before, "a": "2"}
     files = desired_of(spec("x", after, RUNNING), spec("y", after, RUNNING))
     saved = load_plan(dump_plan(world.plan(files)))
-    assert killed_of(world, files, planned(world, saved, files), Doom(6, before=True))
+    assert world.killed(files, Doom(6, before=True), planned(world, saved, files))
     assert names(planned(world, saved, files)) == ["UpdateConfig y"]
     FakeCluster(world.kafka).update_config("x", {**after, **changed, "name": "x"})
     with pytest.raises(Stale, match=told) as refused:
@@ -162,18 +162,8 @@ def test_what_is_left_relies_on_the_configs_that_the_plan_relied_on(action: str)
     x = spec("x", {**config, "a": "2"}, RUNNING)
     files = desired_of(x) if action == "delete" else desired_of(x, spec("y", config, STOPPED))
     saved = load_plan(dump_plan(world.plan(files)))
-    assert killed_of(world, files, planned(world, saved, files), Doom(2, before=True))
+    assert world.killed(files, Doom(2, before=True), planned(world, saved, files))
     assert any(name.endswith(" y") for name in names(planned(world, saved, files)))
     FakeCluster(world.kafka).update_config("y", {**config, "a": "7", "name": "y"})
     with pytest.raises(Stale, match=r"not the one that the plan relies on: a$|not what is"):
         planned(world, saved, files)
-
-
-def killed_of(world: Applying, files: Desired, plan: Plan, doom: Doom) -> bool:
-    cluster = DoomedCluster(world.kafka)
-    cluster.doom = doom
-    try:
-        world.apply(files, plan, cluster=cluster, ledger_logs=DoomedLogs(world.kafka.logs, doom))
-    except Killed:
-        return True
-    return False
