@@ -15,10 +15,10 @@ from connect_reconciler.render.plugin_changes import plugin_changes
 from connect_reconciler.validation.configs import checked
 from connect_specs.desired import Desired, DesiredConnector, Project, RestTarget
 from connect_specs.diagnostics import Location
-from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import PluginSet, passwords_in
 from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock, lock_text
 from support.oracle import Oracle
+from support.projects import project_of
 from support.spec_files import load_connectors
 
 pytestmark = pytest.mark.oracle
@@ -34,16 +34,7 @@ def rest(oracle: Oracle) -> Iterator[RestPlugins]:
 
 
 def project(folder: Path, url: str) -> Project:
-    return Project(
-        name="p",
-        file=folder / "connect.yaml",
-        group_id="g",
-        topics=ClusterTopics.of("g"),
-        kafka=None,
-        target=RestTarget(url),
-        worker={},
-        specs=(),
-    )
+    return project_of(name="p", target=RestTarget(url), folder=folder)
 
 
 def specs(**config: str) -> Desired:

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid, Location
 from connect_specs.loader import load_specs
-from connect_specs.names import ClusterTopics
 from connect_specs.plain_text import render_diagnostics
 from connect_specs.spec_files import find_policy_files
+from support.projects import project_of
 from support.spec_files import load_connectors
 
 Write = Callable[[str, str], Path]
@@ -27,9 +27,7 @@ SPEC = "name: {}\nconfig: {{connector.class: X}}\n"
 
 
 def project(folder: Path, *specs: str) -> Project:
-    topics = ClusterTopics.of("test")
-    file = folder / "connect.yaml"
-    return Project("test", file, "test", topics, None, None, {}, specs or (".",))
+    return project_of("test", name="test", folder=folder, specs=specs or (".",))
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.loader import load_specs
-from connect_specs.names import ClusterTopics
 from connect_specs.record_tests import (
     ExpectedDrop,
     ExpectedError,
@@ -19,6 +18,7 @@ from connect_specs.record_tests import (
     load_tests,
     read_lines,
 )
+from support.projects import project_of
 
 SPEC = "name: {}\nconfig: {{connector.class: X}}\n"
 TESTS = """\
@@ -36,8 +36,7 @@ records:
 
 
 def project(folder: Path, *specs: str) -> Project:
-    file = folder / "connect.yaml"
-    return Project("p", file, "p", ClusterTopics.of("p"), None, None, {}, specs or ("connectors",))
+    return project_of("p", name="p", folder=folder, specs=specs or ("connectors",))
 
 
 def write(folder: Path, name: str, text: str) -> None:

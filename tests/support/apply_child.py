@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 from connect_reconciler.apply.report import (
     Event,
@@ -17,22 +16,9 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.workflow.apply import apply_context
 from connect_reconciler.workflow.user import Choices
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
 from connect_specs.diagnostics import Location
-from connect_specs.names import ClusterTopics
-
-
-def project_of(bootstrap: str, group_id: str) -> Project:
-    return Project(
-        name="orders",
-        file=Path("connect.yaml"),
-        group_id=group_id,
-        topics=ClusterTopics.of(group_id),
-        kafka={"bootstrap.servers": bootstrap},
-        target=None,
-        worker={},
-        specs=(),
-    )
+from support.projects import project_of
 
 
 def desired_of(topic: str, pin: str | None) -> Desired:
@@ -58,8 +44,9 @@ def announce(event: Event) -> None:
 
 
 def main(bootstrap: str, group_id: str, topic: str, pin: str) -> int:
-    project, desired = project_of(bootstrap, group_id), desired_of(topic, pin)
-    backend = open_backend(project, {"bootstrap.servers": bootstrap})
+    kafka = {"bootstrap.servers": bootstrap}
+    project, desired = project_of(group_id, kafka=kafka), desired_of(topic, pin)
+    backend = open_backend(project, kafka)
 
     def look() -> Live:
         return backend.observe(desired)

@@ -25,7 +25,7 @@ from connect_reconciler.workflow.rollback import FromSnapshots
 from connect_reconciler.workflow.user import Choices
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
 from connect_specs.diagnostics import Location
-from connect_specs.names import ClusterTopics
+from support.projects import project_of
 
 
 @dataclass
@@ -46,15 +46,12 @@ class RestProject:
 
     @property
     def project(self) -> Project:
-        return Project(
+        return project_of(
+            self.group_id,
             name=self.name,
-            file=Path("connect.yaml"),
-            group_id=self.group_id,
-            topics=ClusterTopics.of(self.group_id),
             kafka=self.kafka or None,
             target=self.reached or RestTarget(self.url),
             worker=self.worker,
-            specs=(),
         )
 
     @property

@@ -27,12 +27,12 @@ from connect_reconciler.workflow.user import Choices
 from connect_runtime.rest.app import create_app
 from connect_specs.desired import DesiredConnector, Project
 from connect_specs.diagnostics import ExitCode, Location
-from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.applying import HeldLease, desired_of
 from support.broker import BrokerAddress, create_topic, produce
 from support.command import Command
 from support.connectors import SINK, SOURCE
+from support.projects import project_of
 from support.rest_project import RestProject
 from support.serving import serving
 from support.thread_cluster import ThreadCluster, thread_cluster
@@ -89,10 +89,7 @@ def ours(broker: BrokerAddress, unique: str, tmp_path: Path) -> Iterator[Ours]:
     kafka = {"bootstrap.servers": broker.bootstrap_servers}
     create_topic(broker.bootstrap_servers, f"{unique}-out")
     with thread_cluster(broker.bootstrap_servers, unique) as cluster:
-        topics = ClusterTopics.of(unique)
-        file = tmp_path / "connect.yaml"
-        project = Project("orders", file, unique, topics, kafka, None, {}, ())
-        yield Ours(cluster, project, kafka)
+        yield Ours(cluster, project_of(unique, kafka=kafka, folder=tmp_path), kafka)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import httpx
 import pytest
@@ -25,28 +24,19 @@ from connect_reconciler.model.ledger import AppliedPin, Renaming, carried
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime import KAFKA_VERSION
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, RestTarget
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, RestTarget
 from connect_specs.diagnostics import Location
-from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.applying import INSTALLED, FakeTime, desired_of, names
 from support.dooming import Doom, Killed
 from support.fake_worker import FakeWorker
+from support.projects import project_of
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
 TARGET = RestTarget("http://connect.test")
 # the clock is not real, but each look costs
 LIMITS = Limits(every_s=1.0)
-PROJECT = Project(
-    name="orders",
-    file=Path("connect.yaml"),
-    group_id="orders",
-    topics=ClusterTopics.of("orders"),
-    kafka=None,
-    target=TARGET,
-    worker={},
-    specs=(),
-)
+PROJECT = project_of("orders", target=TARGET)
 
 
 class Deleting(FakeWorker):

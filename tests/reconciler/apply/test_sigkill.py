@@ -16,8 +16,9 @@ from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
 from connect_specs.desired import OffsetEntry
 from connect_specs.states import TargetState
-from support.apply_child import desired_of, project_of
+from support.apply_child import desired_of
 from support.broker import BrokerAddress
+from support.projects import project_of
 
 pytestmark = pytest.mark.chaos
 
@@ -68,7 +69,7 @@ def applies(broker: BrokerAddress, unique: str) -> Iterator[Applies]:
 
 def test_killed_at_every_turn_it_converges(applies: Applies) -> None:
     client = {"bootstrap.servers": applies.bootstrap}
-    project = project_of(applies.bootstrap, applies.group_id)
+    project = project_of(applies.group_id, kafka=client)
     applies.run("t", "p")
     for topic, pin, kill_at in (
         ("t", "second", "Performed Stop"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,9 +21,9 @@ from connect_reconciler.ledger.topic import LedgerSnapshot
 from connect_reconciler.model.live import Live
 from connect_runtime import KAFKA_VERSION
 from connect_runtime.storage.snapshots import ConfigSnapshot, OffsetSnapshot, StatusSnapshot
-from connect_specs.desired import Desired, Project, RestTarget
+from connect_specs.desired import Desired, RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
-from connect_specs.names import ClusterTopics
+from support.projects import project_of
 
 KAFKA = {"bootstrap.servers": "127.0.0.1:1"}
 TARGET = RestTarget("http://user:zq9@connect.test:8083")
@@ -35,8 +34,7 @@ TOPICS = Topics(
 
 
 def backend(target: RestTarget | None, kafka: Mapping[str, str]) -> Backend:
-    topics, file = ClusterTopics.of("g"), Path("connect.yaml")
-    return open_backend(Project("orders", file, "g", topics, kafka, target, {}, ()), kafka)
+    return open_backend(project_of(kafka=kafka, target=target), kafka)
 
 
 def test_the_kind_follows_from_target_and_kafka() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,12 +21,12 @@ from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.render.drift_report import drift_text
 from connect_runtime import KAFKA_VERSION
 from connect_runtime.kafka.election import Election
-from connect_specs.desired import Desired, Project, RestTarget
+from connect_specs.desired import Desired, RestTarget
 from connect_specs.diagnostics import Failed, Unreachable
-from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic
 from support.leading import leading
+from support.projects import project_of
 from support.serving import serving
 from support.wait import wait_until
 
@@ -39,14 +38,8 @@ def client(broker: BrokerAddress) -> dict[str, str]:
     return {"bootstrap.servers": broker.bootstrap_servers}
 
 
-def project_of(client: dict[str, str], group_id: str, target: RestTarget | None = None) -> Project:
-    topics = ClusterTopics.of(group_id)
-    file = Path("connect.yaml")
-    return Project("orders", file, group_id, topics, client, target, {}, ())
-
-
 def test_where_nobody_leads_this_process_does(client: dict[str, str], unique: str) -> None:
-    project = project_of(client, unique)
+    project = project_of(unique, kafka=client)
     first = open_backend(project, client).cluster()
     assert isinstance(first, InProcessCluster)
     first.create("a", SOURCE, TargetState.STOPPED)
@@ -58,7 +51,7 @@ def test_where_nobody_leads_this_process_does(client: dict[str, str], unique: st
 
 def test_a_ledger_that_kafka_deletes_from_is_told(client: dict[str, str], unique: str) -> None:
     """Plans and drift say it; an apply writes nothing there."""
-    project = project_of(client, unique)
+    project = project_of(unique, kafka=client)
     backend = open_backend(project, client)
     assert isinstance(backend, RuntimeBackend)
     desired = Desired("orders", {})
@@ -80,7 +73,7 @@ def test_two_applies_never_lead_at_once(
     client: dict[str, str], unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runtime, "_CHOOSE_S", 0.5)
-    project = project_of(client, unique)
+    project = project_of(unique, kafka=client)
     first = open_backend(project, client).cluster()
     with pytest.raises(LeaseRefused, match=r"another apply is running: \S+ pid \d+ since"):
         open_backend(project, client).cluster()
@@ -90,14 +83,14 @@ def test_two_applies_never_lead_at_once(
 @pytest.fixture
 def leader(client: dict[str, str], unique: str) -> Iterator[str]:
     """A runtime that leads, without Spark; its URL."""
-    with leading(project_of(client, unique), client) as url:
+    with leading(project_of(unique, kafka=client), client) as url:
         yield url
 
 
 def test_a_living_leader_is_asked_over_rest(
     client: dict[str, str], unique: str, leader: str
 ) -> None:
-    cluster = open_backend(project_of(client, unique), client).cluster()
+    cluster = open_backend(project_of(unique, kafka=client), client).cluster()
     assert isinstance(cluster, HttpCluster)
     cluster.create("a", SOURCE, TargetState.STOPPED)
     assert cluster.config("a") == SOURCE
@@ -118,7 +111,7 @@ def test_our_own_runtime_is_asked_through_no_proxy(
         return known("127.0.0.1" if host == "runtime.test" else host, *more, **named)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
-    project = project_of(client, unique)
+    project = project_of(unique, kafka=client)
     with leading(project, client, "runtime.test"):
         cluster = open_backend(project, client).cluster()
         assert isinstance(cluster, HttpCluster)
@@ -134,7 +127,7 @@ def test_a_leader_that_does_not_answer_is_named(
     client: dict[str, str], unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runtime, "_CHOOSE_S", 0.5)
-    project = project_of(client, unique)
+    project = project_of(unique, kafka=client)
     open_backend(project, client).cluster().close()
     election = Election(client, unique, project.topics.config, "http://127.0.0.1:1")
     try:
@@ -150,10 +143,12 @@ def test_a_cluster_of_apaches_is_asked_over_rest(client: dict[str, str], unique:
         return JSONResponse({"version": KAFKA_VERSION, "commit": "c", "kafka_cluster_id": "k"})
 
     with serving(Starlette(routes=[Route("/", answer)])) as address:
-        project = project_of(client, unique, RestTarget(f"http://{address}"))
+        project = project_of(unique, kafka=client, target=RestTarget(f"http://{address}"))
         cluster = open_backend(project, client).cluster()
         assert isinstance(cluster, HttpCluster)
         cluster.close()
-        elsewhere = project_of(client, unique, RestTarget(f"http://{address}/elsewhere"))
+        elsewhere = project_of(
+            unique, kafka=client, target=RestTarget(f"http://{address}/elsewhere")
+        )
         with pytest.raises(Unreachable, match="not a Connect cluster"):
             open_backend(elsewhere, client).cluster()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,8 @@ from connect_reconciler.actions.plan import Plan, Target, target_of
 from connect_reconciler.render.blocks import question, target_text
 from connect_reconciler.render.plan_text import render_plan
 from connect_specs.desired import Project, RestTarget
-from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
+from support.projects import project_of
 
 REST = "https://connect.prod:8083"
 PLAN = Plan(
@@ -36,9 +35,8 @@ PLAN = Plan(
 )
 
 
-def project_of(kafka: dict[str, str] | None, rest: RestTarget | None) -> Project:
-    topics = ClusterTopics.of("orders", {})
-    return Project("orders", Path("connect.yaml"), "orders", topics, kafka, rest, {}, ())
+def project(kafka: dict[str, str] | None, rest: RestTarget | None) -> Project:
+    return project_of("orders", kafka=kafka, target=rest)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +54,7 @@ def project_of(kafka: dict[str, str] | None, rest: RestTarget | None) -> Project
 def test_the_target_by_its_addresses(
     kafka: dict[str, str] | None, rest: RestTarget | None, text: str
 ) -> None:
-    assert target_text(target_of(project_of(kafka, rest)), "g") == text
+    assert target_text(target_of(project(kafka, rest)), "g") == text
 
 
 def test_the_first_line_names_project_environment_and_target() -> None:

@@ -10,9 +10,9 @@ import pytest
 from connect_reconciler.validation.configs import check_specs
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 from connect_specs.plugins_lock import PLUGINS_LOCK, lock_text
+from support.projects import project_of
 from support.spec_files import load_connectors
 
 VAULT = PluginDefinition(
@@ -27,15 +27,8 @@ KAFKAS = "org.apache.kafka.common.config.provider."
 
 def project(folder: Path, **worker: str) -> Project:
     (folder / PLUGINS_LOCK).write_text(lock_text(PluginSet((VAULT,))))
-    return Project(
-        name="p",
-        file=folder / "connect.yaml",
-        group_id="g",
-        topics=ClusterTopics.of("g"),
-        kafka={"bootstrap.servers": "127.0.0.1:1"},
-        target=None,
-        worker=worker,
-        specs=(),
+    return project_of(
+        name="p", kafka={"bootstrap.servers": "127.0.0.1:1"}, worker=worker, folder=folder
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from connect_reconciler.validation.keys import refused_later
 from connect_specs.desired import Project, RestTarget
-from connect_specs.names import ClusterTopics
+from support.projects import project_of
 
 POLICY = "connector.client.config.override.policy"
 DLQ = {"errors.deadletterqueue.topic.name": "d"}
@@ -17,15 +17,8 @@ OF_ALL = {**OF_PRODUCER, "consumer.override.linger.ms": "5", "admin.override.ret
 
 
 def project(worker: dict[str, str], target: RestTarget | None = None) -> Project:
-    return Project(
-        name="p",
-        file=Path("/p/connect.yaml"),
-        group_id="g",
-        topics=ClusterTopics.of("g"),
-        kafka=None,
-        target=target,
-        worker=worker,
-        specs=("connectors/",),
+    return project_of(
+        name="p", target=target, worker=worker, folder=Path("/p"), specs=("connectors/",)
     )
 
 

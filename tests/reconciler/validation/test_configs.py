@@ -22,10 +22,10 @@ from connect_reconciler.validation.configs import check_specs, checked
 from connect_reconciler.validation.judges import ask_cluster
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_severity
-from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 from connect_specs.plugins_lock import PLUGINS_LOCK, lock_text
 from connect_specs.states import TargetState
+from support.projects import project_of
 from support.spec_files import load_connectors
 
 TARGET = RestTarget("http://connect.test")
@@ -55,15 +55,8 @@ NO_HOST = 'a: Missing required configuration "connection.host" which has no defa
 
 
 def project(folder: Path, target: RestTarget | None = TARGET) -> Project:
-    return Project(
-        name="p",
-        file=folder / "connect.yaml",
-        group_id="g",
-        topics=ClusterTopics.of("g"),
-        kafka={"bootstrap.servers": "127.0.0.1:1"},
-        target=target,
-        worker={},
-        specs=(),
+    return project_of(
+        name="p", kafka={"bootstrap.servers": "127.0.0.1:1"}, target=target, folder=folder
     )
 
 

@@ -17,6 +17,7 @@ from connect_runtime.settings.worker_config import (
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Invalid
 from connect_specs.names import ClusterTopics
+from support.projects import project_of
 
 CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 APACHE = {
@@ -35,15 +36,8 @@ TABLE = yaml.safe_load(Path(__file__).with_name("worker_properties.yaml").read_t
 
 
 def _project(kafka: dict[str, str] | None, worker: dict[str, str] | None = None) -> Project:
-    return Project(
-        name="p",
-        file=Path("/p/connect.yaml"),
-        group_id="g",
-        topics=ClusterTopics.of("g"),
-        kafka=kafka,
-        target=None,
-        worker=worker or {},
-        specs=("connectors/",),
+    return project_of(
+        name="p", kafka=kafka, worker=worker, folder=Path("/p"), specs=("connectors/",)
     )
 
 

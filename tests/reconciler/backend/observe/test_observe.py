@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -24,9 +23,9 @@ from connect_runtime.storage.log import InternalTopic, LogBlocked
 from connect_runtime.storage.snapshots import OffsetSnapshot, State, Status, TaskId
 from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, sink_entry
 from connect_specs.diagnostics import Location, Unreachable
-from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic, produce
+from support.projects import project_of
 
 NOBODY = Desired("orders", {})
 
@@ -38,16 +37,7 @@ def client(broker: BrokerAddress) -> dict[str, str]:
 
 @pytest.fixture
 def project(client: dict[str, str], unique: str) -> Project:
-    return Project(
-        name="orders",
-        file=Path("connect.yaml"),
-        group_id=unique,
-        topics=ClusterTopics.of(unique),
-        kafka=client,
-        target=None,
-        worker={},
-        specs=(),
-    )
+    return project_of(unique, kafka=client)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import httpx
 import pytest
@@ -18,19 +17,12 @@ from connect_reconciler.backend.observe.same_cluster import (
     signs,
 )
 from connect_reconciler.backend.rest.client import RestClient
-from connect_specs.desired import Project, RestTarget
+from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Invalid, Location, Unreachable
-from connect_specs.names import ClusterTopics
+from support.projects import project_of
 
-PROJECT = Project(
-    name="orders",
-    file=Path("connect.yaml"),
-    group_id="g",
-    topics=ClusterTopics.of("g"),
-    kafka={"bootstrap.servers": "kafka:9092"},
-    target=RestTarget("http://connect:8083"),
-    worker={},
-    specs=(),
+PROJECT = replace(
+    project_of(kafka={"bootstrap.servers": "kafka:9092"}, target=RestTarget("http://connect:8083")),
     cluster_locations={
         "group.id": Location("connect.yaml", 3, 3),
         "target": Location("connect.yaml", 4, 3),
