@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from support.command import case_id
+
 REPOSITORY = Path(__file__).parents[1]
 TEXT = (REPOSITORY / "docs" / "compared.md").read_text()
 ROWS = {
@@ -159,6 +161,8 @@ def said_by(test: str) -> str:
     if case is None:
         return text
     beside = (REPOSITORY / file).parent
+    if case in cases_of(beside):
+        return f"{text} {case}"
     files = [each for each in beside.glob(f"*/{case}*") if each.stem == case]
     assert files, f"{file} knows no {case}"
     about = "".join(each.read_text() for each in files[0].glob("expected.*"))
@@ -176,6 +180,16 @@ def functions_of(file: str) -> dict[str, str]:
         for each in tree.body
         if isinstance(each, ast.FunctionDef)
     }
+
+
+@cache
+def cases_of(folder: Path) -> set[str]:
+    """The ids of all cases of tables of commands."""
+    cases = {
+        file.stem: yaml.safe_load(file.read_text())["cases"]
+        for file in folder.glob("commands/*.yaml")
+    }
+    return {case_id(topic, each["case"]) for topic, table in cases.items() for each in table}
 
 
 def stems(text: str) -> set[str]:

@@ -15,6 +15,12 @@ SPEC = "name: {name}\nconfig: {{connector.class: C}}\n"
 
 
 @pytest.fixture
+def connect(tmp_path: Path) -> Command:
+    """The command as a process: its shell says so by variables."""
+    return Command(tmp_path)
+
+
+@pytest.fixture
 def project(connect: Command) -> Command:
     """A project whose Kafka is not there, and a file that cannot be read."""
     connect.write("connect.yaml", PROJECT)

@@ -155,19 +155,5 @@ def test_ctrl_c_ends_the_wait_for_the_other(rig: Rig) -> None:
     assert first.returncode == 0, stderr
 
 
-def test_over_rest_alone_there_is_nobody_to_wait_for(rig: Rig) -> None:
-    config = (rig.folder / "connect.yaml").read_text().replace("  kafka:", "  # kafka:")
-    target = "cluster:\n  target: {rest: http://127.0.0.1:1}\n"
-    (rig.folder / "connect.yaml").write_text(config.replace("cluster:\n", target))
-    refused = rig("apply", "--yes", "--lock-timeout", "30s", expect=2)
-    assert "error[apply.no-lease]" in refused.stderr
-
-
-@pytest.mark.parametrize("wrong", ["soon", "-1", "5 m", "1d", ""])
-def test_a_duration_that_is_none(rig: Rig, wrong: str) -> None:
-    refused = rig("apply", "--yes", f"--lock-timeout={wrong}", expect=2)
-    assert f"--lock-timeout: {wrong!r} is not a duration; write 90, 30s, 5m or 1h" in refused.stderr
-
-
 def _user() -> str:
     return os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid-{os.getuid()}"

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import threading
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +17,10 @@ from confluent_kafka import TopicPartition
 from connect_runtime.kafka.clients import admin, consumer
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic, offsets_topic
-from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot
-from connect_specs.names import ClusterTopics
-from support.broker import BrokerAddress
+from support.by_hand import ByHand
 from support.command import CONNECT, Command
+from support.guarded_broker import GuardedBroker
 
 SPEC = """\
 name: lines
@@ -32,23 +33,19 @@ config:
 """
 
 
+RIGHTS_SPEC = """\
+name: {name}
+state: stopped
+config: {{connector.class: FileStream{kind}, topic{s}: lines, file: /dev/null}}
+"""
+
+
+@dataclass(frozen=True)
 class Cluster:
     """A project on the session's Kafka, and hands that go past it."""
 
-    def __init__(self, connect: Command, broker: BrokerAddress, group_id: str) -> None:
-        self.connect = connect
-        self.topics = ClusterTopics.of(group_id)
-        self.client = {"bootstrap.servers": broker.bootstrap_servers}
-        self._group_id = group_id
-
-    def by_hand(self, *records: NewRecord) -> None:
-        logs = KafkaLogs(self.client)
-        logs.writer(f"connect-cluster-{self._group_id}").write(records)
-        logs.close()
-
-    def config_by_hand(self, name: str, **config: str) -> None:
-        written = {"name": name, "connector.class": "FileStreamSource", "topic": "lines"} | config
-        self.by_hand(config_topic.connector_record(self.topics.config, name, written))
+    connect: Command
+    hand: ByHand
 
     def drift(self, *words: str) -> tuple[int, list[dict[str, Any]], dict[str, Any]]:
         done = self.connect("drift", "--json", *words)
@@ -58,8 +55,9 @@ class Cluster:
 
     def everything(self) -> Any:
         """Topics with their ends, and groups."""
-        known = admin(self.client)
-        reader = consumer(self.client, {"group.id": "connect-tests"})
+        client = {"bootstrap.servers": self.hand.kafka}
+        known = admin(client)
+        reader = consumer(client, {"group.id": "connect-tests"})
         metadata = known.list_topics(timeout=10).topics
         ends = {
             topic: [
@@ -67,18 +65,18 @@ class Cluster:
                 for number in found.partitions
             ]
             for topic, found in metadata.items()
-            if topic.startswith(self._group_id)
+            if topic.startswith(self.hand.group_id)
         }
         reader.close()
         groups = {group.group_id for group in known.list_consumer_groups().result().valid}
         # Other tests use the same broker
-        return ends, {group for group in groups if self._group_id in group}
+        return ends, {group for group in groups if self.hand.group_id in group}
 
 
 @pytest.fixture
-def cluster(on_kafka: Command, broker: BrokerAddress, unique: str) -> Cluster:
+def cluster(on_kafka: Command, by_hand: ByHand) -> Cluster:
     on_kafka.write("connectors/lines.yaml", SPEC)
-    return Cluster(on_kafka, broker, unique)
+    return Cluster(on_kafka, by_hand)
 
 
 def test_what_hands_did(cluster: Cluster) -> None:
@@ -90,11 +88,11 @@ def test_what_hands_did(cluster: Cluster) -> None:
     assert cluster.connect("apply", "--yes").returncode == 0
     assert cluster.drift()[:2] == (0, [])
 
-    cluster.config_by_hand("lines", file="/dev/zero", **{"db.password": "hunter3"})
-    cluster.config_by_hand("by-hand", file="/x")
+    cluster.hand.config("lines", file="/dev/zero", **{"db.password": "hunter3"})
+    cluster.hand.config("by-hand", file="/x")
     gone = [({"filename": "/gone"}, {"position": 5})]
-    topic = cluster.topics.offsets
-    cluster.by_hand(*offsets_topic.offset_records(topic, "gone", gone, OffsetSnapshot()))
+    topic = cluster.hand.topics.offsets
+    cluster.hand.write(*offsets_topic.offset_records(topic, "gone", gone, OffsetSnapshot()))
     code, found, summary = cluster.drift()
     assert code == 4
     assert [(each["connector"], each["kind"], each["whose"], each["key"]) for each in found] == [
@@ -105,7 +103,7 @@ def test_what_hands_did(cluster: Cluster) -> None:
     ]
     changed = found[2]
     assert (changed["applied"], changed["live"]) == ({"text": "/dev/null"}, {"text": "/dev/zero"})
-    assert changed["since"]["topic"] == cluster.topics.config
+    assert changed["since"]["topic"] == cluster.hand.topics.config
     assert changed["since"]["ms"] <= summary["ms"]
     assert found[1]["live"] == {"sensitive": True}
     assert summary["counts"]["theirs"] == 2
@@ -124,7 +122,7 @@ def test_what_hands_did(cluster: Cluster) -> None:
 
 def test_the_report_as_a_file(cluster: Cluster) -> None:
     assert cluster.connect("apply", "--yes").returncode == 0
-    cluster.config_by_hand("lines", file="/dev/zero")
+    cluster.hand.config("lines", file="/dev/zero")
     file = cluster.connect.folder / "reports" / "drift.txt"
     done = cluster.connect("drift", "--output", "reports/drift.txt")
     assert (done.returncode, done.stdout) == (4, "")
@@ -142,7 +140,7 @@ def test_the_report_as_a_file(cluster: Cluster) -> None:
 
 def test_it_is_over_after_the_next_apply(cluster: Cluster) -> None:
     assert cluster.connect("apply", "--yes").returncode == 0
-    cluster.config_by_hand("lines", file="/dev/zero", **{"db.password": "hunter2"})
+    cluster.hand.config("lines", file="/dev/zero", **{"db.password": "hunter2"})
     assert cluster.drift()[0] == 4
 
     assert cluster.connect("apply", "--yes").returncode == 0
@@ -155,20 +153,11 @@ def test_nothing_is_written_joined_or_created(cluster: Cluster) -> None:
     assert cluster.everything() == before
     assert cluster.connect("apply", "--yes").returncode == 0
     before = cluster.everything()
-    cluster.config_by_hand("lines", file="/dev/zero")
+    cluster.hand.config("lines", file="/dev/zero")
     ends, groups = cluster.everything()
     assert ends != before[0]
     cluster.drift()
     assert cluster.everything() == (ends, groups)
-
-
-def test_a_kafka_that_is_not_there(connect: Command) -> None:
-    kafka = "{bootstrap.servers: '127.0.0.1:1'}"
-    connect.write("connect.yaml", f"project: p\ncluster: {{group.id: g, kafka: {kafka}}}\n")
-    connect.write("connectors/lines.yaml", SPEC)
-    assert connect("drift").returncode == 3
-    assert connect("drift", "--every", "soon").returncode == 2
-    assert connect("drift", "--markdown", "--json").returncode == 2
 
 
 def test_watching_tells_what_is_new_and_what_is_gone(cluster: Cluster) -> None:
@@ -192,11 +181,11 @@ def test_watching_tells_what_is_new_and_what_is_gone(cluster: Cluster) -> None:
 
     try:
         assert told()["type"] == "summary"
-        cluster.config_by_hand("by-hand", file="/x")
+        cluster.hand.config("by-hand", file="/x")
         new = told()
         assert (new["event"], new["connector"]) == ("found", "by-hand")
         assert told()["counts"]["unmanaged"] == 1
-        cluster.by_hand(*config_topic.removal_records(cluster.topics.config, "by-hand"))
+        cluster.hand.write(*config_topic.removal_records(cluster.hand.topics.config, "by-hand"))
         gone = told()
         assert (gone["event"], gone["connector"]) == ("gone", "by-hand")
         assert told()["counts"]["unmanaged"] == 0
@@ -207,3 +196,50 @@ def test_watching_tells_what_is_new_and_what_is_gone(cluster: Cluster) -> None:
         watching.kill()
         watching.wait()
         watching.stdout.close()
+
+
+def project_of(folder: Path, client: dict[str, str]) -> Command:
+    connect = Command(folder)
+    cluster = {"group.id": "guarded", "kafka": client}
+    connect.write("connect.yaml", json.dumps({"project": "p", "cluster": cluster}))
+    connect.write("connectors/source.yaml", RIGHTS_SPEC.format(name="in", kind="Source", s=""))
+    connect.write("connectors/sink.yaml", RIGHTS_SPEC.format(name="out", kind="Sink", s="s"))
+    return connect
+
+
+def test_reading_topics_alone_is_enough(tmp_path: Path, guarded: GuardedBroker) -> None:
+    """Drift is told from topics alone: no REST, no worker, and rights to read only."""
+    owner = project_of(tmp_path / "owner", guarded.open)
+    reader = project_of(tmp_path / "reader", guarded.client("reader"))
+    nobody = project_of(tmp_path / "nobody", guarded.client("nobody"))
+    done = owner("apply", "--yes")
+    assert done.returncode == 0, done.stderr
+    changed = {"name": "in", "connector.class": "FileStreamSource", "topic": "lines"}
+    logs = KafkaLogs(guarded.open)
+    by_hand = config_topic.connector_record("guarded-configs", "in", changed)
+    logs.writer("by-hand").write([by_hand])
+    logs.close()
+
+    refused = nobody("drift")
+    assert refused.returncode == 3, refused.stdout
+    topics = set(admin(guarded.open).list_topics(timeout=10).topics)
+
+    guarded.allow("reader", "TOPIC", "guarded-", "READ")
+    found = reader("drift", "--json")
+    assert found.returncode == 4, found.stderr
+    *findings, summary = map(json.loads, found.stdout.splitlines())
+    assert [(each["connector"], each["key"], each["whose"]) for each in findings] == [
+        ("in", "file", "theirs")
+    ]
+    assert summary["groups_hidden"] is True
+    assert "Kafka does not show the offsets of sinks" in reader("drift").stdout
+
+    # of a topic that is hidden Kafka tells no offsets either, and says nothing of it
+    guarded.allow("reader", "GROUP", "connect-out", "DESCRIBE")
+    assert "Kafka does not show the offsets of sinks" in reader("drift").stdout
+
+    guarded.allow("reader", "TOPIC", "lines", "DESCRIBE")
+    found = reader("drift", "--json")
+    assert found.returncode == 4, found.stderr
+    assert json.loads(found.stdout.splitlines()[-1])["groups_hidden"] is False
+    assert set(admin(guarded.open).list_topics(timeout=10).topics) == topics

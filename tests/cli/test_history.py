@@ -1,4 +1,4 @@
-"""History and rollback as commands, on a real Kafka."""
+"""History, rollback, and applies of a file that were killed: as commands, on a real Kafka."""
 
 import json
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.broker import BrokerAddress
+from support.by_hand import ByHand
+from support.command import Command
 from support.rig import Rig
 
 
@@ -14,13 +16,13 @@ from support.rig import Rig
 def rig(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Rig]:
     """A project on the tests' Kafka, with no runtime."""
     rig = Rig(tmp_path / "project", f"history-{unique[-8:]}", broker.kafka)
-    rig.source("a", state="stopped")
     yield rig
     for left in rig.leftovers():
         raise AssertionError(f"still there: {left}")
 
 
 def test_what_was_applied_is_listed_and_rolled_back(rig: Rig) -> None:
+    rig.source("a", state="stopped")
     assert rig("history").stdout == f"project {rig.name} has no recorded applies\n"
     assert rig("history", "x", expect=2).stderr.startswith("error[history.unknown-apply]")
     first = rig.apply()["report"]["apply_id"]
@@ -102,6 +104,7 @@ def test_where_offsets_were_and_where_they_went_is_shown(rig: Rig) -> None:
 
 def test_a_rollback_is_of_the_same_environment(rig: Rig) -> None:
     """Its plan is for that environment, and policies are asked about it."""
+    rig.source("a", state="stopped")
     for file, text in {
         "values/prod.yaml": "{}\n",
         "policies/prod.yaml": "name: keep\n"
@@ -124,3 +127,108 @@ def test_a_rollback_is_of_the_same_environment(rig: Rig) -> None:
     policy.write_text(policy.read_text().replace("'b'", "'a'"))
     denied = rig("rollback", apply_id, "--yes", *environment, expect=2)
     assert "keep" in denied.stderr + denied.stdout
+
+
+PIN = "offsets: {{pin: {pin}, set: [{{partition: {{filename: f}}, offset: {{position: {at}}}}}]}}\n"
+
+
+def _killed(rig: Rig, moment: str, *words: str) -> None:
+    """An apply of the saved plan that is killed once it is there."""
+    apply = rig.start_pausing(moment, "apply", "a.plan", "--yes", *words)
+    assert apply.stdout is not None
+    assert f"at {moment}\n" in iter(apply.stdout.readline, "")
+    apply.kill()
+    apply.communicate()
+
+
+def _offsets(rig: Rig, name: str) -> list[int]:
+    listed = json.loads(rig("offsets", "list", name, "--json").stdout)["offsets"]
+    return [each["offset"]["position"] for each in listed]
+
+
+@pytest.mark.long
+def test_a_rename_with_a_pin_is_killed_goes_on_and_is_rolled_back(rig: Rig) -> None:
+    rig.source("old", state="paused", file="f", topic="t", offsets=PIN.format(pin="p", at=5))
+    rig.apply()
+    (rig.folder / "connectors" / "old.yaml").unlink()
+    moved = PIN.format(pin="q", at=2) + "renamed_from: old\n"
+    rig.source("new", state="paused", file="f", topic="t", offsets=moved)
+    rig("plan", "--out", "a.plan")
+
+    _killed(rig, "before:done:AlterOffsets")
+    second = rig("apply", "a.plan", "--yes", "--takeover")
+    assert "did not end this plan: 3 of its 6 actions are left to do" in second.stdout
+    assert rig.states().keys() == {"new"}
+    assert _offsets(rig, "new") == [2]
+
+    newest, killed, _ = json.loads(rig("history", "--json").stdout)["applies"]
+    assert killed["ending"] == "interrupted"
+    back = rig("rollback", killed["apply_id"], "--yes")
+    assert f"new was changed since by apply {newest['apply_id']}" in back.stdout
+    assert rig.states().keys() == {"old"}
+    assert _offsets(rig, "old") == [5]
+
+
+def test_the_first_apply_of_all_is_killed_and_goes_on_with_its_file(rig: Rig) -> None:
+    """It made the project's key, which the plan in the file had to do without."""
+    for name in ("a", "b"):
+        rig.source(name, state="paused", file="f", topic="t", password="hunter2")
+    rig("plan", "--out", "a.plan")
+    _killed(rig, "before:done:Create", "--parallelism", "1")
+    second = rig("apply", "a.plan", "--yes", "--takeover")
+    assert "did not end this plan" in second.stdout
+    assert rig.states().keys() == {"a", "b"}
+    assert ": no changes, " in rig("plan").stdout
+
+
+# --- a connector whose values others change, too ---
+
+
+def spec(file: str) -> str:
+    config = {"connector.class": "FileStreamSource", "file": file, "topic": "lines"}
+    config |= {"tasks.max": "1", "db.password": "hunter2"}
+    ignore = "{ignore: [config.tasks.max, config.db.password]}"
+    return f"name: a\nstate: stopped\nlifecycle: {ignore}\nconfig: {json.dumps(config)}\n"
+
+
+def test_values_that_others_own_stay(on_kafka: Command, by_hand: ByHand) -> None:
+    """An autoscaler's, and a password that was rotated."""
+    on_kafka.write("connectors/a.yaml", spec("/dev/null"))
+    assert on_kafka("apply", "--yes").returncode == 0
+    on_kafka.write("connectors/a.yaml", spec("/dev/zero"))
+    applied = json.loads(on_kafka("apply", "--yes", "--json").stdout)["report"]["apply_id"]
+
+    by_hand.config("a", file="/dev/zero", **{"tasks.max": "8", "db.password": "hunter3"})
+    undone = on_kafka("rollback", applied, "--yes")
+    assert undone.returncode == 0, undone.stdout + undone.stderr
+    assert "warning[rollback.ignored]" in undone.stdout
+    assert "db.password, tasks.max" in undone.stdout
+    exported = json.loads(on_kafka("export", "a", "--live", "--show-secrets").stdout)
+    config = exported.get("config", exported)
+    assert (config["file"], config["tasks.max"]) == ("/dev/null", "8")
+    # What the specs and the cluster say of the rest
+    on_kafka.write("connectors/a.yaml", spec("/dev/null"))
+    assert ": no changes, " in on_kafka("plan").stdout
+
+
+def test_a_rollback_works_without_the_specs(on_kafka: Command) -> None:
+    """The ledger keeps what the spec ignored then."""
+    on_kafka.write("connectors/a.yaml", spec("/dev/null"))
+    assert on_kafka("apply", "--yes").returncode == 0
+    on_kafka.write("connectors/a.yaml", spec("/dev/zero"))
+    applied = json.loads(on_kafka("apply", "--yes", "--json").stdout)["report"]["apply_id"]
+    on_kafka.write("connectors/a.yaml", "not: [a spec")
+    undone = on_kafka("rollback", applied, "--yes")
+    assert undone.returncode == 0, undone.stdout + undone.stderr
+
+
+def test_a_rollback_deletes_what_its_apply_created(on_kafka: Command) -> None:
+    """Whatever `max_deletes` says."""
+    project = on_kafka.folder / "connect.yaml"
+    project.write_text(project.read_text() + "max_deletes: 0\n")
+    spec_file = on_kafka.write("connectors/a.yaml", spec("/dev/null"))
+    applied = json.loads(on_kafka("apply", "--yes", "--json").stdout)["report"]["apply_id"]
+    spec_file.unlink()
+    undone = on_kafka("rollback", applied, "--yes")
+    assert undone.returncode == 0, undone.stdout + undone.stderr
+    assert json.loads(on_kafka("status", "--json").stdout)["connectors"] == []

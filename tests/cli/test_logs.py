@@ -1,8 +1,7 @@
-"""connect logs: files of a runtime, read as events; and the runtime's log stays readable."""
+"""connect logs: files of a runtime, read as events; and a log that stays small."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import subprocess
@@ -17,7 +16,6 @@ from support.command import CONNECT, Command
 from support.wait import wait_until
 
 PROJECT = "project: p\ncluster: {group.id: p, kafka: embedded}\n"
-REST = "project: p\ncluster: {group.id: p, target: {rest: 'http://127.0.0.1:1'}}\n"
 TASK = """\
 2026-01-02 03:04:06,000 ERROR [orders|task-0] Task failed: Traceback (most recent call last):
   deep
@@ -25,77 +23,12 @@ ValueError: boom (a)
 """
 OTHER = "2026-01-02 03:04:05,500 ERROR [orders-2|task-0] not this one (a)\n"
 RUNTIME = "2026-01-02 03:04:05,000 WARNING [orders] Connector orders fails (b)\n"
-GENERAL = "REST is at http://x\n2026-01-02 03:04:07,000 WARNING Kafka is slow (c)\n"
 
 
 def _logs(folder: Path, *, runtime: str, spark: str) -> None:
     (folder / ".connect" / "spark").mkdir(parents=True)
     (folder / ".connect" / "runtime.log").write_text(runtime)
     (folder / ".connect" / "spark" / "spark.log").write_text(spark)
-
-
-def test_a_connectors_lines_of_all_logs_in_order(connect: Command) -> None:
-    connect.write("connect.yaml", PROJECT)
-    _logs(connect.folder, runtime=RUNTIME + GENERAL, spark=OTHER + TASK)
-    done = connect("logs", "orders")
-    assert (done.returncode, done.stdout) == (0, RUNTIME + TASK)
-    progress, slow = GENERAL.splitlines(keepends=True)
-    assert connect("logs").stdout == RUNTIME + progress + OTHER + TASK + slow
-    (connect.folder / "connect.yaml").unlink()
-    assert connect("logs", "orders").stdout == RUNTIME + TASK
-
-
-def test_lines_of_json_are_matched_by_their_fields(connect: Command) -> None:
-    connect.write("connect.yaml", PROJECT)
-    one = json.dumps({"time": "2026-01-02T03:04:05.000Z", "connector": "é [x]", "task": 0})
-    two = json.dumps({"time": "2026-01-02T03:04:04.000Z", "connector": "other"})
-    _logs(connect.folder, runtime=f"{one}\n", spark=f"{two}\n")
-    assert connect("logs", "é [x]").stdout == f"{one}\n"
-    assert connect("logs").stdout == f"{two}\n{one}\n"
-
-
-def test_what_was_moved_away_comes_first(connect: Command) -> None:
-    connect.write("connect.yaml", PROJECT)
-    _logs(connect.folder, runtime="", spark=TASK)
-    (connect.folder / ".connect" / "runtime.log.1").write_text(RUNTIME)
-    assert connect("logs", "orders").stdout == RUNTIME + TASK
-
-
-def test_nothing_to_show(connect: Command) -> None:
-    connect.write("connect.yaml", PROJECT)
-    none = connect("logs", "orders")
-    assert none.returncode == 1
-    assert "error[logs.none]" in none.stderr
-    _logs(connect.folder, runtime=RUNTIME, spark="")
-    connect.write("connectors/quiet.yaml", "name: quiet\nconfig: {connector.class: A}\n")
-    done = connect("logs", "quiet")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "nothing was logged about quiet" in done.stderr
-
-
-def test_a_mistyped_name_is_an_error(connect: Command) -> None:
-    """The trap: exit code 0 and no lines, as of a connector that is well."""
-    connect.write("connect.yaml", PROJECT)
-    connect.write("connectors/orders.yaml", "name: orders\nconfig: {connector.class: A}\n")
-    _logs(connect.folder, runtime=GENERAL, spark="")
-    done = connect("logs", "oders")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "error[logs.no-such-connector]: oders: there is no connector oders" in done.stderr
-    assert "hint: did you mean orders?" in done.stderr
-    # what was there once and logged is still to be read
-    (connect.folder / ".connect" / "runtime.log").write_text(RUNTIME)
-    (connect.folder / "connectors" / "orders.yaml").unlink()
-    assert connect("logs", "orders").stdout == RUNTIME
-    # without its specs nobody knows its connectors
-    connect.write("connectors/orders.yaml", "name: [")
-    assert connect("logs", "oders").returncode == 0
-
-
-def test_the_logs_of_an_existing_cluster_are_elsewhere(connect: Command) -> None:
-    connect.write("connect.yaml", REST)
-    done = connect("logs", "orders")
-    assert done.returncode == 2
-    assert "error[logs.rest-target]" in done.stderr
 
 
 def test_follow_prints_new_lines(connect: Command) -> None:
@@ -186,15 +119,6 @@ def test_each_name_finds_its_own_lines(name: str) -> None:
     assert not is_about(event, f"{name}s")
 
 
-def test_what_was_logged_cannot_control_the_terminal(connect: Command) -> None:
-    connect.write("connect.yaml", PROJECT)
-    escape = "2026-01-02 03:04:05,000 ERROR [orders] bad record \x1b]0;x\x07\r\x9b2J (a)\n\tat x\n"
-    _logs(connect.folder, runtime=escape, spark="")
-    head, trace = connect("logs", "orders").stdout.splitlines()
-    assert head.endswith(r"bad record \u001b]0;x\u0007\r\u009b2J (a)")
-    assert trace == "        at x"
-
-
 def test_lines_that_only_look_like_events_are_text() -> None:
     lines = [
         "2026-13-45 99:99:99,000 ERROR no such time",
@@ -208,17 +132,6 @@ def test_a_long_trace_is_read_in_one_go() -> None:
     lines = [RUNTIME.rstrip("\n"), *["\tat somewhere"] * 300_000]
     (event,) = events(lines)
     assert event.text.count("\n") == 300_000
-
-
-def test_a_log_that_cannot_be_read_is_told(connect: Command) -> None:
-    connect.write("connect.yaml", PROJECT)
-    (connect.folder / ".connect" / "runtime.log").mkdir(parents=True)
-    done = connect("logs")
-    assert done.returncode == 1
-    assert "error[logs.unreadable]" in done.stderr
-
-
-# --- lines that repeat ---
 
 
 class Clock:

@@ -1,4 +1,4 @@
-"""Verbs on one connector: another project's is refused, and a delete asks."""
+"""Whose a connector is: another project's is refused, a delete asks, and there is one ledger."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import json
 import os
 import pty
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from confluent_kafka.admin import AdminClient
 
 from connect_reconciler.backend import open_backend
+from connect_reconciler.backend.lease import acquired
 from connect_reconciler.backend.observe.kafka_view import KafkaView
 from connect_reconciler.cli.connector_access import Known, known
 from connect_reconciler.cli.verbs.connector import _confirmed as delete_agreed
@@ -25,16 +20,20 @@ from connect_reconciler.ledger.config_entry import Entry, dump_entry
 from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import Owned
 from connect_runtime.herder.verbs import RequestError
+from connect_runtime.kafka.groups import list_group_offsets
+from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot
-from connect_specs.desired import Project, RestTarget
-from connect_specs.names import ClusterTopics
+from connect_specs.desired import RestTarget
+from connect_specs.diagnostics import ExitCode, Invalid
+from connect_specs.names import ledger_group
 from connect_specs.project import load_project
 from connect_specs.states import TargetState
 from support.broker import BrokerAddress
 from support.command import CONNECT, Command
 from support.fake_worker import FakeWorker, Stored
-from support.serving import serving
+from support.projects import project_of
+from support.served_worker import served_project
 
 SPEC = """\
 name: {name}
@@ -130,7 +129,7 @@ def test_the_question_tells_no_login(
 ) -> None:
     monkeypatch.setattr("typer.prompt", lambda *_, **__: "n")
     target = RestTarget("https://me:zq9@connect.test:8083/x")
-    project = Project("p", Path("connect.yaml"), "g", ClusterTopics.of("g"), None, target, {}, ())
+    project = project_of(name="p", target=target)
     assert not delete_agreed(Known("c", {}, None), open_backend(project, {}))
     told = capsys.readouterr().err
     assert "zq9" not in told and "https://connect.test:8083/x" in told
@@ -143,7 +142,7 @@ def test_a_refusal_before_the_config_is_read_is_told(monkeypatch: pytest.MonkeyP
         raise RequestError(500, "the worker's own words")
 
     target = RestTarget("https://connect.test:8083")
-    project = Project("p", Path("connect.yaml"), "g", ClusterTopics.of("g"), None, target, {}, ())
+    project = project_of(name="p", target=target)
     backend = open_backend(project, {})
     monkeypatch.setattr(type(backend), "ensure_one_cluster", refuse)
     with pytest.raises(RequestError, match="the worker's own words"):
@@ -175,25 +174,6 @@ def test_a_delete_asks(ours: Command) -> None:
 # --- over REST alone: the config says who owns it ---
 
 
-@contextmanager
-def over_rest(folder: Path, worker: FakeWorker) -> Iterator[Command]:
-    async def answer(request: Request) -> Response:
-        url = httpx.URL(str(request.url))
-        asked = httpx.Request(request.method, url, content=await request.body())
-        found = worker.transport.handle_request(asked)
-        kind = {"content-type": "application/json"}
-        return Response(found.read(), found.status_code, kind)
-
-    methods = ["GET", "PUT", "POST", "PATCH", "DELETE"]
-    app = Starlette(routes=[Route("/{path:path}", answer, methods=methods)])
-    with serving(app) as address:
-        connect = Command(folder)
-        target = f"{{rest: 'http://{address}'}}"
-        connect.write("connect.yaml", f"project: p\ncluster: {{group.id: g, target: {target}}}\n")
-        (folder / "connectors").mkdir()
-        yield connect
-
-
 def stored(name: str, project: str) -> Stored:
     owned = Owned(project, {"name": name}, None)
     config = {"name": name, "connector.class": "C", LEDGER_KEY: dump_entry(Entry(owned, {}))}
@@ -210,7 +190,8 @@ def test_over_rest_alone_the_config_names_the_owner(tmp_path: Path) -> None:
             "odd": Stored({"name": "odd", LEDGER_KEY: "?"}, TargetState.RUNNING),
         }
     )
-    with over_rest(tmp_path, worker) as connect:
+    with served_project(worker, tmp_path):
+        connect = Command(tmp_path)
         for words in CHANGES:
             refused = connect(*words)
             assert refused.returncode == 2, refused.stderr
@@ -234,3 +215,58 @@ def test_over_rest_alone_the_config_names_the_owner(tmp_path: Path) -> None:
         assert (code, "owners cannot be seen" in told) == (1, True)
         assert "http://" in told
         assert worker.asked[-1] == "DELETE /connectors/ours"
+
+
+# --- two projects with one group.id and different ledger topics ---
+
+
+def with_ledger(
+    connect: Command, broker: BrokerAddress, unique: str, project: str, ledger: str
+) -> None:
+    topics = f"topics: {{ledger: {ledger}}}"
+    kafka = f"kafka: {{bootstrap.servers: '{broker.bootstrap_servers}'}}"
+    text = f"project: {project}\ncluster:\n  group.id: {unique}\n  {kafka}\n  {topics}\n"
+    connect.write("connect.yaml", text)
+    connect.write(f"connectors/{project}.yaml", SPEC.format(name=project, guard="false"))
+
+
+def test_a_project_with_another_ledger_topic_is_refused(
+    connect: Command, broker: BrokerAddress, unique: str
+) -> None:
+    with_ledger(connect, broker, unique, "one", f"{unique}-one")
+    assert connect("apply", "--yes").returncode == 0
+    (connect.folder / "connectors" / "one.yaml").unlink()
+    with_ledger(connect, broker, unique, "two", f"{unique}-two")
+    for words in (("apply", "--yes"), ("apply", "--yes", "--takeover")):
+        refused = connect(*words)
+        assert refused.returncode == 2, refused.stderr
+        assert "error[cluster.other-ledger]" in refused.stderr
+        assert f"{unique}-one" in refused.stderr and f"{unique}-two" in refused.stderr
+    names = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=10)
+    assert f"{unique}-two" not in names.topics
+    # The first one goes on
+    (connect.folder / "connectors" / "two.yaml").unlink()
+    with_ledger(connect, broker, unique, "one", f"{unique}-one")
+    connect.write("connectors/more.yaml", SPEC.format(name="more", guard="false"))
+    assert connect("apply", "--yes").returncode == 0
+
+
+def test_the_other_one_is_seen_while_it_applies(
+    connect: Command, broker: BrokerAddress, unique: str
+) -> None:
+    kafka = {"bootstrap.servers": broker.bootstrap_servers}
+    with_ledger(connect, broker, unique, "one", f"{unique}-one")
+    one = load_project(connect.folder / "connect.yaml", None)
+    with_ledger(connect, broker, unique, "two", f"{unique}-two")
+    two = load_project(connect.folder / "connect.yaml", None)
+    logs = KafkaLogs(kafka)
+    lease = acquired(one, kafka, logs, "one")
+    try:
+        assert list_group_offsets(kafka, ledger_group(unique)) == {(f"{unique}-one", 0): 0}
+        with pytest.raises(Invalid) as refusal:
+            acquired(two, kafka, logs, "two")
+        assert refusal.value.exit_code is ExitCode.INVALID
+        lease.keep()
+    finally:
+        lease.release()
+        logs.close()

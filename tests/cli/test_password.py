@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from support.command import Command
 
 PROJECT = """\
@@ -18,16 +16,6 @@ cluster:
   worker: {{{worker}}}
 """
 LOGIN = "rest.authentication: basic"
-
-
-@pytest.mark.parametrize("words", [("up",), ("up", "--detach")])
-def test_up_refuses_to_answer_everybody(connect: Command, words: tuple[str, ...]) -> None:
-    connect.write("connect.yaml", PROJECT.format(worker="listeners: 'http://0.0.0.0:0'"))
-    done = connect(*words)
-    assert done.returncode == 2
-    assert "error[up.open-listener]" in done.stderr
-    assert "rest.authentication: basic" in done.stderr
-    assert not (connect.folder / ".connect").exists()
 
 
 def test_the_verb_says_where_the_password_is_and_replaces_it(connect: Command) -> None:

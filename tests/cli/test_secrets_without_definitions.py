@@ -16,7 +16,7 @@ from connect_reconciler.backend import backend as backends
 from connect_reconciler.cli import entry
 from connect_specs.states import TargetState
 from support.fake_worker import FakeWorker, Stored
-from support.served_worker import project_of
+from support.served_worker import served_project
 
 # In the middle of each value that only its type tells to be secret
 MARK = "zq9"
@@ -127,7 +127,7 @@ def folder(
                     each["status"] = _failed(worker)
         return body
 
-    with project_of(worker, tmp_path, plugins.answer, seen):
+    with served_project(worker, tmp_path, plugins.answer, seen):
         yield tmp_path
 
 

@@ -24,11 +24,9 @@ from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record
 from connect_runtime import KAFKA_VERSION
-from connect_runtime.kafka.log import KafkaLogs
-from connect_runtime.storage import config_topic
-from connect_runtime.storage.log import InternalTopic
 from connect_specs.names import ClusterTopics
 from support.broker import BrokerAddress, produce
+from support.by_hand import ByHand
 from support.command import CONNECT, Command
 from support.rig import Rig
 from support.serving import serving
@@ -162,23 +160,13 @@ def test_the_type_is_what_rest_says_where_the_name_of_a_class_does_not_tell(
     assert found["type"] == "source"
 
 
-def test_the_type_is_that_of_an_installed_class(
-    on_kafka: Command, broker: BrokerAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_type_is_that_of_an_installed_class(on_kafka: Command, by_hand: ByHand) -> None:
     """No runtime is up, and the class's name does not tell."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     file = on_kafka.folder / "connect.yaml"
     project = yaml.safe_load(file.read_text())
     project["cluster"]["worker"] |= {"plugin.modules": "support.gated"}
     file.write_text(yaml.safe_dump(project))
-    group_id = project["cluster"]["group.id"]
-    config = {"name": "a", "connector.class": "support.gated:SlowToStart", "topic": "t"}
-    logs = KafkaLogs({"bootstrap.servers": broker.bootstrap_servers})
-    topics = ClusterTopics.of(group_id)
-    for topic in (topics.config, topics.offsets, topics.status):
-        logs.ensure_compacted(InternalTopic(topic, 1, "tests"))
-    logs.writer("w").write([config_topic.connector_record(topics.config, "a", config)])
-    logs.close()
+    by_hand.config("a", **{"connector.class": "support.gated:SlowToStart"})
     done = on_kafka("status", "--all")
     assert done.stdout, done.stderr
     assert done.stdout.splitlines()[1].split()[:3] == ["a", "running", "source"]

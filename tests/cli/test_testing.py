@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from confluent_kafka import Producer
@@ -65,154 +65,15 @@ def project(tmp_path: Path) -> Command:
     return connect
 
 
-def test_tests_beside_the_specs(project: Command) -> None:
-    done = project("test")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
-        "connectors/orders.test.yaml\n"
-        "  ok    the amount is a number, the card is gone\n"
-        "  ok    an amount that is no number fails\n"
-        "2 tests: 2 passed, 0 failed\n"
-    )
-    assert project("test", "orders").stdout == done.stdout
-    assert project("test", "connectors/orders.yaml").stdout == done.stdout
-    assert project("validate").returncode == 0
-
-
-def test_a_test_that_fails(project: Command) -> None:
-    project.write("connectors/orders.yaml", spec(exclude="id"))
-    done = project("test", "--junit", "results/junit.xml", "--json")
-    assert done.returncode == 1
-    told = json.loads(done.stdout)
-    assert (told["passed"], told["failed"]) == (1, 1)
-    assert told["tests"][0]["mismatches"] == [
-        {"path": "value.id", "expected": "42", "found": "nothing"},
-        {"path": "value.card", "expected": "nothing", "found": '"4111"'},
-    ]
-    suites = ElementTree.parse(project.folder / "results/junit.xml").getroot()
-    assert (suites.attrib["tests"], suites.attrib["failures"]) == ("2", "1")
-    (failure,) = suites.iter("failure")
-    assert failure.attrib["message"] == "value.id: expected 42, found nothing"
-    shown = project("test").stdout
-    assert (
-        "  FAIL  the amount is a number, the card is gone (connectors/orders.test.yaml:2:5)\n"
-        in (shown)
-    )
-    assert "2 tests: 1 passed, 1 failed" in shown
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "told"),
-    [
-        (
-            "orders.test.yaml",
-            "records: [{name: a, dropped: true}]\n",
-            "test.missing-field]: connectors/orders.tes",
-        ),
-        ("orders.test.yaml", "records: [\n", "file.syntax]: connectors/orders.test.yaml:2:1"),
-        ("other.test.yaml", TESTS, "test.no-spec]: connectors/other.test.yaml:1:1"),
-        ("other.test.yaml", spec(), "spec.named-as-test]: connectors/other.test.yaml:1:1"),
-    ],
-)
-def test_input_that_is_not_valid(project: Command, name: str, text: str, told: str) -> None:
-    project.write(f"connectors/{name}", text)
-    for verb in ("test", "validate"):
-        done = project(verb)
-        assert done.returncode == 2
-        assert told in done.stderr
-        assert done.stderr.count("error[") == 1
-
-
-def test_a_java_class_is_named_at_its_line(project: Command) -> None:
-    text = spec().replace("org.apache.kafka.connect.transforms.Cast$Value", "com.acme.Mask")
-    project.write("connectors/orders.yaml", text)
-    done = project("test")
-    assert done.returncode == 2
-    assert (
-        "error[test.cannot-run]: connectors/orders.yaml:7:3: transforms.amount.type of orders:"
-        " com.acme.Mask cannot run here"
-    ) in done.stderr
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--records", "r", "--last", "1"),
-        ("--junit", "j", "--last", "1"),
-        ("--markdown",),
-        ("--detailed-exitcode",),
-        ("--json", "--markdown", "--against", "live"),
-        ("--last", "0"),
-        ("nothing",),
-        ("--records", "missing.jsonl", "orders"),
-        ("--against", "HEAD", "--records", "records.jsonl"),
-        ("--against", "-x", "orders"),
-    ],
-)
-def test_wrong_usage(project: Command, words: tuple[str, ...]) -> None:
-    project.write("connectors/second.yaml", spec().replace("name: orders", "name: second"))
-    assert project("test", *words).returncode == 2
-
-
-def test_records_of_a_file_before_and_after(project: Command) -> None:
-    done = project("test", "orders", "--records", "records.jsonl", "--table")
-    assert done.returncode == 0
-    assert '  ~  value.amount   "1.5"          1.5\n' in done.stdout
-    assert '  -  value.card     "4111-secret"\n' in done.stdout
-    assert done.stdout.endswith("orders: 2 delivered, 0 dropped, 0 failed\n")
-
+def test_records_that_are_shown_can_be_read_again(project: Command) -> None:
     told = json.loads(project("test", "orders", "--records", "records.jsonl", "--json").stdout)
     (connector,) = told["connectors"]
     first = connector["records"][0]
     assert first["before"]["value"] == {"amount": "1.5", "card": "4111-secret"}
     assert first["after"]["value"] == {"amount": 1.5}
-    # What is shown can be read again
     project.write("again.jsonl", "\n".join(json.dumps(r["given"]) for r in connector["records"]))
     again = json.loads(project("test", "orders", "--records", "again.jsonl", "--json").stdout)
     assert again == told
-
-
-def test_values_are_not_printed_unless_they_are_asked_for(project: Command) -> None:
-    """The trap: a job's log keeps what a developer looked at."""
-    done = project("test", "orders", "--records", "records.jsonl", "-v")
-    assert done.stdout == "orders: 2 delivered, 0 dropped, 0 failed\n"
-    assert "4111" not in done.stdout + done.stderr
-
-
-def test_secrets_of_the_config_are_hidden(project: Command) -> None:
-    added = (
-        "  transforms.source.type: org.apache.kafka.connect.transforms.InsertField$Value\n"
-        "  transforms.source.static.field: token\n"
-        "  transforms.source.static.value: hunter2\n"
-        "sensitive: [transforms.source.static.value]\n"
-    )
-    text = spec().replace("transforms: amount,card", "transforms: amount,card,source")
-    project.write("connectors/orders.yaml", text + added)
-    tests = "records: [{name: a, input: {value: {}}, expect: {value: {token: other}}}]\n"
-    project.write("connectors/orders.test.yaml", tests)
-    failed = project("test", "--junit", "junit.xml")
-    assert 'value.token: expected "other", found "[hidden]"' in failed.stdout
-    told = [
-        failed.stdout,
-        (project.folder / "junit.xml").read_text(),
-        project("test", "--json").stdout,
-    ]
-    for form in ("--table", "--json"):
-        told.append(project("test", "orders", "--records", "records.jsonl", form).stdout)
-        assert "[hidden]" in told[-1]
-    assert "hunter2" not in "".join(told)
-
-
-def test_a_spec_is_named_by_its_file_wherever_the_user_is(project: Command) -> None:
-    inside = Command(project.folder / "connectors")
-    for name in ("orders", "orders.yaml", "./orders.test.yaml", str(inside.folder / "orders.yaml")):
-        assert "2 passed" in inside("test", name).stdout
-
-
-def test_a_record_that_fails_is_a_failure(project: Command) -> None:
-    project.write("records.jsonl", '{"value": "{"}\n')
-    done = project("test", "orders", "--records", "records.jsonl")
-    assert (done.returncode, done.stdout) == (1, "orders: 0 delivered, 0 dropped, 1 failed\n")
 
 
 def git(folder: Path, *words: str) -> None:
@@ -373,3 +234,18 @@ def test_the_last_records_of_a_topic(connect: Command, broker: BrokerAddress, un
         " 1 fails that did not, in TRANSFORMATION,"
         " org.apache.kafka.connect.transforms.Cast$Value (1)\n"
     )
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "connectors"
+
+
+def test_each_example_connector_is_valid_and_its_tests_pass(tmp_path: Path) -> None:
+    connect = Command(tmp_path / "examples")
+    shutil.copytree(EXAMPLES, tmp_path / "examples", dirs_exist_ok=True)
+    validated = connect("validate")
+    assert (validated.returncode, validated.stderr) == (0, ""), validated.stdout
+    tested = connect("test", "--json")
+    assert tested.returncode == 0, tested.stdout
+    specs = {file.stem for file in (EXAMPLES / "connectors").glob("*.yaml")}
+    named = {each["connector"] for each in json.loads(tested.stdout)["tests"]}
+    assert named == {name for name in specs if not name.endswith(".test")}

@@ -42,6 +42,12 @@ config: {{connector.class: FileStreamSource, file: {file}, topic: lines}}
 
 
 @pytest.fixture
+def connect(tmp_path: Path) -> Command:
+    """The command as a process: it starts others."""
+    return Command(tmp_path)
+
+
+@pytest.fixture
 def project(connect: Command) -> Iterator[Command]:
     """A project with a source of three lines, which is down at the end whatever happens."""
     connect.write("connect.yaml", PROJECT)

@@ -19,6 +19,7 @@ from support.fake_worker import FakeWorker
 from support.serving import serving
 
 _REFUSED = {"error_code": 500, "message": "no"}
+_VALID = {"name": "C", "error_count": 0, "groups": [], "configs": []}
 
 
 def no_plugins(path: str) -> Response:
@@ -27,20 +28,24 @@ def no_plugins(path: str) -> Response:
 
 
 @contextmanager
-def project_of(
+def served_project(
     worker: FakeWorker,
     folder: Path,
     plugins: Callable[[str], Response] = no_plugins,
     seen: Callable[[str, Any], Any] = lambda path, body: body,
+    asked: list[str] | None = None,
 ) -> Iterator[Path]:
     """A project in `folder`. `plugins` answers what is asked of plugins, `seen` gets a path and an
-    answer's body, and returns the body that is sent. Nothing validates configs."""
+    answer's body, and returns the body that is sent. `asked` gets each request; only where it is
+    wanted configs are validated, and well."""
 
     async def answer(request: Request) -> Response:
         path, body = request.url.path, await request.body()
+        if asked is not None:
+            asked.append(f"{request.method} {path}")
         if path.startswith("/connector-plugins"):
             if request.method != "GET":
-                return JSONResponse(_REFUSED, 500)
+                return JSONResponse(*((_REFUSED, 500) if asked is None else (_VALID, 200)))
             return await run_in_threadpool(plugins, path)
         url = httpx.URL("http://worker", raw_path=f"{path}?{request.url.query}".encode())
         found = worker.transport.handle_request(httpx.Request(request.method, url, content=body))

@@ -1,17 +1,16 @@
-"""`connect import` on a real Kafka with our runtime's topics: the next plan is empty."""
+"""`connect import` and `connect export --live` on a real Kafka with our runtime's topics."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import pytest
 
-from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic
-from connect_runtime.storage.log import InternalTopic, LogRecord, NewRecord
-from connect_specs.names import ClusterTopics
+from connect_runtime.storage.log import LogRecord
 from connect_specs.states import TargetState
-from support.broker import BrokerAddress
+from support.by_hand import ByHand
 from support.command import Command
 
 ODD = {
@@ -30,38 +29,24 @@ ODD = {
     "a: b": "1",
     "#": "1",
 }
-PLAIN = {"connector.class": "FileStreamSource", "file": "/dev/null", "topic": "lines"}
 
 
+@dataclass(frozen=True)
 class Cluster:
     """A project without specs on the session's Kafka, and connectors made past it."""
 
-    def __init__(self, connect: Command, broker: BrokerAddress, group_id: str) -> None:
-        self.connect = connect
-        self.topics = ClusterTopics.of(group_id)
-        self._client = {"bootstrap.servers": broker.bootstrap_servers}
-        self._group_id = group_id
-
-    def write(self, *records: NewRecord) -> None:
-        logs = KafkaLogs(self._client)
-        topics = (self.topics.config, self.topics.offsets, self.topics.status)
-        for topic in topics:
-            logs.ensure_compacted(InternalTopic(topic, 1, "tests"))
-        logs.writer(f"connect-cluster-{self._group_id}").write(records)
-        logs.close()
+    connect: Command
+    hand: ByHand
 
     def create(self, name: str, **config: str) -> None:
-        written = {"name": name} | PLAIN | config
-        self.write(config_topic.connector_record(self.topics.config, name, written))
+        self.hand.config(name, **{"file": "/dev/null"} | config)
 
     def stop(self, name: str) -> None:
-        self.write(config_topic.target_state_record(self.topics.config, name, TargetState.STOPPED))
+        topic = self.hand.topics.config
+        self.hand.write(config_topic.target_state_record(topic, name, TargetState.STOPPED))
 
     def configs(self) -> list[LogRecord]:
-        logs = KafkaLogs(self._client)
-        found = list(logs.reader(self.topics.config).read_to_end(10))
-        logs.close()
-        return found
+        return self.hand.records(self.hand.topics.config)
 
     def no_changes(self) -> bool:
         planned = self.connect("plan", "--detailed-exitcode")
@@ -69,9 +54,9 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(on_kafka: Command, broker: BrokerAddress, unique: str) -> Cluster:
+def cluster(on_kafka: Command, by_hand: ByHand) -> Cluster:
     (on_kafka.folder / "connectors").mkdir()
-    return Cluster(on_kafka, broker, unique)
+    return Cluster(on_kafka, by_hand)
 
 
 def test_braces_stay_in_a_project_whose_files_are_templates(cluster: Cluster) -> None:
@@ -116,7 +101,7 @@ def test_the_next_plan_is_empty(cluster: Cluster) -> None:
 def test_a_first_import_creates_the_folder_of_specs(cluster: Cluster) -> None:
     folder = cluster.connect.folder / "connectors"
     folder.rmdir()
-    cluster.write()
+    cluster.hand.write()
     assert cluster.connect("import", "--all").stdout.startswith("nothing to import")
     folder.rmdir()
     cluster.create("a")
@@ -219,3 +204,13 @@ def test_written_again_as_it_is_on_the_cluster(cluster: Cluster) -> None:
     assert "file: /two\n" in file.read_text()
     assert "prevent_delete: true\n" in file.read_text()
     assert cluster.no_changes()
+
+
+def test_connectors_of_the_cluster_are_exported(on_kafka: Command, by_hand: ByHand) -> None:
+    by_hand.config("a", token="hunter2")
+    refused = on_kafka("export", "--live", "a")
+    assert refused.returncode == 2
+    assert "hunter2" not in refused.stdout + refused.stderr
+    config = {"name": "a", "connector.class": "FileStreamSource", "topic": "lines"}
+    done = on_kafka("export", "--live", "--show-secrets")
+    assert json.loads(done.stdout) == {"name": "a", "config": config | {"token": "hunter2"}}

@@ -81,10 +81,11 @@ def test_a_terminal_that_cannot_show_all(
 ) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
     on_kafka.write("connectors/a.yaml", SPEC.format(name="\U0001f600→"))
-    planned = on_kafka("plan")
+    connect = Command(on_kafka.folder)
+    planned = connect("plan")
     assert planned.returncode == 0, planned.stderr
     assert "1 to create" in planned.stdout
-    shown = json.loads(on_kafka("validate", "--json").stdout)
+    shown = json.loads(connect("validate", "--json").stdout)
     assert shown["connectors"] == ["\U0001f600→"]
 
 

@@ -92,14 +92,6 @@ def test_what_was_told_before_stays(project: Path) -> None:
     assert (project / "asked.log").read_text().count("/connectors?expand=info&expand=status: ") == 2
 
 
-def test_a_file_that_cannot_be_written_is_wrong_usage(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for named in ("no/such/folder/x.log", "connectors"):
-        assert entry.run(["plan", "--log-file", named]) == 2
-        assert "error[usage.log-file]" in capfd.readouterr().err
-
-
 def test_a_full_disk_ends_what_is_told_and_no_verb(
     project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
