@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from connect_reconciler.actions import AlterOffsets, ResetOffsets
 from connect_reconciler.actions.plan import Plan
 from connect_reconciler.ledger.journal import Ending
 from connect_reconciler.render.plan_file import dump_plan, load_plan
@@ -14,7 +15,7 @@ from connect_specs.diagnostics import Stale
 from support.applying import Applying, desired_of, names
 from support.dooming import Doom
 from support.fake_cluster import FakeCluster
-from support.plan_sources import source_of
+from support.plan_sources import planned_again, source_of
 from support.rollbacks import (
     PAUSED,
     RUNNING,
@@ -167,3 +168,35 @@ def test_what_is_left_relies_on_the_configs_that_the_plan_relied_on(action: str)
     FakeCluster(world.kafka).update_config("y", {**config, "a": "7", "name": "y"})
     with pytest.raises(Stale, match=r"not the one that the plan relies on: a$|not what is"):
         planned(world, saved, files)
+
+
+def pinned(pin: Pin | None) -> Desired:
+    return desired_of(spec("a", pin=pin))
+
+
+def redelivered(plan: Plan) -> int:
+    """How many offsets it delivers again, in all."""
+    moves = [
+        move
+        for action in plan.actions
+        if isinstance(action, AlterOffsets | ResetOffsets)
+        for move in action.moves
+    ]
+    assert moves
+    return sum(move.counts.redelivered for move in moves if move.counts is not None)
+
+
+def test_a_rewind_is_counted_from_where_the_connector_is_now() -> None:
+    """Else a policy on how much may be delivered again would be asked about old numbers."""
+    for pin, counts in ((Pin("p", (at(3),)), (2, 87)), (Pin("p", reset=True), (5, 90))):
+        world = new_world()
+        assert world.apply(pinned(None)).exit_code == 0
+        world.kafka.groups["connect-a"] = {("t", 0): 5}
+        wanted = pinned(pin)
+        saved = load_plan(dump_plan(world.plan(wanted)))
+        assert redelivered(saved) == counts[0]
+        world.kafka.groups["connect-a"] = {("t", 0): 90}
+        now = planned_again(saved, wanted, world.observe(wanted))
+        assert redelivered(now) == counts[1]
+        assert now == world.plan(wanted)
+        assert world.apply(wanted, now).exit_code == 0
