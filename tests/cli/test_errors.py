@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,19 @@ import pytest
 from connect_reconciler.cli import entry
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid, Stale, Unreachable
 from support.command import CONNECT, Command
+
+
+@pytest.fixture
+def raises(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Has the command raise an error."""
+
+    def put(error: BaseException) -> None:
+        def raise_error(argv: list[str]) -> int:
+            raise error
+
+        monkeypatch.setattr(entry, "_invoke", raise_error)
+
+    return put
 
 
 @pytest.mark.parametrize(
@@ -29,13 +43,11 @@ from support.command import CONNECT, Command
 def test_exit_codes(
     error: BaseException,
     code: ExitCode,
+    raises: Callable[[BaseException], None],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def raise_error(argv: list[str]) -> int:
-        raise error
-
-    monkeypatch.setattr(entry, "_invoke", raise_error)
+    raises(error)
     monkeypatch.setattr(entry, "_broken_pipe", lambda: ExitCode.FAILED)
     assert entry.run(["plan"]) == code
     assert capsys.readouterr().out == ""
@@ -88,13 +100,10 @@ def test_a_file_that_cannot_be_written_is_not_a_bug(
     error: OSError,
     said: str,
     hint: str,
-    monkeypatch: pytest.MonkeyPatch,
+    raises: Callable[[BaseException], None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def raise_error(argv: list[str]) -> int:
-        raise error
-
-    monkeypatch.setattr(entry, "_invoke", raise_error)
+    raises(error)
     assert entry.run(["plan"]) == ExitCode.FAILED
     shown = capsys.readouterr().err
     assert shown.startswith("error[file.unwritable]: ")
@@ -130,15 +139,14 @@ def test_a_plugin_that_ends_the_process_is_no_success(
 
 
 def test_a_bug_is_told_although_its_report_cannot_be_written(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    raises: Callable[[BaseException], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def raise_error(argv: list[str]) -> int:
-        raise TypeError
-
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(entry, "_invoke", raise_error)
+    raises(TypeError())
     monkeypatch.setattr("tempfile.mkstemp", full)
     assert entry.run(["plan"]) == ExitCode.FAILED
     assert "a bug in connect: TypeError at test_errors.py:" in capsys.readouterr().err

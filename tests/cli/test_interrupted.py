@@ -65,6 +65,10 @@ def project(connect: Command, cluster: str) -> Command:
     return connect
 
 
+def over_rest(connect: Command, silent: SilentPort) -> Command:
+    return project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}")
+
+
 def started(
     connect: Command, *words: str, stdin: int = subprocess.DEVNULL
 ) -> subprocess.Popen[str]:
@@ -90,6 +94,11 @@ def ended_by(number: int, verb: subprocess.Popen[str]) -> tuple[int, str, str]:
     return verb.returncode, shown, told
 
 
+def in_python(script: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
 def when_it_waits(silent: SilentPort, verb: subprocess.Popen[str]) -> None:
     wait_until(lambda: silent.taken or verb.poll() is not None, what="a connection")
     assert verb.poll() is None, verb.communicate()
@@ -97,17 +106,13 @@ def when_it_waits(silent: SilentPort, verb: subprocess.Popen[str]) -> None:
 
 @verbs(OVER_REST)
 def test_a_silent_rest_api(connect: Command, silent: SilentPort, words: list[str]) -> None:
-    verb = started(
-        project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}"), *words
-    )
+    verb = started(over_rest(connect, silent), *words)
     when_it_waits(silent, verb)
     assert ended_by(signal.SIGINT, verb) == (130, "", NOTHING)
 
 
 def test_a_long_wait_says_for_what(connect: Command, silent: SilentPort) -> None:
-    verb = started(
-        project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}"), "plan"
-    )
+    verb = started(over_rest(connect, silent), "plan")
     assert verb.stderr is not None
     told = verb.stderr.readline()
     assert told == f"waiting for the answer to GET http://{silent.address}/\n"
@@ -127,20 +132,13 @@ def test_a_silent_kafka(connect: Command, silent: SilentPort, words: list[str]) 
 def test_a_request_that_changes_something_may_have_taken_place(
     connect: Command, silent: SilentPort
 ) -> None:
-    verb = started(
-        project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}"),
-        "stop",
-        "a",
-        "--force",
-    )
+    verb = started(over_rest(connect, silent), "stop", "a", "--force")
     when_it_waits(silent, verb)
     assert ended_by(signal.SIGINT, verb) == (130, "", "interrupted\n")
 
 
 def test_sigterm_ends_with_143(connect: Command, silent: SilentPort) -> None:
-    verb = started(
-        project(connect, f"{{group.id: g, target: {{rest: 'http://{silent.address}'}}}}"), "plan"
-    )
+    verb = started(over_rest(connect, silent), "plan")
     when_it_waits(silent, verb)
     assert ended_by(signal.SIGTERM, verb) == (143, "", NOTHING)
 
@@ -214,9 +212,7 @@ def test_an_exception_that_is_lost_ends_the_verb_all_the_same(connect: Command) 
         "sys.exit(entry.run(['plan']))\n"
     )
     begun = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=60
-    )
+    done = in_python(script)
     assert (done.returncode, done.stderr) == (130, NOTHING)
     assert time.monotonic() - begun < AT_ONCE_S + 3
 
@@ -237,9 +233,7 @@ def test_an_exception_that_is_replaced_is_an_interruption(number: int) -> None:
         "entry._invoke = replaced\n"
         "sys.exit(entry.run(['plan']))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=60
-    )
+    done = in_python(script)
     assert (done.returncode, done.stderr) == (128 + number, NOTHING)
 
 
@@ -265,9 +259,7 @@ def test_a_second_look_at_a_cluster_that_has_fallen_silent() -> None:
         "entry._invoke = apply\n"
         "sys.exit(entry.run(['apply']))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", script], capture_output=True, text=True, timeout=120
-    )
+    done = in_python(script)
     assert (done.returncode, done.stderr) == (130, NOTHING)
     # How long imports take before is of no interest
     assert time.monotonic() - float(done.stdout) < AT_ONCE_S
