@@ -217,7 +217,7 @@ def test_names_that_a_class_goes_by(name: str, known: bool) -> None:
 def test_a_slip(key: str, value: str, says: str, hint: str) -> None:
     (found,) = slips({"name": "c", key: value}, is_sink=True)
     assert found.key == key
-    assert says in found.problem
+    assert says in found.error
     assert found.hint.startswith(hint)
 
 
