@@ -14,7 +14,8 @@ from support.wait import wait_until
 
 # What the cluster has done, and the ledger does not hold yet
 TURNS = tuple(
-    f"before:done:{action}" for action in ("Stop", "Create", "CopyOffsets", "Resume", "Delete")
+    f"before:done:{action}"
+    for action in ("StopOld", "Create", "CopyOffsets", "Resume", "DeleteOld")
 )
 
 
