@@ -96,8 +96,8 @@ class Journal:
     exit_code: int | None = None
     rolls_back: str | None = None
     saved_as: str = ""
-    unproven: tuple[str, ...] = ()
     partial: bool = False
+    unproven: tuple[str, ...] = ()
 
 
 _ENTRY: Final = TypeAdapter(JournalEntry)
@@ -115,8 +115,10 @@ def journal_record(topic: str, journal: Journal) -> NewRecord:
 
 
 def read_journal(apply_id: str, value: bytes) -> Journal:
-    """Reads what `journal_record` wrote. Raises ValueError."""
-    return _JOURNAL.validate_python({**decode(value), "id": apply_id})
+    """Reads what `journal_record` wrote. Raises ValueError, KeyError."""
+    record = decode(value)
+    # Without its ending a journal would be one of an apply that was interrupted
+    return _JOURNAL.validate_python({**record, "ending": record["ending"], "id": apply_id})
 
 
 def steps_record(
@@ -131,7 +133,10 @@ def steps_record(
 
 def read_steps(connector: str, value: bytes) -> tuple[JournalEntry, ...]:
     """Reads what `steps_record` wrote. Raises ValueError, KeyError, TypeError."""
-    steps = ({**step, "connector": connector} for step in decode(value)["steps"])
+    # Without its end a step would be one that was interrupted
+    steps = (
+        {**step, "end": step["end"], "connector": connector} for step in decode(value)["steps"]
+    )
     return tuple(map(_ENTRY.validate_python, steps))
 
 

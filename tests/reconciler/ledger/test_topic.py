@@ -184,6 +184,8 @@ def test_what_an_early_end_left_is_never_guessed(record: NewRecord) -> None:
 
 WRONG = [
     (b"steps", b'"end":"done"', b'"end":[]'),
+    (b"steps", b'"end":"done",', b""),
+    (b"journal", b'"ending":null,', b""),
     (b"steps", b'"started_ms":1', b'"started_ms":1e300,"x":1'),
     (b"journal", b'"rolls_back":', b'"rolls_back":{},"x":'),
     (b"journal", b'"since_ms":', b'"since_ms":-'),
