@@ -112,8 +112,8 @@ class ConnectorTypes:
 
     def _look_up(self, class_name: str) -> str:
         kind, until = _UNKNOWN, time.monotonic() + self._wait_s
-        # importing it runs third-party code
-        with suppress(Exception, SystemExit):
+        # importing it runs third-party code, on a thread of its own
+        with suppress(BaseException):
             kind = registry.connector(class_name).kind
         self._kinds[class_name] = kind, until
         return kind

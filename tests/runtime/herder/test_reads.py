@@ -120,9 +120,11 @@ def test_a_class_that_hangs_or_exits_when_it_is_imported_holds_up_no_request(
         "threading.Event().wait()\n"
     )
     (tmp_path / "exiting_plugin.py").write_text("import sys\nsys.exit('no licence')\n")
-    allow_modules({PLUGIN_MODULES: "hanging_plugin, exiting_plugin"})
+    (tmp_path / "interrupting_plugin.py").write_text("raise KeyboardInterrupt\n")
+    allow_modules({PLUGIN_MODULES: "hanging_plugin, exiting_plugin, interrupting_plugin"})
     kinds = ConnectorTypes(wait_s=0.2)
     assert kinds.of("exiting_plugin.Source") == "unknown"
+    assert kinds.of("interrupting_plugin.Source") == "unknown"
     assert kinds.of("hanging_plugin.Source") == "unknown"
     wait_until(begun.exists, what="the import to hang")
     for _ in range(1_000):
