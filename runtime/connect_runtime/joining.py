@@ -154,7 +154,7 @@ class LeaderLookup:
         leader: Leader | None = None
         try:
             leader = find_leader(self._client, self._group_id, self._config_topic, 0.0)
-        except ConnectError as error:
+        except Exception as error:  # a request that asks for the leader has an answer without one
             _log.warning("The leader could not be determined: %s", error)
         finally:
             self._answer = (None if leader is None else leader.identity, time.monotonic())

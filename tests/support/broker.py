@@ -49,7 +49,18 @@ def create_topic(
     """Makes the topic and returns when it can be used. Raises KafkaException."""
     admin = clients.admin({"bootstrap.servers": bootstrap_servers})
     topic = NewTopic(name, partitions, 1, config=dict(config or {}))
-    admin.create_topics([topic])[name].result(timeout=60)
+
+    def is_created() -> bool:
+        try:
+            admin.create_topics([topic])[name].result(timeout=60)
+        except KafkaException as error:
+            # the controller fences a broker that gets no time on a busy machine, and takes it back
+            if error.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR:
+                return False
+            raise
+        return True
+
+    wait_until(is_created, what=f"a broker for topic {name}")
     # a broker answers before all of its parts know the topic
     wait_until(
         lambda: admin.list_topics(name, timeout=10).topics[name].error is None, what=f"topic {name}"

@@ -68,8 +68,10 @@ class RuntimeBackend(KafkaBackend):
 
     def statuses(self) -> LiveStatuses:
         names, view = self.project.topics, KafkaView(self.kafka)
-        topics = read_topics(names, view, (names.config, names.status))
+        # a Kafka that cannot be reached is an error at once; a new leader's statuses are read
+        view.cluster_id()
         leader = find_leader(self.kafka, self.project.group_id, names.config, _ELECTED_S)
+        topics = read_topics(names, view, (names.config, names.status))
         connectors, topics_view = topics.config.connectors, View(topics.config, topics.status)
         statuses = {
             name: requests.status(topics_view, name, lambda class_name: "unknown")

@@ -22,7 +22,7 @@ _OUTCOMES = {
 }
 # Reasons that a warning gives at most
 _REASONS = 5
-# Said whatever the plan diff
+# Said whatever the plan changes
 UNFINISHED = "plan.unfinished-apply"
 
 
