@@ -10,7 +10,14 @@ from connect_reconciler.model.ledger_records import pin_record
 from connect_reconciler.model.live import Live, LiveConnector, LogRange, TopicLogs
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Overrides, Pin
+from connect_specs.desired import (
+    Desired,
+    DesiredConnector,
+    OffsetEntry,
+    Overrides,
+    Pin,
+    content_hash,
+)
 from connect_specs.diagnostics import Location
 from connect_specs.states import TargetState
 
@@ -81,3 +88,20 @@ def test_without_a_ledger_a_pin_is_applied_only_by_name(
         found = [each.code for each in plan.warnings]
         assert ("plan.pin-perhaps-applied" in found) is not bool(errors)
         assert any(isinstance(each, AlterOffsets) for each in plan.actions) is not bool(errors)
+
+
+def test_recorded_offsets_of_another_kind_of_connector_are_a_problem() -> None:
+    """The trap: a held pin whose connector was a source when it was applied, and is a sink."""
+    pin = Pin("p", to="earliest", where=Location("a.yaml", 7, 3))
+    entries = (OffsetEntry({"filename": "/f"}, {"position": 3}),)
+    applied = AppliedPin(content_hash(pin), entries, 1, held=True)
+    ledger = LedgerState({"a": Owned("orders", {}, STOPPED)}, pins={("a", "p"): applied})
+    sink = LiveConnector("a", "sink", SINK, STOPPED, Offsets(AT))
+    logs = TopicLogs({("t", 0): LogRange(0, 100)}, {"t": 1})
+    live = Live({"a": sink}, ledger=ledger, logs=logs, kinds={"FileStreamSink": "sink"})
+    spec = DesiredConnector("a", SINK, Location("a.yaml", 1, 1), pin=pin, state=STOPPED)
+    plan = make_plan(Desired("orders", {"a": spec}), live, group_id="g")
+    (problem,) = plan.errors
+    assert (problem.code, problem.where) == ("plan.no-partition", pin.where)
+    assert problem.what.startswith("pin p of a: ")
+    assert "/f" in problem.what
