@@ -21,6 +21,8 @@ from connect_specs.states import TargetState
 _RETRY_S: Final = 0.5
 # So many in a row take as long as a task waits for a silent Kafka
 _MOST_FAILURES: Final = 150
+# A connection that was served for so long was no failure
+_SERVED_S: Final = 5.0
 _STOP_CHECK_S: Final = 0.2
 
 
@@ -116,7 +118,7 @@ class AssignmentFollower:
         self._agent = setup.agent("assignments")
         self._lines: LineReader | None = None
         self._failures = 0
-        self._retry_at = 0.0
+        self._retry_at = self._connected_at = 0.0
         self._connect(0.0)
 
     def desired(self, wait_s: float = 0.0) -> DesiredTaskState:
@@ -134,10 +136,11 @@ class AssignmentFollower:
         try:
             line = self._lines.receive(wait_s)
         except (OSError, EOFError):
+            # an agent that cannot follow takes requests, too, and ends them at once
+            if time.monotonic() - self._connected_at > _SERVED_S:
+                self._failures = 0
             self.close()
             return None
-        if line is not None:
-            self._failures = 0
         return line
 
     def _connect(self, wait_s: float) -> bool:
@@ -155,7 +158,7 @@ class AssignmentFollower:
             connected = self._agent.begin(Follow(self._topic, self._key, self._assignment.offset))
         except OSError:
             return False
-        self._lines = LineReader(connected)
+        self._lines, self._connected_at = LineReader(connected), time.monotonic()
         return True
 
     def close(self) -> None:

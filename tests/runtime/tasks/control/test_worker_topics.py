@@ -16,6 +16,7 @@ from confluent_kafka.admin import NewPartitions
 
 from connect_runtime.agent import client as agent_client
 from connect_runtime.agent import topic_reads
+from connect_runtime.agent.assignment_tail import AssignmentTail
 from connect_runtime.kafka import clients
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks.control import assignments, worker_topics
@@ -133,6 +134,27 @@ def test_a_task_that_its_agent_refuses_is_interrupted(
     follower = AssignmentFollower(setup, AttemptAssignment(setup))
     with pytest.raises(Interrupted, match="agent refuses it"):
         while True:
+            follower.desired(0.1)
+    agent.end()
+
+
+def test_a_task_whose_agent_cannot_follow_is_interrupted(
+    cluster: Any, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one that finds no certificate any more: it takes each request, and ends it."""
+
+    def unreadable() -> Iterator[None]:
+        raise RuntimeError("no certificate")
+        yield
+
+    monkeypatch.setattr(assignments, "_MOST_FAILURES", 3)
+    monkeypatch.setattr(assignments, "_RETRY_S", 0.1)
+    agent = Agent(door, lambda request, properties: AssignmentTail(unreadable))
+    setup = cluster.setup(TASK, {"name": "src"})
+    follower = AssignmentFollower(setup, AttemptAssignment(setup))
+    deadline = time.monotonic() + END_S
+    with pytest.raises(Interrupted, match="agent refuses it"):
+        while time.monotonic() < deadline:
             follower.desired(0.1)
     agent.end()
 
