@@ -33,6 +33,7 @@ from connect_runtime.tasks.control.assignments import (
     RetryWait,
 )
 from connect_runtime.tasks.control.statuses import RepeatedErrors, StatusReporter, memory_reserve
+from connect_runtime.tasks.control.worker_topics import follow_assignment
 from connect_runtime.tasks.launch import AttemptEnd
 from connect_runtime.tasks.sink.consumer import SinkConsumer
 from connect_runtime.tasks.sink.decoder import Decoder
@@ -57,7 +58,7 @@ def run_sink(
 ) -> AttemptEnd:
     """Runs until the leader ends it. Raises the error that failed the task."""
     metrics.begin("sink")
-    follower = AssignmentFollower(setup, assignment)
+    follower = follow_assignment(setup, assignment)
     try:
         return _SinkLoop(setup, task, reporter, metrics).run(follower)
     finally:
