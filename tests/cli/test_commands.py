@@ -4,9 +4,9 @@ A file of cases has `files` and `env` that each of its cases begins with, and te
 of it `lacks`. A case is a list of runs in one folder, after one another, in this process unless it
 says `process`. A run may `write` and `remove` files before, and says of its command line (or of
 each of a list of them) what is expected: `code` (else 0), `out` and `err` to the letter, what they
-have, how they begin and lack, the number of `errors`, parts of the `json` document, what `files`
-hold then (null: there is none) and lack, and which of them are `private`; and `usage`, the parts of
-the error of a wrong command line.
+have, how they begin and lack, how the first line of `out` ends, the number of `errors`, parts of
+the `json` document, what `files` hold then (null: there is none) and lack, and which of them are
+`private`; and `usage`, the parts of the error of a wrong command line.
 
 `$CLUSTER` stands for a cluster on the tests' Kafka, `$KAFKA` for its client properties, `$GROUP`
 for its group, `$FOLDER` for the folder, `$PORT` for a free port, `$PLAN` for a saved plan; in
@@ -42,7 +42,7 @@ CASES = [
 PLAN = dump_plan(plan_with_everything())
 FIELDS = frozenset("run in stdin write remove code out err errors json files private".split()) | {
     *("usage", "within", "out has", "err has", "out lacks", "err lacks", "lacks", "err begins"),
-    "files lack",
+    *("out begins", "first line ends", "files lack"),
 }
 
 
@@ -107,6 +107,8 @@ def check(
     assert out == fill(run.get("out", out)), shown
     assert err == fill(run.get("err", err)), shown
     assert err.startswith(fill(run.get("err begins", ""))), shown
+    assert out.startswith(fill(run.get("out begins", ""))), shown
+    assert out.partition("\n")[0].endswith(fill(run.get("first line ends", ""))), shown
     assert (out + err).count("error[") == run.get("errors", (out + err).count("error[")), shown
     for key, text in (("out has", out), ("err has", err)):
         assert all(fill(part) in text for part in parts(run.get(key, ()))), shown
@@ -117,7 +119,8 @@ def check(
     for name, text in run.get("files", {}).items():
         file = inside.folder / name
         kept = file.read_text() if file.exists() else None
-        assert kept == text or (text is not None and kept is not None and fill(text) in kept), kept
+        assert (kept is None) == (text is None), kept
+        assert kept is None or all(fill(part) in kept for part in parts(text)), kept
     for name, text in run.get("files lack", {}).items():
         assert text not in (inside.folder / name).read_text(), name
     for name in run.get("private", ()):
