@@ -145,7 +145,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    context.obj = (context.obj or Invocation(Path.cwd())).in_environment(os.environ)
+    context.obj = _invocation(context).in_environment(os.environ)
 
 
 # --- the options of all verbs ---
@@ -165,8 +165,13 @@ def _take(command: Any, options: list[Any]) -> None:
             _take(subcommand, options)
 
 
+def _invocation(context: typer.Context) -> Invocation:
+    invocation: Invocation = context.obj or Invocation(Path.cwd())
+    return invocation
+
+
 def _change(context: typer.Context, **fields: Any) -> None:
-    context.obj = replace(context.obj or Invocation(Path.cwd()), **fields)
+    context.obj = replace(_invocation(context), **fields)
 
 
 def _choose_folder(context: typer.Context, project: Path | None) -> None:
@@ -184,8 +189,7 @@ def _choose_env(context: typer.Context, env: str | None) -> None:
 
 def _set_var(context: typer.Context, assignments: list[str] | None) -> None:
     if assignments:
-        call = context.obj or Invocation(Path.cwd())
-        _change(context, assignments=(*call.assignments, *assignments))
+        _change(context, assignments=(*_invocation(context).assignments, *assignments))
 
 
 def _log_to_stderr(context: typer.Context, requested: bool) -> None:
@@ -195,7 +199,7 @@ def _log_to_stderr(context: typer.Context, requested: bool) -> None:
 
 def _log_to_file(context: typer.Context, file: Path | None) -> None:
     if file is not None:
-        path = (context.obj or Invocation(Path.cwd())).path(file)
+        path = _invocation(context).path(file)
         _log_requests(context, str(path), lambda: _Handler(_opened(path), owns=True))
 
 
