@@ -1,6 +1,6 @@
 """Keeps source offsets in a standalone worker's file, `offset.storage.file.filename`.
 
-The file is Apache's (`offset_file_format`), so that either worker continues where the other
+The file is Apache's (`java/offset_bytes`), so that either worker continues where the other
 stopped. A file that this process does not understand, or that changed since it was read, is never
 overwritten. Each write replaces the whole file, so a crash leaves the old one or the new one.
 """
