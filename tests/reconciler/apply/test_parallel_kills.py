@@ -36,9 +36,11 @@ VERBS: Mapping[str, str] = {
     "create": "create",
     "change config": "update_config",
     "stop": "stopped",
+    "stop old": "stopped",
     "pause": "paused",
     "resume": "running",
     "delete": "delete",
+    "delete old": "delete",
 }
 
 
@@ -64,7 +66,7 @@ def check_told(plan: Plan, doom: DoomOfMany, before: frozenset[str] = frozenset(
         if found is None or found[1] not in VERBS:
             continue
         # The old name of a rename may have been stopped all the time
-        if found[1] == "stop" and found[3] == "whether it took place cannot be told":
+        if found[1] == "stop old" and found[3] == "whether it took place cannot be told":
             continue
         asked = f"{VERBS[found[1]]} {found[2]}"
         if asked in doom.done or asked not in before:
