@@ -67,7 +67,6 @@ __all__ = [
     "Stop",
     "Unit",
     "UpdateConfig",
-    "action_named",
     "verb_of",
 ]
 
@@ -96,11 +95,6 @@ ACTIONS: Mapping[str, type[Action]] = {
     "CarryOffsets": CopyOffsets,
     "DeleteOld": Delete,
 }
-
-
-def action_named(name: str) -> type[Action] | None:
-    """Returns the class that a journal has under this name; None for an unknown name."""
-    return ACTIONS.get(name)
 
 
 def verb_of(name: str) -> str:

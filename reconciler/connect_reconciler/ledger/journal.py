@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import orjson
 from pydantic import AfterValidator, TypeAdapter
 
-from connect_reconciler.actions import CopyOffsets, PinAction, action_named
+from connect_reconciler.actions import ACTIONS, CopyOffsets, PinAction
 from connect_reconciler.model.config_values import Plain, Secret, Value, recorded
 from connect_reconciler.model.ledger import ConnectorSnapshot, LedgerState, Owned, renaming_of
 from connect_reconciler.model.ledger_records import (
@@ -149,7 +149,7 @@ def unfinished_steps(connector: str, value: bytes) -> tuple[JournalEntry, ...]:
 
 def begun_changes(steps: Sequence[JournalEntry]) -> frozenset[str]:
     """Returns the connectors whose health is checked after what an apply began to do with them."""
-    actions = ((step.connector, action_named(step.action)) for step in steps)
+    actions = ((step.connector, ACTIONS.get(step.action)) for step in steps)
     return frozenset(name for name, action in actions if action is not None and action.settles)
 
 
@@ -158,7 +158,7 @@ def unmoved(steps: Sequence[JournalEntry]) -> frozenset[str]:
     the cluster refused, or it only copied them to another connector."""
     ends: dict[str, set[bool]] = {}
     for step in steps:
-        action = action_named(step.action)
+        action = ACTIONS.get(step.action)
         if action is not None and action.moves_offsets:
             # Carried offsets come from elsewhere, and other actions are several requests, of which
             # some may have been granted

@@ -70,8 +70,8 @@ class ApplyRun:
 
     `source` makes the plan again once no other apply can change anything. `lease` was taken over
     for this run. `rollback_policies` judge the rollback of an apply that failed; None: it is not
-    rolled back. `scope`:
-    of connectors that earlier applies left unproven, the run checks these alone.
+    rolled back. Of the connectors that earlier applies left unproven, the run checks those in
+    `scope` alone.
     """
 
     backend: Backend

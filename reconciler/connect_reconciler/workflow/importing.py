@@ -68,7 +68,7 @@ def choose(
     """Returns the live connectors of these names. Raises Invalid with every name that cannot be
     imported.
 
-    `again`: also those that this project has a spec of.
+    `overwrite`: also those that this project has a spec of.
     """
     chosen = sorted(set(names))
     problems = tuple(_problems(chosen, live, desired, overwrite=overwrite))
@@ -137,16 +137,16 @@ def refused(
 ) -> dict[str, tuple[Diagnostic, ...]]:
     """Returns why connectors cannot be imported, by name: their specs cannot be read again, or a
     plan would refuse to adopt them. Empty for those that can be."""
-    problems = {name: tuple(_unreadable(name, spec)) for name, spec in imported.items()}
-    specs = {name: spec.spec for name, spec in imported.items() if not problems[name]}
+    problems = {name: tuple(_unreadable(name, connector)) for name, connector in imported.items()}
+    specs = {name: imported[name].spec for name in imported if not problems[name]}
     desired = Desired(
         project.name, {name: replace(specs[name], where=Location(name)) for name in specs}
     )
     plan = planned(project, desired, live, policies_of(project))
-    for spec in plan.errors:
-        name = spec.where.file if isinstance(spec.where, Location) else spec.where
+    for error in plan.errors:
+        name = error.where.file if isinstance(error.where, Location) else error.where
         if name in specs:
-            problems[name] = (*problems[name], replace(spec, where=name))
+            problems[name] = (*problems[name], replace(error, where=name))
     return {name: errors for name, errors in problems.items() if errors}
 
 

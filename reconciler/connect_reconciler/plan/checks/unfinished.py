@@ -107,7 +107,7 @@ def _stays_failed(diff: ConnectorDiff) -> bool:
 
 def took_place(step: HalfDone, live: Live) -> bool | None:
     """Returns whether the cluster carried out the action; None if nothing shows it."""
-    connector, action = live.connectors.get(step.connector), act.action_named(step.action)
+    connector, action = live.connectors.get(step.connector), act.ACTIONS.get(step.action)
     if action is None:
         return None
     if action is act.Create:
