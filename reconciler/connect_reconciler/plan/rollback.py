@@ -181,11 +181,11 @@ def _as_before(action: act.Action, snapshots: Mapping[str, ConnectorSnapshot]) -
     were applied to it: its spec, put back, must not move offsets."""
     match action:
         case act.Create(connector=name, renamed_from=None):
-            action = replace(action, pins=snapshots[name].pins)
+            action = replace(action, pins=snapshots[name].pins or None)
             return replace(action, reason="it was there before", reason_code="was-there")
         case act.Create(connector=name):
             reason = f"its name was {name} before"
-            action = replace(action, pins=snapshots[name].pins)
+            action = replace(action, pins=snapshots[name].pins or None)
             return replace(action, reason=reason, reason_code="had-this-name")
         case act.Stop(renamed_to=str(name)):
             reason = f"its name was {name} before"

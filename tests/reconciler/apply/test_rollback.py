@@ -14,6 +14,7 @@ from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.remaining import remaining
 from connect_reconciler.plan.rollback import snapshots_in_scope
 from connect_reconciler.plan.scope import Scope
+from connect_reconciler.render.plan_file import plan_document
 from connect_specs.desired import Pin
 from connect_specs.diagnostics import Invalid
 from support.applying import PROJECT, Applying, desired_of, names
@@ -85,6 +86,8 @@ def test_there_and_back_and_there_again(world: Applying) -> None:
         "it was there before",
     ]
     assert plan.places == {}
+    # a connector without applied pins has none in a plan file either
+    assert plan_document(plan)["actions"][-1]["pins"] is None
     assert [warning.code for warning in plan.warnings] == ["rollback.pin-used"]
     third = apply(world, way.desired, plan)
     assert picture(world, FIRST) == before
