@@ -70,7 +70,8 @@ def _groups(root: Path) -> Iterator[tuple[str, str, PurePosixPath]]:
     except OSError:  # not Linux
         return
     for line in lines:
-        _, controllers, path = line.split(":", 2)
+        _, _, place = line.partition(":")
+        controllers, _, path = place.partition(":")
         if "memory" in controllers.split(","):
             yield *_V1, PurePosixPath(path)
         elif not controllers:

@@ -70,6 +70,7 @@ def test_a_machine_of_2_gib_more_runs_more_than_100_further_tasks() -> None:
             id="v1-unlimited",
         ),
         pytest.param("5:memory:/m", {"memory/m/memory.limit_in_bytes": "?"}, MACHINE, id="odd"),
+        pytest.param("odd\n0::/", {"memory.max": "4294967296"}, 4 * GIB, id="odd-line"),
     ],
 )
 def test_the_lowest_limit_holds(

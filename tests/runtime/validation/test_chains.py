@@ -187,14 +187,15 @@ def test_options_know_their_own_names_only(worker: WorkerConfig) -> None:
     assert twice.key.dependents == ("transforms.a.size",)
 
 
-def test_a_version_that_is_not_installed(worker: WorkerConfig) -> None:
+@pytest.mark.parametrize(("asked", "shown"), (("[3,)", "[3,)"), (" latest ", "[latest,latest]")))
+def test_a_version_that_is_not_installed(worker: WorkerConfig, asked: str, shown: str) -> None:
     infos = infos_of(
         worker,
         transforms="a",
         transforms__a__type="chains_of_a_user:Own",
-        transforms__a__plugin__version="[3,)",
+        transforms__a__plugin__version=asked,
     )
-    text = "Own not found that matches the version range [3,), available versions: [2.0]"
+    text = f"Own not found that matches the version range {shown}, available versions: [2.0]"
     assert list(errors(infos)) == ["transforms.a.type", "transforms.a.plugin.version"]
     assert all(found[0].endswith(text) for found in errors(infos).values())
 
