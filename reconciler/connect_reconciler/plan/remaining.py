@@ -304,7 +304,9 @@ def _other_configs(agreed: Plan, current: Plan, live: Live) -> Iterator[Diagnost
 def _is_left_of(agreed: act.Action, action: act.Action, key: bytes | None) -> bool:
     """Returns True if `action` does what was agreed, or the part that a killed apply did not do."""
     if isinstance(action, act.Forget):
-        return isinstance(agreed, act.Delete | act.Forget)
+        # The delete of a rename is that of the other name
+        deleted = isinstance(agreed, act.Delete | act.Forget)
+        return deleted and agreed.connector == action.connector
     if type(agreed) is not type(action):
         return False
     if isinstance(agreed, act.Stop) and isinstance(action, act.Stop) and action.renamed_to:

@@ -15,6 +15,7 @@ from connect_reconciler.actions import (
     CopyOffsets,
     Create,
     Delete,
+    Forget,
     Pause,
     Protect,
     Resume,
@@ -26,11 +27,12 @@ from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.planner import make_plan
+from connect_reconciler.plan.remaining import remaining, scope_of
 from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_specs.desired import Desired, OffsetEntry
 from connect_specs.diagnostics import Stale
 from support.plan_sources import planned_again
-from support.plans import KEY, desired_of, live_of
+from support.plans import KEY, after, desired_of, live_of
 from support.scenarios import Scenario, actions_of, can_be_applied, scenarios_where
 
 SPECS = """
@@ -173,10 +175,10 @@ def test_who_planned_may_not_have_known_what_is_secret(tmp_path: Path) -> None:
     desired = desired_of("name: a\nconfig: {connector.class: X, pin: hunter2}\n", tmp_path)
     live = live_of({}, desired)
     knowing = replace(live, password_keys={"a": frozenset({"pin"})})
-    for before, after in ((live, knowing), (knowing, live)):
-        saved = make_plan(desired, before, group_id="connect")
-        assert planned_again(saved, desired, after).actions == (
-            make_plan(desired, after, group_id="connect").actions
+    for planned, applied in ((live, knowing), (knowing, live)):
+        saved = make_plan(desired, planned, group_id="connect")
+        assert planned_again(saved, desired, applied).actions == (
+            make_plan(desired, applied, group_id="connect").actions
         )
     other = desired_of("name: a\nconfig: {connector.class: X, pin: hunter3}\n", tmp_path)
     with pytest.raises(Stale):
@@ -217,3 +219,21 @@ def test_the_numbers_of_a_place_are_never_the_files(to: str, tmp_path: Path) -> 
 
 def _without_to(action: Action) -> Action:
     return replace(action, to=None) if isinstance(action, AlterOffsets) else action
+
+
+def test_the_delete_of_a_rename_does_not_stand_for_forgetting_its_new_name(tmp_path: Path) -> None:
+    """The trap: an apply is killed, its spec and the new connector go, and the plan is applied
+    again: what it does then was never approved."""
+    config = "config: {connector.class: FileStreamSink, topics: orders}"
+    desired = desired_of(f"name: new\nrenamed_from: old\n{config}\n", tmp_path)
+    sink = {"config": {"connector.class": "FileStreamSink", "topics": "orders"}}
+    live = live_of({"connectors": {"old": sink}, "ledger": {"connectors": {"old": {}}}}, desired)
+    agreed = make_plan(desired, live, group_id="connect")
+    begun = after(live, desired, agreed.actions[:2])
+    gone = replace(begun, connectors={"old": begun.connectors["old"]})
+    without = desired_of("", tmp_path)
+    scope = scope_of(agreed, without, gone)
+    current = make_plan(without, gone, group_id="connect", scope=scope)
+    assert [type(each) for each in current.actions] == [Forget]
+    with pytest.raises(Stale):
+        remaining(agreed, current, gone, partly_done=True)
