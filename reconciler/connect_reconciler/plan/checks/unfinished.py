@@ -119,8 +119,9 @@ def took_place(step: HalfDone, live: Live) -> bool | None:
     if action.asks_for is not None:
         if connector.target is not action.asks_for:
             return False
-        # A rename stops its old name also where that is stopped already
-        was_stopped = action is act.Stop and step.snapshot.target is action.asks_for
+        # A rename stops its old name, by a name of its own, also where that is stopped already
+        is_renamed = step.action != action.__name__
+        was_stopped = is_renamed and step.snapshot.target is action.asks_for
         return None if was_stopped else True
     if action is act.UpdateConfig and step.snapshot.config is not None:
         key = live.ledger.fingerprint_key

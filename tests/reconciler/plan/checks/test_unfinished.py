@@ -25,6 +25,7 @@ ELSEWHERE = Offsets((OffsetEntry({"f": "x"}, {"at": 9}),))
 PAST = ConnectorSnapshot({"name": Plain("a"), "file": Plain("x")}, RUNNING, offsets=AT)
 OTHER = ConnectorSnapshot({"name": Plain("a"), "file": Plain("y")}, RUNNING, offsets=ELSEWHERE)
 HIDDEN = ConnectorSnapshot({"name": Plain("a"), "file": Secret("f00")}, RUNNING)
+PARKED = ConnectorSnapshot({"name": Plain("a"), "file": Plain("x")}, STOPPED)
 
 
 def live(target: TargetState | None, *steps: HalfDone, offsets: Offsets = AT) -> Live:
@@ -47,6 +48,8 @@ def live(target: TargetState | None, *steps: HalfDone, offsets: Offsets = AT) ->
         ("Stop", STOPPED, PAST, True),
         ("StopOld", STOPPED, PAST, True),
         ("StopOld", RUNNING, PAST, False),
+        ("Stop", STOPPED, PARKED, True),
+        ("StopOld", STOPPED, PARKED, None),
         ("Stop", RUNNING, PAST, False),
         ("Resume", RUNNING, PAST, True),
         ("Pause", RUNNING, PAST, False),
