@@ -104,8 +104,8 @@ def with_locations(plan: Plan, diffs: tuple[ConnectorDiff, ...]) -> Plan:
     """Returns the plan with the places of its connectors' specs, and the warnings that concern what
     it does not change."""
     acting = {action.group for action in plan.actions}
-    places = {place for change in diffs for place in _places(change)}
-    touched = {
+    untouched = {place for change in diffs for place in _places(change)}
+    untouched -= {
         place
         for change in diffs
         if change.name in acting
@@ -122,7 +122,7 @@ def with_locations(plan: Plan, diffs: tuple[ConnectorDiff, ...]) -> Plan:
         unchanged=tuple(
             problem
             for problem in plan.warnings
-            if problem.code != UNFINISHED and problem.where in places - touched
+            if problem.code != UNFINISHED and problem.where in untouched
         ),
     )
 
