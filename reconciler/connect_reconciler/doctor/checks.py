@@ -326,7 +326,8 @@ def _topic(kind: str, facts: TopicFacts, brokers: int) -> Iterator[Diagnostic]:
 
 
 def check_version(version: str, address: str) -> Iterator[Diagnostic]:
-    """Yields True if this version of Connect is one that plans are made for."""
+    """Yields a problem of a version of Connect that is too old, unknown, or newer than those
+    tried."""
     parsed = parse(version)
     if not knows(version, Feature.ALTER_OFFSETS):
         problem = f"the cluster runs Connect {version}, which cannot alter offsets"
