@@ -1,4 +1,4 @@
-"""Results, then what happened to files; long explanations on terminals; and the question."""
+"""Results, then what happened to files; help and explanations on terminals; and the question."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from connect_reconciler.cli.output import confirmed, table, with_hanging_indent
 from connect_reconciler.cli.session import Invocation
 from connect_reconciler.cli.terminal import ProgressLines
 from connect_reconciler.model.live import Live
+from support.command import Command
 from support.plans import plan_with_everything
 
 EFFECT = "    → its offsets stay: a new connector continues from them\n"
@@ -93,3 +94,13 @@ def test_only_yes_agrees(
     monkeypatch.setattr(typer, "prompt", lambda *_, **__: next(given))
     assert confirmed("Apply to orders?") is agrees
     assert capsys.readouterr().err == "please answer y or n\n" * (len(answers) - 1)
+
+
+def test_version_and_short_help(connect: Command) -> None:
+    shown = connect("--version")
+    assert (shown.returncode, shown.stdout) == (0, connect("version").stdout)
+    for words in ([], ["plan"], ["offsets"], ["offsets", "list"]):
+        short, long = connect(*words, "-h"), connect(*words, "--help")
+        assert (short.returncode, short.stdout) == (0, long.stdout)
+    assert "130 interrupted" in connect("-h").stdout
+    assert "Documentation: " in connect("-h").stdout
