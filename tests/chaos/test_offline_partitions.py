@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from connect_runtime.herder.verbs import RequestError
+from connect_runtime.kafka import clients
+from connect_runtime.kafka.topics import describe_topics
 from connect_runtime.storage.snapshots import State, StatusSnapshot, TaskId
 from connect_runtime.storage.status_topic import reduce_all
 from connect_specs.names import ClusterTopics
@@ -68,6 +71,25 @@ def running(cluster: ThreadCluster, name: str, *, runs: bool) -> None:
         what=f"{name} to run: {runs}",
         timeout_s=20,
     )
+
+
+def test_clients_describe_topics_though_the_broker_that_they_asked_is_gone(
+    brokers: TwoBrokers, unique: str
+) -> None:
+    """Each client asks one broker, which Kafka chooses: some of them the second."""
+    brokers.create_topic(unique, 1)
+    brokers.create_topic(f"{unique}-second", 2)
+    properties = {"bootstrap.servers": brokers.kafka}
+    admins = [clients.admin(properties, {"client.id": str(number)}) for number in range(8)]
+    for admin in admins:
+        describe_topics(admin, [unique], 15)
+    brokers.kill_second(f"{unique}-second")
+    try:
+        for admin in admins:
+            answer = prompt("describe", describe_topics, admin, [unique], 15)[unique]
+            assert not isinstance(answer, KafkaError), answer
+    finally:
+        brokers.start_second()
 
 
 def test_an_offline_status_partition_holds_up_nothing(

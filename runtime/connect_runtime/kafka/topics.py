@@ -10,11 +10,13 @@ the client's, and asks for the leaders first.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import wait
 from typing import Final, TypeAlias
 
 from confluent_kafka import (
@@ -57,6 +59,7 @@ _NEW_S = 3.0
 _RETRY_S = 0.1
 # For the client to say itself that Kafka has not answered
 _MARGIN_S = 5.0
+_SOON_S: Final = 1.0
 _ABSENT = NO_SUCH_TOPIC | {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -77,6 +80,11 @@ def describe_topics(
     where the broker auto-creates them."""
     request = TopicCollection(list(topics))
     futures = client.describe_topics(request, request_timeout=timeout_s)
+    if wait(futures.values(), _SOON_S).not_done:
+        # librdkafka may wait for a broker that is gone: it learns of the next one with metadata,
+        # which a client that knows no topics does not ask for by itself
+        with contextlib.suppress(KafkaException):
+            client.list_topics(timeout=timeout_s)
     return gather_answers(futures, timeout_s + _MARGIN_S)
 
 
