@@ -205,8 +205,7 @@ def spark_daemon_killed(world: World) -> Iterator[None]:
 
 @contextmanager
 def node_server_killed(world: World) -> Iterator[None]:
-    """The process that serves all tasks of a node. They follow assignments by themselves, and
-    another one is started for later tasks."""
+    """The agent of all tasks of a node, which is replaced."""
     kill(*node_servers(world.leader.processes))
     wait_until(lambda: node_servers(world.leader.processes), what="another node server")
     yield

@@ -28,6 +28,7 @@ from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.tasks.run import run_task
 from connect_specs.names import task_transactional_id
 from connect_specs.states import TargetState
+from support.agent import ensure_agent
 
 SOURCE_PARTITION = "partition"
 
@@ -248,6 +249,7 @@ class ThreadLauncher:
         self._lock = threading.Lock()
         self._running: dict[tuple[TaskId, int], tuple[threading.Thread, threading.Event]] = {}
         self._killed: set[tuple[TaskId, int]] = set()
+        ensure_agent()
 
     def lead(self, term: int) -> None: ...
     def follow(self) -> None: ...

@@ -14,12 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connect_runtime.kafka import clients
 from connect_runtime.kafka.errors import REFUSED, SILENT, error_of, passes, reason
-from connect_runtime.storage.log import NewRecord
+from connect_runtime.storage.log import NewRecord, Unwritten
 from connect_specs.diagnostics import ConnectError
 
 # The time limit of one try
@@ -45,45 +44,17 @@ _END_S: Final = 2.0
 _Key: TypeAlias = tuple[str, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Unwritten:
-    """A failed write, with the reason. `passing`: the same write may succeed later."""
-
-    why: str
-    passing: bool
-
-
-_UNANSWERED: Final = Unwritten("Kafka has not answered", passing=True)
 _FULL: Final = Unwritten("too many records wait for Kafka", passing=True)
 
 
-def unwritten_line(unwritten: Unwritten | None) -> bytes:
-    """Returns a write's result as a line of JSON."""
-    return orjson.dumps(None if unwritten is None else [unwritten.why, unwritten.passing])
-
-
-def unwritten_of(line: bytes) -> Unwritten | None:
-    """Returns the result in a line of `unwritten_line`."""
-    fields = orjson.loads(line)
-    return None if fields is None else Unwritten(*fields)
-
-
 class KafkaStatuses:
-    """Implements StatusWriter with the worker's login. Raises ConnectError if that is invalid."""
+    """A producer for statuses, with the worker's login. Raises ConnectError if that is invalid."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._producer: Producer = clients.producer(properties, _SETTINGS)
 
-    def write(self, record: NewRecord) -> Unwritten | None:
-        """Returns None when Kafka has the record."""
-        answers: list[Unwritten | None] = [_UNANSWERED]
-        self.begin(record, answers.append)
-        # longer than a message may take, so it is answered by then, unless this process was frozen
-        self._producer.flush(TRY_S + 1)
-        return answers[-1]
-
     def begin(self, record: NewRecord, answered: Callable[[Unwritten | None], None]) -> None:
-        """Calls `answered` from within `serve`, or at once, with what `write` would return."""
+        """Calls `answered` from within `serve`, or at once: with None when Kafka has the record."""
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             answered(

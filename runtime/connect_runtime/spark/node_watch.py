@@ -1,45 +1,54 @@
-"""Watches over the Python processes of a node: Spark's daemon, tasks, and the one that serves them.
+"""Watches over the Python processes of a node: Spark's daemon, tasks, and their agent.
 
 Spark notices a process that ends, and an executor that sends no heartbeats, but not a process of a
 task that is stopped by a signal: it would keep its slot, and do nothing, for ever. So one process
-of the node asks the kernel every few seconds who is stopped, and kills who stays so. The attempt is
-LOST and runs again, and cannot wake up beside the new one. A heartbeat of each task would cost a
-thousand idle ones their sleep, and is missing, too, while a plugin runs C code. The same process
-starts the one that serves tasks (`node/server`), and starts it again.
+of the node asks the kernel every few seconds for those that are stopped, and kills the ones that
+stay so. The attempt is LOST and runs again, and cannot wake up beside the next one. A heartbeat of
+each task would cost a thousand idle ones their sleep, and is missing, too, while a plugin runs C
+code.
+
+The same process starts the agent (`agent/node`), and starts it again as soon as it ends. If it
+cannot for a minute, it ends the daemon; the daemon ends, too, if this process is killed. Its tasks
+are LOST then, and Spark starts another daemon.
 
 When the daemon has ended, its tasks drain and end as well. A task that is frozen, or in C code that
 never returns, cannot, and is killed then.
 
-`start` must be called before any thread starts. Only Linux tells the state of processes in this
-way; elsewhere nobody is taken for frozen.
+`start` must be called before any thread starts. Only Linux shows the state of processes in this
+way, and ends the daemon with this process; elsewhere none is taken for frozen.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import gc
 import logging
+import math
 import os
 import select
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, NoReturn
 
-from connect_runtime.node import door as node_door
-from connect_runtime.node import server
+from connect_runtime.agent import client
+from connect_runtime.agent.node import serve_node
 from connect_runtime.spark.worker import DRAIN_S
 
 _log = logging.getLogger(__name__)
 
-_LOOK_EVERY_S: Final = 4.0
-# A process that is stopped for a moment only goes on. All together are noticed after 8 to 12 s.
+_LOOK_EVERY_S: Final = 3.0
+# A process that is stopped for a moment only goes on. All together are noticed after 6 to 9 s.
 LOOKS: Final = 3
+# An agent that ends sooner than that is started again only then
+_AGENT_LIVES_S: Final = 1.0
+_WITHOUT_AGENT_S: Final = 60.0
 _STOPPED: Final = b"T"
 _ENDED: Final = b"Z"
 _ORPHANS_EVERY_S: Final = 0.25
@@ -47,7 +56,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StoppedProcess:
     """A process that is stopped, with its start and the CPU time that it has had, in ticks of the
     kernel: one that ran in between is another one."""
 
@@ -57,46 +66,108 @@ class Seen:
 
 
 def start() -> None:
-    """Forks the process that watches over this one, the daemon, and over what it forks. It ends
-    soon after this one."""
-    door = node_door.open_door()
-    if _forked(lambda daemon: _watch(daemon, door)) is None:
-        node_door.close_door()
+    """Forks the process that watches over this one, the daemon, and over what it forks. Each of
+    both ends soon after the other one. Raises OSError if the system refuses a process."""
+    door = client.open_door()
+    ours, of_watch = os.pipe()
+    _forked(lambda daemon: _watch(daemon, door))
+    os.close(of_watch)
     door.close()
+    _end_with(ours)
+
+
+def _end_with(pipe: int) -> None:
+    """Has this process terminated once all others have closed the pipe."""
+    if sys.platform == "linux":
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGTERM)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
 
 
 def _watch(daemon: int, door: socket.socket) -> None:
-    serving: int | None = None
-    looks: Mapping[Seen, int] = {}
+    agent = _Agent(door)
+    looks: Mapping[StoppedProcess, int] = {}
     tasks: Mapping[int, bytes] = {}
-    ends = _end_of(daemon)
+    ends = select.poll()
+    _wait_for(daemon, ends)
+    look_at = time.monotonic() + _LOOK_EVERY_S
     while True:
-        if serving is None or _has_ended(serving):
-            serving = _forked(partial(_serve, door))
-        ends.poll(_LOOK_EVERY_S * 1000)
+        agent.start_if_ended(ends)
+        wait_s = min(look_at - time.monotonic(), agent.wait_s())
+        ends.poll(max(wait_s, 0.0) * 1000)
         children = _children(daemon)
         if os.getppid() != daemon:
             break
         tasks = {pid: tasks.get(pid) or _start_of(pid) for pid in children}
-        servers = () if serving is None else (serving,)
-        looks = look((daemon, *tasks, *servers), looks)
+        if time.monotonic() >= look_at:
+            if agent.is_missed():
+                _log.error("No agent could be started on this node: its tasks end")
+                os.kill(daemon, signal.SIGTERM)
+            looks = look((daemon, *tasks, *agent.pids), looks)
+            look_at = time.monotonic() + _LOOK_EVERY_S
     _end_orphans(tasks)
 
 
-def _end_of(pid: int) -> select.poll:
-    """Returns what waits for the end of a process, or only for a time where the system cannot."""
-    waiting = select.poll()
-    with contextlib.suppress(AttributeError, OSError):
-        waiting.register(os.pidfd_open(pid), select.POLLIN)
-    return waiting
+class _Agent:
+    """The process of the node's agent, which is forked again when it has ended: at once, unless it
+    ended soon."""
+
+    def __init__(self, door: socket.socket) -> None:
+        self._door = door
+        self._pid: int | None = None
+        self._descriptor: int | None = None
+        self._start_at = 0.0
+        self._missed_since = time.monotonic()
+
+    @property
+    def pids(self) -> Sequence[int]:
+        return () if self._pid is None else (self._pid,)
+
+    def start_if_ended(self, ends: select.poll) -> None:
+        """Has `ends` wait for the end of the process that it starts."""
+        time_s = time.monotonic()
+        if self._pid is not None and os.waitpid(self._pid, os.WNOHANG) != (0, 0):
+            self._pid = None
+            if self._descriptor is not None:
+                ends.unregister(self._descriptor)
+                os.close(self._descriptor)
+            if time_s > self._start_at:  # it has lived
+                self._missed_since = time_s
+        if self._pid is None and time_s >= self._start_at:
+            self._start_at = time_s + _AGENT_LIVES_S
+            try:
+                self._pid = _forked(partial(_serve, self._door))
+            except OSError as error:
+                _log.warning("The agent of this node cannot be started: %s", error)
+            else:
+                self._descriptor = _wait_for(self._pid, ends)
+
+    def wait_s(self) -> float:
+        """Returns how long until it may be started again."""
+        return math.inf if self._pid is not None else self._start_at - time.monotonic()
+
+    def is_missed(self) -> bool:
+        """Returns whether none has lived for long."""
+        lives = self._pid is not None and time.monotonic() > self._start_at
+        return not lives and time.monotonic() - self._missed_since > _WITHOUT_AGENT_S
+
+
+def _wait_for(pid: int, ends: select.poll) -> int | None:
+    """Has `ends` wait for the end of a process, where the system can. Returns the descriptor."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+    ends.register(descriptor, select.POLLIN)
+    return descriptor
 
 
 def _end_orphans(tasks: Mapping[int, bytes]) -> None:
     """Gives them time to drain, and kills those that are still there."""
     until = time.monotonic() + DRAIN_S + 1
-    while left := [pid for pid, started in tasks.items() if _start_of(pid) == started != b""]:
+    while alive := [pid for pid, started in tasks.items() if _start_of(pid) == started != b""]:
         if time.monotonic() > until:
-            for pid in left:
+            for pid in alive:
                 _log.warning("Process %d of this node outlived its daemon: it is killed", pid)
                 _kill(pid)
             return
@@ -107,18 +178,13 @@ def _serve(door: socket.socket, watching: int) -> None:
     """Ends with the one that watches."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    server.serve(door, watching)
+    serve_node(door, watching)
 
 
-def _forked(run: Callable[[int], None]) -> int | None:
-    """Returns the pid of a new process that runs this with its parent's pid; None if the system
-    refuses one."""
+def _forked(run: Callable[[int], None]) -> int:
+    """Returns the pid of a new process that runs this with its parent's pid. Raises OSError."""
     parent = os.getpid()
-    try:
-        forked = os.fork()
-    except OSError as error:
-        _log.warning("Each task of this node asks Kafka by itself: %s", error)
-        return None
+    forked = os.fork()
     if forked == 0:
         _run_and_exit(run, parent)
     return forked
@@ -128,9 +194,9 @@ def _run_and_exit(run: Callable[[int], None], parent: int) -> NoReturn:
     """The caller's code must not run in two processes."""
     try:
         gc.enable()
-        nowhere = os.open(os.devnull, os.O_RDWR)
+        null = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1):  # Spark speaks to its daemon over these
-            os.dup2(nowhere, standard)
+            os.dup2(null, standard)
         run(parent)
     except BaseException:
         _log.exception("A process that serves this node has failed")
@@ -138,21 +204,19 @@ def _run_and_exit(run: Callable[[int], None], parent: int) -> NoReturn:
         os._exit(0)
 
 
-def _has_ended(child: int) -> bool:
-    return os.waitpid(child, os.WNOHANG) != (0, 0)
-
-
-def look(pids: Iterable[int], before: Mapping[Seen, int]) -> Mapping[Seen, int]:
+def look(
+    pids: Iterable[int], earlier: Mapping[StoppedProcess, int]
+) -> Mapping[StoppedProcess, int]:
     """Looks once, and kills what is stopped for the `LOOKS`th time. Returns how often in a row each
-    was seen; `before` is that of the last look. Only looks count, not time: if the whole node stood
-    still, nobody is frozen."""
-    found: dict[Seen, int] = {}
-    for each in _stopped(pids):
-        found[each] = before.get(each, 0) + 1
-        if found[each] >= LOOKS:
-            _log.warning("Process %d of this node was frozen: it is killed", each.pid)
-            _kill(each.pid)
-    return found
+    was stopped; `earlier` is that of the last look. Only looks count, not time: if the whole node
+    stood still, none is frozen."""
+    looks: dict[StoppedProcess, int] = {}
+    for process in _stopped(pids):
+        looks[process] = earlier.get(process, 0) + 1
+        if looks[process] >= LOOKS:
+            _log.warning("Process %d of this node was frozen: it is killed", process.pid)
+            _kill(process.pid)
+    return looks
 
 
 def _kill(pid: int) -> None:
@@ -160,11 +224,11 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _stopped(pids: Iterable[int]) -> Iterator[Seen]:
+def _stopped(pids: Iterable[int]) -> Iterator[StoppedProcess]:
     for pid in pids:
         fields = _fields(pid)
         if fields[:1] == [_STOPPED]:
-            yield Seen(pid, fields[19], tuple(fields[11:13]))
+            yield StoppedProcess(pid, fields[19], tuple(fields[11:13]))
 
 
 def _fields(pid: int) -> list[bytes]:
@@ -173,14 +237,14 @@ def _fields(pid: int) -> list[bytes]:
 
 
 def _start_of(pid: int) -> bytes:
-    """Returns nothing for a process that has ended, and that nobody has waited for."""
+    """Returns nothing for a process that has ended, and whose parent has not waited for it."""
     fields = _fields(pid)
     return fields[19] if fields[:1] not in ([], [_ENDED]) else b""
 
 
 def _children(pid: int) -> list[int]:
-    found = map(int, _read(f"/proc/{pid}/task/{pid}/children").split())
-    return [each for each in found if each != os.getpid()]
+    children = map(int, _read(f"/proc/{pid}/task/{pid}/children").split())
+    return [child for child in children if child != os.getpid()]
 
 
 def _read(path: str) -> bytes:

@@ -131,6 +131,15 @@ class OffsetsNotWritten(WriteFailed):
     retried."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """A status that was not written, with the reason. `passing`: the same write may succeed
+    later."""
+
+    why: str
+    passing: bool
+
+
 class WriteInDoubt(WriteFailed):
     """Kafka did not report whether the transaction was committed. The next writer of the same
     transactional id settles it: open that writer, then read to the end."""

@@ -15,7 +15,7 @@ from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.control.assignments import AttemptAssignment, DesiredTaskState
 from connect_runtime.tasks.control.statuses import StatusReporter
-from connect_runtime.tasks.control.worker_topics import TopicsReader, newest_state, open_reader
+from connect_runtime.tasks.control.worker_topics import WorkerTopics
 from connect_runtime.tasks.kafka_failures import BatchTooLarge, Interrupted
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.tasks.sink.sink_task import run_sink
@@ -91,17 +91,12 @@ def _run(
 ) -> AttemptEnd:
     # the leader repeats an assignment after it has forgotten the connector's topics
     assignment = AttemptAssignment(setup, orphaned, repeated=reporter.forget_topics)
-    reader = open_reader(setup)
-    try:
-        end = reader.read_assignment(assignment).end
-        return end or _run_newest(setup, reader, assignment, reporter, metrics)
-    finally:
-        reader.close()
+    end = WorkerTopics(setup).read_assignment(assignment).end
+    return end or _run_newest(setup, assignment, reporter, metrics)
 
 
 def _run_newest(
     setup: TaskSetup,
-    reader: TopicsReader,
     assignment: AttemptAssignment,
     reporter: StatusReporter,
     metrics: TaskMetrics,
@@ -110,8 +105,7 @@ def _run_newest(
         task = setup.new_task()
         reporter.version = task.version()
         if isinstance(task, SourceTask):
-            return run_source(setup, task, reader, assignment, reporter, metrics)
-        reader.close()
+            return run_source(setup, task, assignment, reporter, metrics)
         return run_sink(setup, task, assignment, reporter, metrics)
     except (Fenced, Interrupted):
         raise
@@ -124,7 +118,7 @@ def _run_newest(
 def _report_failure(setup: TaskSetup, reporter: StatusReporter, error: Exception) -> None:
     """Writes FAILED, unless another attempt has the task by now."""
     try:
-        if newest_state(setup) is not DesiredTaskState.SUPERSEDED:
+        if WorkerTopics(setup).newest_state() is not DesiredTaskState.SUPERSEDED:
             reporter.write(reporter.failure(error))
     except (ConnectError, KafkaException, Interrupted) as failed:
         _log.error("Task %s failed, and its status cannot be written: %s", setup.id, failed)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
+from connect_runtime.agent.client import AgentClient
 from connect_runtime.api import ConfigError, SinkTask, SourceTask
 from connect_runtime.config_providers.references import PROVIDERS
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
@@ -236,6 +237,10 @@ class TaskSetup:
         launch = self._launch
         base = "-".join(filter(None, (launch.group_id, launch.worker.get("client.id"))))
         return self.source_clients.worker_client() | {"client.id": f"{base}-{purpose}"}
+
+    def agent(self, purpose: str) -> AgentClient:
+        """Returns the way to this task's agent, whose client of Kafka has the worker's login."""
+        return AgentClient(self.socket, {} if self.socket else self.worker_client(purpose))
 
     def transactional_producer(self) -> dict[str, str]:
         """Returns properties of a source's transactional producer.

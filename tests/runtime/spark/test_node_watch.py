@@ -1,19 +1,21 @@
-"""Processes that stay stopped are killed, and the one that serves a node is replaced."""
+"""Processes that stay stopped are killed, and a node's agent is replaced."""
 
 from __future__ import annotations
 
 import shlex
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from connect_runtime.node import door
+from connect_runtime.agent import client
 from connect_runtime.spark import node_watch
-from connect_runtime.spark.node_watch import LOOKS, Seen, look
+from connect_runtime.spark.node_watch import LOOKS, StoppedProcess, look
 from support.processes import Process, daemon_processes, kill, node_servers, of_session, process
 from support.processes import frozen as stopped
 from support.wait import wait_until
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 DAEMON = """\
 import os, signal
 from connect_runtime.spark import node_watch
-node_watch._LOOK_EVERY_S, node_watch.DRAIN_S = 0.05, -0.5
+node_watch._LOOK_EVERY_S, node_watch.DRAIN_S = %s
 node_watch.start()
 os.setpgid(0, 0)
 if os.fork() == 0:
@@ -45,7 +47,9 @@ def _running(*command: str) -> Iterator[Process]:
         child.wait()
 
 
-def _looked(times: int, *at: Process, looks: Mapping[Seen, int] = {}) -> Mapping[Seen, int]:
+def _looked(
+    times: int, *at: Process, looks: Mapping[StoppedProcess, int] = {}
+) -> Mapping[StoppedProcess, int]:
     for _ in range(times):
         looks = look([each.pid for each in at], looks)
     return looks
@@ -76,7 +80,7 @@ def test_a_process_that_goes_on_starts_anew() -> None:
 def test_a_process_that_ran_in_between_starts_anew() -> None:
     """Stopped again and again, it makes progress."""
     with _running("/bin/sh", "-c", "while :; do :; done") as task:
-        looks: Mapping[Seen, int] = {}
+        looks: Mapping[StoppedProcess, int] = {}
         for _ in range(LOOKS + 1):
             with stopped([task]):
                 looks = _looked(1, task, looks=looks)
@@ -97,10 +101,15 @@ def test_who_is_gone_by_now_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None
         assert look([task.pid], {seen: LOOKS - 1}) == {seen: LOOKS}
 
 
+QUICK = "0.05, -0.5"
+
+
 @pytest.fixture
-def session(tmp_path: Path) -> Iterator[Callable[[], list[Process]]]:
+def session(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[[], list[Process]]]:
     """The processes of a daemon that a shell started, and that leads a group of its own."""
-    (tmp_path / "daemon.py").write_text(DAEMON)
+    (tmp_path / "daemon.py").write_text(DAEMON % getattr(request, "param", QUICK))
     words = shlex.join([sys.executable, "daemon.py", "-m connect_runtime.spark.daemon"])
     (tmp_path / "start.sh").write_text(f"cd {tmp_path} && {words}; sleep 600")
     with _running("/bin/sh", str(tmp_path / "start.sh")) as shell:
@@ -108,20 +117,70 @@ def session(tmp_path: Path) -> Iterator[Callable[[], list[Process]]]:
         kill(*of_session(shell.pid)[1:])
 
 
-def test_who_serves_a_node_is_replaced_and_ends_with_the_daemon(
+def _next_agent(session: Callable[[], list[Process]], *earlier: Process) -> Process:
+    def found() -> Process | None:
+        agents = [each for each in node_servers(session()) if each not in earlier]
+        return agents[0] if agents else None
+
+    return wait_until(found, what="an agent", timeout_s=20, every_s=0.01)
+
+
+@pytest.mark.parametrize("session", ["600, -0.5"], indirect=True)
+def test_an_agent_that_is_killed_is_replaced_at_once(
     session: Callable[[], list[Process]],
 ) -> None:
-    def server() -> Process | None:
-        return next(iter(node_servers(session())), None)
+    """Not only at the next look; but one that ends at its start is not tried all the time."""
+    first = _next_agent(session)
+    second, took_s = _replaced(session, first)
+    assert took_s < 2
+    _, took_s = _replaced(session, second)
+    assert 0.3 < took_s < 2
 
-    first = wait_until(server, what="a node server")
-    kill(first)
-    second = wait_until(server, what="another one")
-    with stopped([second]):
-        wait_until(lambda: not second.alive, what="it to be noticed")
-    wait_until(server, what="a third one")
+
+def _replaced(session: Callable[[], list[Process]], agent: Process) -> tuple[Process, float]:
+    began = time.monotonic()
+    kill(agent)
+    return _next_agent(session, agent), time.monotonic() - began
+
+
+@pytest.mark.parametrize("session", ["node_watch._LOOK_EVERY_S, -0.5"], indirect=True)
+def test_an_agent_that_is_frozen_is_replaced_within_10_s(
+    session: Callable[[], list[Process]],
+) -> None:
+    first = _next_agent(session)
+    began = time.monotonic()
+    with stopped([first]):
+        _next_agent(session, first)
+    assert time.monotonic() - began < 10
+
+
+def test_an_agent_ends_with_the_daemon(session: Callable[[], list[Process]]) -> None:
+    _replaced(session, _next_agent(session))  # which takes more than a look at the tasks
     kill(*daemon_processes(session()))
     wait_until(lambda: not _python(session()), what="all to end")
+
+
+def test_a_daemon_ends_with_the_process_that_watches(
+    session: Callable[[], list[Process]],
+) -> None:
+    """Its tasks would have no agent once that one ends, too; Spark starts another daemon."""
+    agent = _next_agent(session)
+    (watch,) = (each for each in session() if each.pid == _parent(agent.pid))
+    daemons = daemon_processes(session())
+    kill(watch)
+    wait_until(lambda: not any(each.alive for each in [agent, *daemons]), what="both to end")
+
+
+@pytest.mark.parametrize(
+    "session",
+    ["0.05, -0.5\nnode_watch._WITHOUT_AGENT_S = 3.0\nnode_watch.serve_node = None"],
+    indirect=True,
+)
+def test_a_node_whose_agent_cannot_start_ends_its_tasks(
+    session: Callable[[], list[Process]],
+) -> None:
+    wait_until(lambda: daemon_processes(session()), what="a daemon")
+    wait_until(lambda: not _python(session()), what="all to end", timeout_s=20)
 
 
 def test_a_daemon_that_is_frozen_is_killed(session: Callable[[], list[Process]]) -> None:
@@ -131,14 +190,22 @@ def test_a_daemon_that_is_frozen_is_killed(session: Callable[[], list[Process]])
         wait_until(lambda: not _python(session()), what="all to end")
 
 
+def _parent(pid: int) -> int:
+    return int(node_watch._fields(pid)[1])
+
+
 def _python(among: list[Process]) -> list[Process]:
     return [each for each in among if "daemon.py" in each.command]
 
 
-def test_without_room_for_one_more_process_nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_for_one_more_process_there_is_no_daemon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refused() -> int:
         raise BlockingIOError
 
+    ours, of_agent = socket.socketpair()
+    monkeypatch.setattr(client, "open_door", lambda: of_agent)
     monkeypatch.setattr(node_watch.os, "fork", refused)
-    node_watch.start()
-    assert door.connect(1.0) is None
+    with ours, of_agent, pytest.raises(BlockingIOError):
+        node_watch.start()

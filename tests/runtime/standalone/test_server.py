@@ -11,21 +11,28 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.agent.client import AgentClient, LineReader
+from connect_runtime.agent.messages import (
+    Follow,
+    ReadAssignment,
+    ReadOffsets,
+    Request,
+    WriteOffsets,
+    WriteStatus,
+)
 from connect_runtime.standalone.logs import StandaloneLogs
 from connect_runtime.standalone.server import TopicsServer
 from connect_runtime.storage.assignments_topic import assignment_record
-from connect_runtime.storage.line_socket import LineSocket
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.offset_file import OffsetFile
-from connect_runtime.storage.served_messages import Follow, Read, Write, request_line
 from connect_runtime.storage.snapshots import Assignment, TaskId
-from connect_runtime.tasks.control.assignments import AttemptAssignment, DesiredTaskState
-from connect_runtime.tasks.control.worker_topics import (
-    ServedFollower,
-    ServedOffsets,
-    ServedReader,
-    ServedStatuses,
+from connect_runtime.tasks.control import worker_topics
+from connect_runtime.tasks.control.assignments import (
+    AssignmentFollower,
+    AttemptAssignment,
+    DesiredTaskState,
 )
+from connect_runtime.tasks.control.worker_topics import ServedOffsets, WorkerTopics
 from connect_runtime.tasks.kafka_failures import Interrupted
 from connect_runtime.tasks.task_setup import TaskSetup
 from connect_specs.diagnostics import Failed
@@ -53,7 +60,7 @@ def server(logs: StandaloneLogs) -> Iterator[TopicsServer]:
     made.close()
     assert not Path(made.path).parent.exists()
     wait_until(
-        lambda: not [t for t in threading.enumerate() if t.name.startswith("serve-")],
+        lambda: not [t for t in threading.enumerate() if t.name == "serve-tasks"],
         what="all threads to end",
     )
 
@@ -72,21 +79,19 @@ def test_an_attempt_follows_its_assignment(logs: StandaloneLogs, server: TopicsS
     assign(logs, TargetState.RUNNING)
     task = task_of(server, offset=2)
     assignment = AttemptAssignment(task)
-    reader = ServedReader(task)
+    reader = WorkerTopics(task)
     assert reader.read_assignment(assignment) is DesiredTaskState.RUN
-    reader.close()
-    control = ServedFollower(task, assignment)
+    control = AssignmentFollower(task, assignment)
     assert control.desired() is DesiredTaskState.RUN
     assign(logs, TargetState.PAUSED)
-    assert control.desired(10) is DesiredTaskState.PAUSE
+    wait_until(lambda: control.desired(1) is DesiredTaskState.PAUSE, what="the pause")
     assign(logs, TargetState.RUNNING, attempt=2)
-    assert control.desired(10) is DesiredTaskState.SUPERSEDED
+    wait_until(lambda: control.desired(1) is DesiredTaskState.SUPERSEDED, what="its successor")
     assign(logs, None)
     control.close()
     later = task_of(server, offset=99)
-    reader = ServedReader(later)
+    reader = WorkerTopics(later)
     assert reader.read_assignment(AttemptAssignment(later)) is DesiredTaskState.SUPERSEDED
-    reader.close()
 
 
 def test_offsets_and_statuses_are_written(logs: StandaloneLogs, server: TopicsServer) -> None:
@@ -94,18 +99,16 @@ def test_offsets_and_statuses_are_written(logs: StandaloneLogs, server: TopicsSe
     offsets = ServedOffsets(task)
     assert offsets.write([NewRecord(TOPICS.offsets, KEY, b'{"n":1}')], 10)
     assert offsets.write([NewRecord(TOPICS.offsets, KEY, b'{"n":2}')], 10)
-    reader = ServedReader(task)
+    reader = WorkerTopics(task)
     (found,) = reader.source_offsets().connectors["c"].values()
     assert (found.partition, found.offset) == ({"p": 1}, {"n": 2})
     assert offsets.write([NewRecord(TOPICS.offsets, KEY, None)], 10)
     assert reader.source_offsets().connectors == {}
 
-    statuses = ServedStatuses(task)
-    assert statuses.write(NewRecord(TOPICS.status, b"key", b"value")) is None
+    assert reader.write_status(NewRecord(TOPICS.status, b"key", b"value")) is None
     (status,) = logs.reader(TOPICS.status).read_to_end(1)
     assert (status.key, status.value) == (b"key", b"value")
-    for each in (offsets, reader, statuses):
-        each.close()
+    offsets.close()
 
 
 def test_a_commit_that_its_task_gave_up_is_not_written_later(
@@ -130,32 +133,32 @@ def test_a_commit_that_its_task_gave_up_is_not_written_later(
     assert not late.write([NewRecord(TOPICS.offsets, KEY, b"{}")], 0.2)
     release.set()
     first.join(30)
-    wait_until(
-        lambda: len([t for t in threading.enumerate() if t.name == "serve-task"]) == 1,
-        what="the late one's thread to end",
-    )
+    wait_until(lambda: not writing(), what="the late one's thread to end")
     assert [each.key for each in logs.reader(TOPICS.offsets).poll()] == [b'["other",{}]']
     slow.close()
     late.close()
 
 
+def writing() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name == "write-offsets"]
+
+
 @pytest.mark.parametrize(
     "request_",
     [
-        Read(TOPICS.config),
-        Follow(TOPICS.status, 0),
-        Write([NewRecord(TOPICS.config, b"k", b"v")]),
-        Write([NewRecord(TOPICS.offsets, KEY, b"{}"), NewRecord(TOPICS.assignments, b"k", b"v")]),
+        ReadAssignment(TOPICS.config, "c-0"),
+        ReadOffsets(TOPICS.status, "c"),
+        Follow(TOPICS.status, "c-0", 0),
+        WriteStatus(NewRecord(TOPICS.config, b"k", b"v")),
+        WriteOffsets(TOPICS.assignments, ((b"k", b"v"),)),
     ],
 )
 def test_a_task_may_do_nothing_else(
-    logs: StandaloneLogs, server: TopicsServer, request_: Read | Follow | Write
+    logs: StandaloneLogs, server: TopicsServer, request_: Request
 ) -> None:
-    connection = LineSocket.to(server.path)
-    connection.send(request_line(request_))
-    with pytest.raises(EOFError):
-        connection.receive(10)
-    connection.close()
+    connected = AgentClient(server.path, {}).begin(request_)
+    with connected, pytest.raises(EOFError):
+        LineReader(connected).receive(10)
     assert logs.reader(TOPICS.offsets).poll() == []
     assert logs.reader(TOPICS.config).poll() == []
 
@@ -171,25 +174,16 @@ def test_the_end_of_the_worker_interrupts_its_tasks(
 ) -> None:
     assign(logs, TargetState.RUNNING)
     task = task_of(server)
-    control = ServedFollower(task, AttemptAssignment(task))
-    assert control.desired(10) is DesiredTaskState.RUN
+    control = AssignmentFollower(task, AttemptAssignment(task))
+    wait_until(lambda: control.desired(1) is DesiredTaskState.RUN, what="its assignment")
     offsets = ServedOffsets(task)
     server.close()
     with pytest.raises(Interrupted, match="cannot be reached"):
-        control.desired(10)
+        while True:
+            control.desired(1)
     assert not offsets.write([NewRecord(TOPICS.offsets, KEY, b"{}")], 10)
     with pytest.raises(Interrupted):
-        ServedReader(task).source_offsets()
-
-
-def test_a_task_that_ends_leaves_no_thread(logs: StandaloneLogs, server: TopicsServer) -> None:
-    task = task_of(server)
-    control = ServedFollower(task, AttemptAssignment(task))
-    control.close()
-    wait_until(
-        lambda: not [t for t in threading.enumerate() if t.name == "serve-task"],
-        what="the follower's thread to end",
-    )
+        WorkerTopics(task).source_offsets()
 
 
 def test_a_thread_that_cannot_start_ends_one_connection_alone(
@@ -198,13 +192,15 @@ def test_a_thread_that_cannot_start_ends_one_connection_alone(
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
+    monkeypatch.setattr(worker_topics, "PATIENCE_S", 0.2)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         with pytest.raises(Interrupted):
-            ServedReader(task_of(server)).source_offsets()
-    reader = ServedReader(task_of(server))
-    assert reader.source_offsets().connectors == {}
-    reader.close()
+            WorkerTopics(task_of(server)).source_offsets()
+        assert not ServedOffsets(task_of(server)).write(
+            [NewRecord(TOPICS.offsets, KEY, b"{}")], 0.2
+        )
+    assert WorkerTopics(task_of(server)).source_offsets().connectors == {}
 
 
 def test_a_path_that_is_too_long_for_a_socket_is_told(

@@ -20,6 +20,7 @@ from connect_runtime.tasks.run import run_task
 from connect_runtime.tasks.task_setup import TaskSetup
 from connect_specs.names import ClusterTopics
 from connect_specs.states import TargetState
+from support.agent import ensure_agent
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.guarded_broker import GuardedBroker
 from support.task_setups import task_launch
@@ -64,6 +65,7 @@ class Cluster:
             "offset.flush.interval.ms": "60000",
         }
         self._running: list[Running] = []
+        ensure_agent()
         for topic, partitions in (
             (self.topics.offsets, 3),
             (self.topics.status, 2),

@@ -1,50 +1,28 @@
-"""Follows in the assignments topic what an attempt must do, with clients of the task's own.
-
-An attempt runs only while the newest record of its task names it. While it runs, one small consumer
-tails the topic; before it starts, a short-lived one reads topics to their ends, with short waits:
-it sees the end of a topic within milliseconds, which the long-lived one must not do.
-"""
+"""Follows in the assignments topic what an attempt must do: it runs only while the newest record of
+its task names it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Final
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-
-from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import END_OF_PARTITION, SILENT, as_failure, error_of
-from connect_runtime.kafka.log_reader import record_of
-from connect_runtime.kafka.topics import ends_now
-from connect_runtime.node.following import SMALL_CONSUMER, UNUSED_GROUP
-from connect_runtime.storage import assignments_topic, offsets_topic
-from connect_runtime.storage.log import LogBlocked, LogRecord
-from connect_runtime.storage.snapshots import AssignmentSnapshot, OffsetSnapshot
-from connect_runtime.tasks.kafka_failures import kafka_may_interrupt
+from connect_runtime.agent.client import LineReader
+from connect_runtime.agent.messages import Follow, records_of
+from connect_runtime.storage import assignments_topic
+from connect_runtime.storage.log import LogRecord
+from connect_runtime.storage.snapshots import AssignmentSnapshot
+from connect_runtime.tasks.kafka_failures import Interrupted
 from connect_runtime.tasks.launch import AttemptEnd
 from connect_runtime.tasks.task_setup import TaskSetup
-from connect_specs.diagnostics import Diagnostic
 from connect_specs.states import TargetState
 
-_FAST_CONSUMER: Final = {
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": True,
-    "auto.offset.reset": "earliest",
-    "isolation.level": "read_committed",
-    "fetch.wait.max.ms": 5,
-    "fetch.queue.backoff.ms": 5,
-    "group.id": UNUSED_GROUP,
-}
-# Longer than the default transaction timeout, plus the time that Kafka takes to notice.
-_SILENCE_S: Final = 75.0
-_ASK_S: Final = 5.0
-_BATCH: Final = 1_000  # ten times as many cost twice the time: they leave the processor's cache
-_WAIT_S: Final = 0.005
-# librdkafka looks for the coordinator of the unused group, even if that is not permitted
-_PASSING: Final = SILENT | {KafkaError.GROUP_AUTHORIZATION_FAILED}
+_RETRY_S: Final = 0.5
+# So many in a row take as long as a task waits for a silent Kafka
+_MOST_FAILURES: Final = 150
+# A connection that was served for so long was no failure
+_SERVED_S: Final = 5.0
 _STOP_CHECK_S: Final = 0.2
 
 
@@ -60,12 +38,16 @@ class DesiredTaskState(Enum):
     @property
     def end(self) -> AttemptEnd | None:
         """Returns the end that the attempt must come to; None if it goes on."""
-        ends = {
-            DesiredTaskState.STOP: AttemptEnd.STOPPED,
-            DesiredTaskState.SUPERSEDED: AttemptEnd.SUPERSEDED,
-            DesiredTaskState.ORPHANED: AttemptEnd.ORPHANED,
-        }
-        return ends.get(self)
+        # a table would hash an enum at each look of an idle task
+        match self:
+            case DesiredTaskState.STOP:
+                return AttemptEnd.STOPPED
+            case DesiredTaskState.SUPERSEDED:
+                return AttemptEnd.SUPERSEDED
+            case DesiredTaskState.ORPHANED:
+                return AttemptEnd.ORPHANED
+            case DesiredTaskState.RUN | DesiredTaskState.PAUSE:
+                return None
 
 
 class AttemptAssignment:
@@ -128,38 +110,66 @@ class AttemptAssignment:
                 return DesiredTaskState.STOP
 
 
-class AssignmentFollower(Protocol):
-    """Follows the desired state of an attempt. Raises Interrupted."""
-
-    def desired(self, wait_s: float = 0.0) -> DesiredTaskState:
-        """Returns the newest state; waits up to `wait_s` for records if there are none."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class KafkaFollower:
-    """Tails the assignments topic from the position of `assignment`: an AssignmentFollower."""
+class AssignmentFollower:
+    """Follows the desired state of an attempt from the position of `assignment`, as the agent
+    passes it on. While the agent is replaced, the state stays. Raises Interrupted if there is none
+    any more."""
 
     def __init__(self, setup: TaskSetup, assignment: AttemptAssignment) -> None:
         self._assignment = assignment
-        properties = setup.worker_client(f"assignments-{setup.id}")
-        self._consumer = clients.consumer(properties, SMALL_CONSUMER)
-        self._consumer.assign([TopicPartition(setup.topics.assignments, 0, assignment.offset)])
+        self._topic = setup.topics.assignments
+        self._key = str(setup.id)
+        self._agent = setup.agent("assignments")
+        self._lines: LineReader | None = None
+        self._failures = 0
+        self._retry_at = self._connected_at = 0.0
+        self._connect(0.0)
 
     def desired(self, wait_s: float = 0.0) -> DesiredTaskState:
-        message = self._consumer.poll(wait_s)
-        while message is not None:
-            error = message.error()
-            if error is None:
-                self._assignment.apply([record_of(message)])
-            elif error.fatal():  # does not pass by itself, such as a deleted topic
-                raise KafkaException(error)
-            message = self._consumer.poll(0)
+        """Returns the newest state; waits up to `wait_s` for records if there are none."""
+        line = self._line(wait_s)
+        while line is not None:
+            self._assignment.apply(records_of(line))
+            line = self._line(0.0)
         return self._assignment.desired
 
+    def _line(self, wait_s: float) -> bytes | None:
+        if self._lines is None and not self._connect(wait_s):
+            return None
+        assert self._lines is not None, "it is connected"
+        try:
+            line = self._lines.receive(wait_s)
+        except (OSError, EOFError):
+            # an agent that cannot follow takes requests, too, and ends them at once
+            if time.monotonic() - self._connected_at > _SERVED_S:
+                self._failures = 0
+            self.close()
+            return None
+        return line
+
+    def _connect(self, wait_s: float) -> bool:
+        """Returns whether there is a connection; waits for the next try."""
+        pause_s = self._retry_at - time.monotonic()
+        if pause_s > 0:
+            time.sleep(min(pause_s, wait_s))
+            if pause_s > wait_s:
+                return False
+        self._retry_at = time.monotonic() + _RETRY_S
+        self._failures += 1
+        if self._failures > _MOST_FAILURES:
+            raise Interrupted("Nothing serves this task's assignments: its agent refuses it")
+        try:
+            connected = self._agent.begin(Follow(self._topic, self._key, self._assignment.offset))
+        except OSError:
+            return False
+        self._lines, self._connected_at = LineReader(connected), time.monotonic()
+        return True
+
     def close(self) -> None:
-        self._consumer.close()
+        """Ends the connection."""
+        if self._lines is not None:
+            self._lines.close()
+            self._lines = None
 
 
 class RetryWait:
@@ -185,94 +195,3 @@ class RetryWait:
                 return False
             if left_s <= 0:
                 return True
-
-
-class StartReader:
-    """Reads the cluster's topics to their ends, committed records only: a TopicsReader.
-
-    Raises Interrupted if Kafka is silent or an open transaction hides the end.
-    """
-
-    def __init__(self, setup: TaskSetup) -> None:
-        self._setup = setup
-        properties = setup.worker_client("start")
-        self._consumer = clients.consumer(properties, _FAST_CONSUMER)
-        self._admin = clients.admin(properties)
-        self._closed = False
-
-    def read_assignment(self, assignment: AttemptAssignment) -> DesiredTaskState:
-        """Reads the assignments up to the current end."""
-        topic = self._setup.topics.assignments
-        with kafka_may_interrupt():
-            messages = self._to_end([TopicPartition(topic, 0, assignment.offset)])
-            return assignment.apply(map(record_of, messages))
-
-    def source_offsets(self) -> OffsetSnapshot:
-        """Returns the offsets of this task's connector, up to the current end."""
-        with kafka_may_interrupt():
-            return self._source_offsets()
-
-    def _source_offsets(self) -> OffsetSnapshot:
-        topic = self._setup.topics.offsets
-        metadata = self._consumer.list_topics(topic, timeout=_SILENCE_S).topics[topic]
-        if metadata.error is not None:
-            raise KafkaException(metadata.error)
-        own_prefix = f'["{self._setup.id.connector}",'.encode()
-        starts = [TopicPartition(topic, number, 0) for number in metadata.partitions]
-        # A record of another connector costs one look at its key. The codec decides keys with
-        # spaces or escapes.
-        records = [
-            record_of(message)
-            for message in self._to_end(starts)
-            if (key := message.key()) is not None
-            and (key.startswith(own_prefix) or b"\\" in key or not key.startswith(b'["'))
-        ]
-        return offsets_topic.reduce_all(OffsetSnapshot(), records)
-
-    def _to_end(self, starts: list[TopicPartition]) -> Iterator[Any]:
-        """Yields all messages up to the current ends, as long as there is progress.
-
-        The ends count records of open transactions: one that is still open hides what was committed
-        after it. They are asked for, and not taken from the answers to fetches: a new leader sends
-        records before it knows how far they were committed (KIP-207).
-        """
-        ends = ends_now(self._admin, starts, IsolationLevel.READ_UNCOMMITTED)
-        self._consumer.assign(starts)
-        reached = {(start.topic, start.partition): start.offset for start in starts}
-        deadline = time.monotonic() + _SILENCE_S
-        while behind := [at for at, end in ends.items() if reached[at] < end.offset]:
-            if time.monotonic() > deadline:
-                raise self._stuck(*behind[0], reached[behind[0]])
-            messages = self._consumer.consume(_BATCH, _WAIT_S)
-            if messages:
-                deadline = time.monotonic() + _SILENCE_S
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    yield message
-                elif error.code() == END_OF_PARTITION:
-                    reached[message.topic(), message.partition()] = message.offset()
-                elif error.code() not in _PASSING:
-                    raise as_failure(error, "The topic cannot be read", message.topic())
-        self._consumer.unassign()
-
-    def _stuck(self, topic: str, partition: int, offset: int) -> Exception:
-        """Returns the reason that nothing arrives: Kafka is silent, or a transaction is open."""
-        try:
-            self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_ASK_S)
-        except KafkaException as error:
-            return as_failure(error_of(error), "The topic cannot be read", topic)
-        return LogBlocked(
-            Diagnostic(
-                code="log.blocked",
-                what=f"an open transaction at offset {offset} hides what follows it",
-                where=f"{topic}-{partition}",
-                hint="its writer was killed or hangs; it times out by itself",
-            )
-        )
-
-    def close(self) -> None:
-        """Closes the consumer; may be called repeatedly."""
-        if not self._closed:
-            self._closed = True
-            self._consumer.close()

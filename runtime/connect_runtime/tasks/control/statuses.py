@@ -2,8 +2,7 @@
 
 Always with the runtime's own login, never a connector's, and outside of its transactions. Each
 record names the attempt, and readers ignore records of an attempt older than the newest known, so a
-zombie cannot hide its successor's status. The producer lives for a few records only: states change
-rarely, and hundreds of idle clients would cost more.
+zombie cannot hide its successor's status.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State, Status
 from connect_runtime.storage.status_topic import task_record, topic_in_use_record
-from connect_runtime.tasks.control.worker_topics import StatusWriter, open_statuses
+from connect_runtime.tasks.control.worker_topics import WorkerTopics
 from connect_runtime.tasks.task_setup import TaskSetup
-from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
 _CLOSE_S: Final = 10.0
+_RETRY_S: Final = 0.1
 # From one report of a repeated error to the next: 1 s, 2, 4, ... up to a minute. After so long
 # without an error, the pauses start over.
 _PAUSE_S: Final = 1.0
@@ -113,41 +112,30 @@ class StatusReporter:
         self._closed.set()
 
     def _run(self) -> None:
-        writer: StatusWriter | None = None
         try:
-            writer = self._writer()
-            self._write_all(writer)
+            self._write_all(WorkerTopics(self._setup))
         except Exception:
             _log.exception("Task %s: its status cannot be written", self._setup.id)
             with self._lock:
                 self._writing = None  # the next record is tried with another thread
-        finally:
-            if writer is not None:
-                writer.close()
 
-    def _write_all(self, writer: StatusWriter | None) -> None:
+    def _write_all(self, topics: WorkerTopics) -> None:
         silent = False
         while not self._closed.is_set():
             with self._lock:
-                if not self._unwritten or writer is None:
-                    self._unwritten.clear()
+                if not self._unwritten:
                     self._writing = None
                     return
                 record = self._unwritten[0]
-            unwritten = writer.write(record)
+            unwritten = topics.write_status(record)
             if unwritten is None or not unwritten.passing:
                 with self._lock:
                     self._unwritten.pop(0)
+            else:
+                self._closed.wait(_RETRY_S)
             if unwritten is not None and not silent:
                 self._log_failure(unwritten.why)
             silent = unwritten is not None
-
-    def _writer(self) -> StatusWriter | None:
-        try:
-            return open_statuses(self._setup)
-        except ConnectError as error:
-            self._log_failure(str(error))
-            return None
 
     def _log_failure(self, reason: str) -> None:
         _log.warning("Task %s: its status cannot be written: %s", self._setup.id, reason)

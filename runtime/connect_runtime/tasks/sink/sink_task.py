@@ -33,7 +33,6 @@ from connect_runtime.tasks.control.assignments import (
     RetryWait,
 )
 from connect_runtime.tasks.control.statuses import RepeatedErrors, StatusReporter, memory_reserve
-from connect_runtime.tasks.control.worker_topics import follow_assignment
 from connect_runtime.tasks.launch import AttemptEnd
 from connect_runtime.tasks.sink.consumer import SinkConsumer
 from connect_runtime.tasks.sink.decoder import Decoder
@@ -58,7 +57,7 @@ def run_sink(
 ) -> AttemptEnd:
     """Runs until the leader ends it. Raises the error that failed the task."""
     metrics.begin("sink")
-    follower = follow_assignment(setup, assignment)
+    follower = AssignmentFollower(setup, assignment)
     try:
         return _SinkLoop(setup, task, reporter, metrics).run(follower)
     finally:

@@ -36,11 +36,7 @@ from connect_runtime.tasks.control.assignments import (
     RetryWait,
 )
 from connect_runtime.tasks.control.statuses import RepeatedErrors, StatusReporter, memory_reserve
-from connect_runtime.tasks.control.worker_topics import (
-    TopicsReader,
-    follow_assignment,
-    newest_state,
-)
+from connect_runtime.tasks.control.worker_topics import WorkerTopics
 from connect_runtime.tasks.kafka_failures import Interrupted, kafka_may_interrupt
 from connect_runtime.tasks.launch import AttemptEnd
 from connect_runtime.tasks.source.offsets import SourceTopics, TaskOffsets, Uncommitted, read_layers
@@ -89,7 +85,6 @@ class SourceContext:
 def run_source(
     setup: TaskSetup,
     task: SourceTask,
-    reader: TopicsReader,
     assignment: AttemptAssignment,
     reporter: StatusReporter,
     metrics: TaskMetrics,
@@ -112,20 +107,20 @@ def run_source(
             return Transactions(setup, metrics)
         return PlainWriter(setup, errors, metrics)
 
+    worker_topics = WorkerTopics(setup)
     writer = IdleClosingWriter(
-        new_writer, lambda: newest_state(setup), metrics, closes=not _moves_offsets(task)
+        new_writer, worker_topics.newest_state, metrics, closes=not _moves_offsets(task)
     )
     try:
         # If this attempt is late, starting fenced the newest one, so check again.
-        end = reader.read_assignment(assignment).end
+        end = worker_topics.read_assignment(assignment).end
         if end is not None:
             return end
         with kafka_may_interrupt():
-            layers = read_layers(setup.source_clients, reader.source_offsets)
-        reader.close()
+            layers = read_layers(setup.source_clients, worker_topics.source_offsets)
         offsets = TaskOffsets(setup.id.connector, layers.topic, layers.merged)
         topics = SourceTopics(setup, layers)
-        follower = follow_assignment(setup, assignment)
+        follower = AssignmentFollower(setup, assignment)
         wait.follow(follower)
         try:
             pipeline = RecordPipeline(converters, chain, errors)

@@ -61,7 +61,7 @@ class Transactions:
     their offsets are queued only when all their records are acknowledged: a task holds the offsets
     topic for milliseconds, right before its commit. If a task is killed in these milliseconds, its
     relaunch aborts the transaction, or Kafka does at its timeout; readers that wait for that are
-    only interrupted (`StartReader`).
+    only interrupted (`WorkerTopics`).
 
     After a failure: a fatal error, or a commit whose result Kafka does not report, ends the attempt
     without further calls to Kafka. The next attempt's `init_transactions` fences this producer and

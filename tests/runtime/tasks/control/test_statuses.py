@@ -12,7 +12,7 @@ import pytest
 from connect_runtime.kafka.local_processes import free_port
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks.control.statuses import StatusReporter
-from connect_runtime.tasks.control.worker_topics import open_statuses
+from connect_runtime.tasks.control.worker_topics import WorkerTopics
 from connect_runtime.tasks.launch import AttemptEnd
 from connect_runtime.tasks.task_setup import TaskSetup
 from support.broker import read_to_end
@@ -57,20 +57,17 @@ def test_writing_never_waits_and_what_was_written_arrives_in_order(
 def test_a_writer_that_breaks_is_replaced_for_the_next_status(
     cluster: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plugin may have left the process without descriptors for a while."""
-    opened: list[Any] = []
+    """A plugin may have left the process without memory for a while."""
+    tries: list[Any] = []
+    real = WorkerTopics.write_status
 
-    class Breaking:
-        def write(self, record: Any) -> None:
-            raise OSError("Too many open files")
+    def first_breaks(self: WorkerTopics, record: Any) -> Any:
+        tries.append(record)
+        if len(tries) == 1:
+            raise MemoryError
+        return real(self, record)
 
-        def close(self) -> None: ...
-
-    def first_breaks(setup: Any) -> Any:
-        opened.append(setup)
-        return Breaking() if len(opened) == 1 else open_statuses(setup)
-
-    monkeypatch.setattr("connect_runtime.tasks.control.statuses.open_statuses", first_breaks)
+    monkeypatch.setattr(WorkerTopics, "write_status", first_breaks)
     reporter = StatusReporter(cluster.setup(TASK, {}))
     reporter.write(reporter.record(State.RUNNING))
     wait_until(lambda: reporter._writing is None, what="the first writer to break")

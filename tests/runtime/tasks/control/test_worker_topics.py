@@ -1,11 +1,11 @@
-"""Topics that one process reads and writes for all tasks of a node, and what if it does not."""
+"""Topics that an agent reads and writes for tasks, and tasks while it is replaced."""
 
 from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,52 +14,43 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
+from connect_runtime.agent import client as agent_client
+from connect_runtime.agent import topic_reads
+from connect_runtime.agent.assignment_tail import AssignmentTail
 from connect_runtime.kafka import clients
-from connect_runtime.node import door as node_door
-from connect_runtime.node import reads
-from connect_runtime.node.server import Server
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks.control import assignments, worker_topics
-from connect_runtime.tasks.control.assignments import AttemptAssignment, DesiredTaskState
+from connect_runtime.tasks.control.assignments import (
+    AssignmentFollower,
+    AttemptAssignment,
+    DesiredTaskState,
+)
 from connect_runtime.tasks.control.statuses import StatusReporter
-from connect_runtime.tasks.control.worker_topics import NodeFollower, NodeReader, NodeStatuses
+from connect_runtime.tasks.control.worker_topics import WorkerTopics
+from connect_runtime.tasks.kafka_failures import Interrupted
 from connect_runtime.tasks.launch import AttemptEnd
+from support.agent import END_S, Agent
 from support.broker import create_topic, produce, read_to_end
+from support.wait import wait_until
 
 TASK = TaskId("src", 0)
 FILE_TASK = "org.apache.kafka.connect.file.FileStreamSourceTask"
-END_S = 20
-
-
-@dataclass(slots=True)
-class Serving:
-    thread: threading.Thread
-    over: threading.Event
-
-    def end(self) -> None:
-        self.over.set()
-        self.thread.join(END_S)
-        assert not self.thread.is_alive()
 
 
 @pytest.fixture
 def door(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """The side of the server; tasks of this process have the other."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    monkeypatch.setattr(node_door, "_door", ours)
-    with ours, theirs:
-        yield theirs
+    """The side of the agent; tasks of this process have the other."""
+    ours, of_agent = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    monkeypatch.setattr(agent_client, "_door", ours)
+    with ours, of_agent:
+        yield of_agent
 
 
 @pytest.fixture
-def serving(door: socket.socket) -> Iterator[Serving]:
-    over = threading.Event()
-    server = Server(door, over.is_set, most=9)
-    thread = threading.Thread(target=server.serve, daemon=True)
-    thread.start()
-    found = Serving(thread, over)
-    yield found
-    found.end()
+def agent(door: socket.socket) -> Iterator[Agent]:
+    started = Agent(door)
+    yield started
+    started.end()
 
 
 @pytest.fixture
@@ -76,46 +67,102 @@ def started(cluster: Any, topic: Callable[[int], str], tmp_path: Path) -> Callab
     return start
 
 
-def test_a_task_needs_no_client_of_its_own_for_the_clusters_topics(
-    cluster: Any, started: Callable[[], Any], serving: Serving, monkeypatch: pytest.MonkeyPatch
+def test_a_task_follows_its_assignments_while_its_agent_is_replaced(
+    cluster: Any, started: Callable[[], Any], door: socket.socket, tmp_path: Path
 ) -> None:
-    for of_its_own in ("KafkaFollower", "StartReader", "KafkaStatuses"):
-        monkeypatch.setattr(worker_topics, of_its_own, None)
+    agent = Agent(door)
     running = started()
+    agent.end()
+    with (tmp_path / "in.txt").open("a") as more:
+        more.write("two\n")
+    wait_until(lambda: cluster.values() == ["one", "two"], what="records without an agent")
     cluster.assign(TASK, 1, "paused")
+    agent = Agent(door)
     cluster.wait_for_state(TASK, "PAUSED")
     cluster.assign(TaskId("another", 0), None)
-    cluster.assign(TASK, 1)
-    cluster.wait_for_state(TASK, "RUNNING")
-    running.stop()
-
-
-def test_a_task_follows_by_itself_once_nobody_serves_it(
-    cluster: Any, started: Callable[[], Any], serving: Serving
-) -> None:
-    running = started()
-    serving.end()
+    agent.end()
     cluster.assign(TASK, 2)
+    agent = Agent(door)
     assert running.outcome().ended is AttemptEnd.SUPERSEDED
+    agent.end()
 
 
-def test_a_task_follows_by_itself_if_its_server_is_silent(
-    cluster: Any,
-    started: Callable[[], Any],
-    door: socket.socket,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_request_waits_for_the_next_agent(cluster: Any, door: socket.socket) -> None:
+    """Also one that the last agent took and did not answer."""
+    cluster.assign(TASK, 1)
+    setup = cluster.setup(TASK, {"name": "src"})
+    states: list[DesiredTaskState] = []
+    reading = threading.Thread(
+        target=lambda: states.append(WorkerTopics(setup).newest_state()), daemon=True
+    )
+    reading.start()
+    _, (connection, file), _, _ = socket.recv_fds(door, 1, 2)
+    for descriptor in (connection, file):
+        socket.close(descriptor)
+    time.sleep(0.2)
+    assert reading.is_alive()
+    agent = Agent(door)
+    reading.join(END_S)
+    assert states == [DesiredTaskState.RUN]
+    agent.end()
+
+
+def test_a_task_whose_node_has_no_agent_any_more_is_interrupted(
+    cluster: Any, door: socket.socket
 ) -> None:
-    monkeypatch.setattr(worker_topics, "_SILENT_S", 0.5)
-    monkeypatch.setattr(node_door, "_SILENT_S", 0.1)
-    running = started()
-    running.stop()
+    setup = cluster.setup(TASK, {"name": "src"})
+    door.close()
+    with pytest.raises(Interrupted, match="agent cannot be reached"):
+        WorkerTopics(setup).newest_state()
+    with pytest.raises(Interrupted, match="agent cannot be reached"):
+        AssignmentFollower(setup, AttemptAssignment(setup))
 
 
-def test_records_committed_before_a_read_are_read(cluster: Any, serving: Serving) -> None:
+def test_a_task_that_its_agent_refuses_is_interrupted(
+    cluster: Any, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent has a connection for each task, and a system a limit of them."""
+    monkeypatch.setattr(worker_topics, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(assignments, "_MOST_FAILURES", 3)
+    monkeypatch.setattr(assignments, "_RETRY_S", 0.1)
+    agent = Agent(door)
+    agent.server._most = 0
+    setup = cluster.setup(TASK, {"name": "src"})
+    with pytest.raises(Interrupted, match="has not answered"):
+        WorkerTopics(setup).newest_state()
+    follower = AssignmentFollower(setup, AttemptAssignment(setup))
+    with pytest.raises(Interrupted, match="agent refuses it"):
+        while True:
+            follower.desired(0.1)
+    agent.end()
+
+
+def test_a_task_whose_agent_cannot_follow_is_interrupted(
+    cluster: Any, door: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one that finds no certificate any more: it takes each request, and ends it."""
+
+    def unreadable() -> Iterator[None]:
+        raise RuntimeError("no certificate")
+        yield
+
+    monkeypatch.setattr(assignments, "_MOST_FAILURES", 3)
+    monkeypatch.setattr(assignments, "_RETRY_S", 0.1)
+    agent = Agent(door, lambda request, properties: AssignmentTail(unreadable))
+    setup = cluster.setup(TASK, {"name": "src"})
+    follower = AssignmentFollower(setup, AttemptAssignment(setup))
+    deadline = time.monotonic() + END_S
+    with pytest.raises(Interrupted, match="agent refuses it"):
+        while time.monotonic() < deadline:
+            follower.desired(0.1)
+    agent.end()
+
+
+def test_records_committed_before_a_read_are_read(cluster: Any, agent: Agent) -> None:
     """Whatever the connector's name is, and whoever wrote the keys; of others nothing is read."""
     servers, topic = cluster.bootstrap_servers, cluster.topics.offsets
     setup = cluster.setup(TaskId('a "b"', 0), {"name": 'a "b"'})
-    reader = NodeReader(setup)
+    reader = WorkerTopics(setup)
     for number in range(1, 4):
         keys = (
             rb'["a \"b\"",{"p":1}]',
@@ -143,13 +190,12 @@ def test_records_committed_before_a_read_are_read(cluster: Any, serving: Serving
         DesiredTaskState.SUPERSEDED
     ] * 2
     cluster.assign(setup.id, None)
-    assert NodeReader(setup).read_assignment(AttemptAssignment(setup)) is DesiredTaskState.STOP
-    assert reader._own is None
+    assert WorkerTopics(setup).read_assignment(AttemptAssignment(setup)) is DesiredTaskState.STOP
 
 
-def test_a_topic_that_is_made_anew_or_grows_is_read_anew(cluster: Any, serving: Serving) -> None:
+def test_a_topic_that_is_made_anew_or_grows_is_read_anew(cluster: Any, agent: Agent) -> None:
     servers, topic = cluster.bootstrap_servers, cluster.topics.offsets
-    reader = NodeReader(cluster.setup(TASK, {"name": "src"}))
+    reader = WorkerTopics(cluster.setup(TASK, {"name": "src"}))
     records = [(b'["src",{"p":%d}]' % number, b"{}") for number in range(9)]
     produce(servers, topic, records)
     assert len(reader.source_offsets().connectors["src"]) == 9
@@ -161,15 +207,13 @@ def test_a_topic_that_is_made_anew_or_grows_is_read_anew(cluster: Any, serving: 
     create_topic(servers, topic)
     produce(servers, topic, records[:1] * 20)
     assert len(reader.source_offsets().connectors["src"]) == 1
-    assert reader._own is None
 
 
 def test_an_end_that_a_transaction_hides_is_waited_for(
-    cluster: Any, serving: Serving, monkeypatch: pytest.MonkeyPatch
+    cluster: Any, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First by who serves, and then by the task itself, which can say so."""
-    monkeypatch.setattr(reads, "_SILENCE_S", 0.5)
-    monkeypatch.setattr(assignments, "_SILENCE_S", 60.0)
+    """The task asks again."""
+    monkeypatch.setattr(topic_reads, "_SILENCE_S", 0.5)
     writer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": cluster.name}
     )
@@ -177,14 +221,12 @@ def test_an_end_that_a_transaction_hides_is_waited_for(
     writer.begin_transaction()
     writer.produce(cluster.topics.offsets, b"{}", b'["src",{"p":1}]')
     writer.flush()
-    reader = NodeReader(cluster.setup(TASK, {"name": "src"}))
+    reader = WorkerTopics(cluster.setup(TASK, {"name": "src"}))
     threading.Timer(2.0, writer.commit_transaction).start()
     assert list(reader.source_offsets().connectors["src"]) == [b'["src",{"p":1}]']
-    assert reader._own is not None
-    reader.close()
 
 
-def test_statuses_are_written_in_order(cluster: Any, serving: Serving) -> None:
+def test_statuses_are_written_in_order(cluster: Any, agent: Agent) -> None:
     setup = cluster.setup(TASK, {"name": "src"})
     reporter = StatusReporter(setup)
     for state in (State.RUNNING, State.PAUSED, State.RUNNING, State.UNASSIGNED):
@@ -199,41 +241,20 @@ def test_statuses_are_written_in_order(cluster: Any, serving: Serving) -> None:
     assert states == ["RUNNING", "PAUSED", "RUNNING", "UNASSIGNED"]
 
 
-def test_a_status_that_is_refused_is_not_written_later(
-    cluster: Any, serving: Serving, monkeypatch: pytest.MonkeyPatch
+def test_a_status_that_its_task_gave_up_is_not_written_later(
+    cluster: Any, door: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who asked may have written its next one by then."""
-    monkeypatch.setattr(worker_topics, "TRY_S", -1.0)
-    record = StatusReporter(cluster.setup(TASK, {"name": "src"})).record(State.RUNNING)
-    late = NodeStatuses(cluster.setup(TASK, {"name": "src"})).write(record)
-    assert late is not None
-    assert late.passing
-    assert not cluster.status(TASK)
-
-
-@pytest.mark.parametrize("frozen", [True, False])
-def test_a_task_writes_and_reads_by_itself_if_nobody_answers(
-    cluster: Any, door: socket.socket, monkeypatch: pytest.MonkeyPatch, frozen: bool
-) -> None:
-    monkeypatch.setattr(node_door, "_SILENT_S", 0.1)
-    if not frozen:
-        door.close()
-    setup = cluster.setup(TASK, {"name": "src"})
-    reporter = StatusReporter(setup)
+    """Its next one may have been written by then."""
+    monkeypatch.setattr(worker_topics, "_STATUS_S", 0.2)
+    next_task = TaskId("src", 1)
+    late, following = (cluster.setup(task, {"name": "src"}) for task in (TASK, next_task))
+    unwritten = WorkerTopics(late).write_status(StatusReporter(late).record(State.RUNNING))
+    assert unwritten is not None
+    assert unwritten.passing
+    agent = Agent(door)  # which finds the request in its door
+    reporter = StatusReporter(following)
     reporter.write(reporter.record(State.RUNNING))
     reporter.close()
-    assert cluster.status(TASK)["state"] == "RUNNING"
-    cluster.assign(TASK, 1)
-    reader = NodeReader(setup)
-    assert reader.read_assignment(AttemptAssignment(setup)) is DesiredTaskState.RUN
-    reader.close()
-
-
-def test_a_frozen_process_holds_up_no_task_with_a_long_request(
-    cluster: Any, door: socket.socket
-) -> None:
-    cluster.worker["ssl.truststore.certificates"] = "x" * 1_000_000
-    setup = cluster.setup(TASK, {"name": "src"})
-    control = NodeFollower(setup, AttemptAssignment(setup))
-    assert control._node is None
-    control.close()
+    assert cluster.status(next_task)
+    assert not cluster.status(TASK)
+    agent.end()

@@ -194,12 +194,17 @@ def test_it_may_not_write_to_its_offsets_topic(cluster: Any, source: Path) -> No
 
 
 CHILD = """
-import os, sys, time
+import os, sys, threading, time
+from connect_runtime.agent import client
+from connect_runtime.agent.node import kafka_service
+from connect_runtime.agent.server import AgentServer
 from connect_runtime.spark.attempts import launch_from_json
 from connect_runtime.tasks.source import transactions
 from connect_runtime.tasks.run import run_task
 
 given = launch_from_json(sys.stdin.buffer.readline())
+agent = AgentServer(client.open_door(), kafka_service, lambda: False, 99)
+threading.Thread(target=agent.serve, daemon=True).start()
 transactions._SHARED_S = 0  # each poll is a transaction
 real, done = transactions.Transactions._call, []
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import pytest
-
-from connect_runtime.node import reads
-from connect_runtime.node.door import ReadOffsets
-from connect_runtime.node.reads import Reads
+from connect_runtime.agent.messages import ReadOffsets, records_of
+from connect_runtime.agent.topic_reads import TopicCache
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.offsets_topic import changed_connector
-from connect_runtime.storage.served_messages import records_of
 
 
 @dataclass(slots=True)
@@ -56,20 +52,14 @@ class Reader:
         self.topic.closed.append(self)
 
 
-@pytest.fixture
-def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
-    topic = Topic([b'{"n":%d}' % number for number in range(9)])
-    monkeypatch.setattr(reads, "KafkaLogs", lambda _: topic)
-    return topic
-
-
-def test_a_topic_whose_new_leader_lacks_its_end_is_read_anew(topic: Topic) -> None:
+def test_a_topic_whose_new_leader_lacks_its_end_is_read_anew() -> None:
     """The trap: it gets other records in their place. A source that started from those that are
     lost would deliver records again, or lose some."""
-    answers = Reads("t", {}, changed_connector)
+    topic = Topic([b'{"n":%d}' % number for number in range(9)])
+    cache = TopicCache("t", topic, changed_connector)  # type: ignore[arg-type]
 
     def newest() -> bytes | None:
-        (content,) = answers.of([ReadOffsets("t", "a")])
+        (content,) = cache.answers([ReadOffsets("t", "a")])
         (record,) = records_of(content)
         return record.value
 
