@@ -97,14 +97,22 @@ def run(row: Mapping[str, Any]) -> Run:
     state = TargetState(changes.pop("state", "running"))
     if "ended" in changes:
         phase = RunPhase.ENDED
-        changes["outcome"] = Outcome(task, 7, AttemptEnd[changes.pop("ended")], "why")
-    return Run(task, attempt=7, generation=3, state=state, phase=phase, **changes)
+        end, dead = AttemptEnd[changes.pop("ended")], changes.pop("dead", True)
+        changes["outcome"] = Outcome(task, 7, end, "why", dead=dead)
+    return Run(task, attempt=7, state=state, phase=phase, **{"generation": 3, **changes})
 
 
 def status(row: Any) -> Status:
     """A status of this leader's term, of version 1."""
     row = {"state": row} if isinstance(row, str) else row
-    return Status(State(row["state"]), "w", 5, row.get("trace"), row.get("version", "1"))
+    return Status(
+        State(row["state"]),
+        "w",
+        5,
+        row.get("trace"),
+        row.get("version", "1"),
+        attempt=row.get("attempt"),
+    )
 
 
 def view(row: Mapping[str, Any]) -> View:

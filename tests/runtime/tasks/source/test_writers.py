@@ -55,6 +55,36 @@ def test_a_producer_that_was_replaced_is_fenced(
         writer.serve()
 
 
+class InDoubt(Replaced):
+    """A producer whose commit gets no answer."""
+
+    def __init__(self) -> None:
+        self.aborts = 0
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+    def begin_transaction(self) -> None: ...
+    def produce(self, topic: str, value: bytes | None, key: bytes) -> None: ...
+
+    def commit_transaction(self, timeout_s: float) -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "silent", retriable=True))
+
+    def abort_transaction(self, timeout_s: float) -> None:
+        self.aborts += 1
+
+
+def test_nothing_is_asked_of_kafka_after_a_commit_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka may have committed: an abort would ask it for the opposite."""
+    producer = InDoubt()
+    monkeypatch.setattr(clients, "producer", lambda *_: producer)
+    writer = in_transactions()
+    with pytest.raises(Interrupted):
+        writer.commit([NewRecord("t", b"k", b"v")], 0.01)
+    writer.close()
+    assert producer.aborts == 0
+
+
 def test_the_record_that_kafka_refuses_is_the_reason_not_the_others_of_its_batch() -> None:
     failures = SendFailures()
     message: Any = SimpleNamespace(topic=lambda: "t")
