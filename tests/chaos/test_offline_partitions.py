@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import NewTopic
 
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.topics import describe_topics
+from connect_runtime.kafka.client_checks import READ, check_rights
+from connect_runtime.kafka.log import KafkaLogs
+from connect_runtime.kafka.topics import create_topic, describe_topics
 from connect_runtime.storage.snapshots import State, StatusSnapshot, TaskId
 from connect_runtime.storage.status_topic import reduce_all
 from connect_specs.names import ClusterTopics
@@ -73,21 +76,41 @@ def running(cluster: ThreadCluster, name: str, *, runs: bool) -> None:
     )
 
 
-def test_clients_describe_topics_though_the_broker_that_they_asked_is_gone(
-    brokers: TwoBrokers, unique: str
+def describe(properties: dict[str, str], topic: str) -> None:
+    answer = describe_topics(clients.admin(properties), [topic], 15)[topic]
+    assert not isinstance(answer, KafkaError), answer
+
+
+def create(properties: dict[str, str], topic: str) -> None:
+    new = NewTopic(f"{topic}-{properties['client.id']}", 1, 1)
+    assert create_topic(clients.admin(properties), new, 15) is None
+
+
+def read_settings(properties: dict[str, str], topic: str) -> None:
+    assert KafkaLogs(properties).cleanup_policy(topic) == "compact"
+
+
+def read_rights(properties: dict[str, str], topic: str) -> None:
+    check_rights(properties, topics={topic: (READ,)})
+
+
+@pytest.mark.parametrize("request_", [describe, create, read_settings, read_rights])
+def test_a_client_is_answered_though_the_broker_that_it_asks_is_gone(
+    brokers: TwoBrokers, unique: str, request_: Callable[[dict[str, str], str], None]
 ) -> None:
     """Each client asks one broker, which Kafka chooses: some of them the second."""
     brokers.create_topic(unique, 1)
     brokers.create_topic(f"{unique}-second", 2)
-    properties = {"bootstrap.servers": brokers.kafka}
-    admins = [clients.admin(properties, {"client.id": str(number)}) for number in range(8)]
+    of_clients = [
+        {"bootstrap.servers": brokers.kafka, "client.id": str(number)} for number in range(8)
+    ]
+    admins = [clients.admin(properties) for properties in of_clients]  # shared while one has them
     for admin in admins:
         describe_topics(admin, [unique], 15)
     brokers.kill_second(f"{unique}-second")
     try:
-        for admin in admins:
-            answer = prompt("describe", describe_topics, admin, [unique], 15)[unique]
-            assert not isinstance(answer, KafkaError), answer
+        for properties in of_clients:
+            prompt(request_.__name__, request_, properties, unique)
     finally:
         brokers.start_second()
 

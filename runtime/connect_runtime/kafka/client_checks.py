@@ -168,7 +168,7 @@ def check_rights(
         with Coordinators(properties) as coordinators:
             of_groups = coordinators.describe(list(groups), _REQUEST_S, rights=True)
     # asked before the groups were, so that both are waited for at once
-    of_topics = gather_answers(topic_answers, _REQUEST_S)
+    of_topics = gather_answers(topic_answers, _REQUEST_S, client)
     missing = [
         Diagnostic(
             DENIED,

@@ -15,8 +15,8 @@ import ctypes
 import ctypes.util
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack
+from concurrent.futures import Future, wait
+from contextlib import ExitStack, suppress
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,12 @@ T = TypeVar("T")
 
 # The longest that librdkafka accepts
 UNENDING_S: Final = 3600.0
+# For the client to say itself that Kafka has not answered
+MARGIN_S: Final = 5.0
 _WAIT_S: Final = 10.0
+# The answer of a broker that is there takes less
+_SOON_S: Final = 1.0
+_METADATA_S: Final = 2.0
 _RETRY_S: Final = 0.05
 _PRODUCER = 0
 _DELETE_OFFSETS_OPERATION = 8
@@ -115,9 +120,20 @@ class Coordinators:
                 time.sleep(_RETRY_S)
 
 
-def gather_answers(futures: Mapping[K, Future[T]], timeout_s: float) -> dict[K, T | KafkaError]:
-    """Waits for answers, and returns each or its error."""
+def gather_answers(
+    futures: Mapping[K, Future[T]], timeout_s: float, client: AdminClient | None = None
+) -> dict[K, T | KafkaError]:
+    """Waits for answers, and returns each or its error.
+
+    `client` sent these requests to the broker that it takes for the controller. If that is gone,
+    they wait for another one, which librdkafka learns of with metadata; a client that knows no
+    topics does not ask for metadata by itself.
+    """
     deadline = time.monotonic() + timeout_s
+    if client is not None:
+        while wait(futures.values(), _SOON_S).not_done and time.monotonic() < deadline:
+            with suppress(KafkaException):  # the next try may ask a broker that answers
+                client.list_topics(timeout=_METADATA_S)
     answers: dict[K, T | KafkaError] = {}
     for name, answer in futures.items():
         try:

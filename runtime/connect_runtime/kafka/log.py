@@ -33,6 +33,7 @@ from connect_runtime.kafka.errors import (
     reason,
 )
 from connect_runtime.kafka.kafka_logging import logged
+from connect_runtime.kafka.librdkafka import MARGIN_S, gather_answers
 from connect_runtime.kafka.log_reader import KafkaLogReader
 from connect_runtime.kafka.topics import create_topic, describe_topics
 from connect_runtime.settings.connector_clients import ConnectorClients
@@ -223,15 +224,13 @@ class KafkaLogs:
         """Returns the topic's cleanup policy; None if this login may not read it: like Connect, we
         then trust the topic."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        answers = self._admin.describe_configs([resource], request_timeout=_REQUEST_S)
-        try:
-            return str(answers[resource].result()["cleanup.policy"].value)
-        except KafkaException as error:
-            if error_of(error).code() in REFUSED:
-                return None
-            raise as_failure(
-                error_of(error), "The topic's settings cannot be read", topic
-            ) from None
+        futures = self._admin.describe_configs([resource], request_timeout=_REQUEST_S)
+        answer = gather_answers(futures, _REQUEST_S + MARGIN_S, self._admin)[resource]
+        if not isinstance(answer, KafkaError):
+            return str(answer["cleanup.policy"].value)
+        if answer.code() in REFUSED:
+            return None
+        raise as_failure(answer, "The topic's settings cannot be read", topic)
 
 
 _log = logging.getLogger(__name__)

@@ -10,13 +10,11 @@ the client's, and asks for the leaders first.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import wait
 from typing import Final, TypeAlias
 
 from confluent_kafka import (
@@ -45,7 +43,7 @@ from connect_runtime.kafka.errors import (
     reason,
 )
 from connect_runtime.kafka.kafka_logging import logged
-from connect_runtime.kafka.librdkafka import gather_answers
+from connect_runtime.kafka.librdkafka import MARGIN_S, gather_answers
 from connect_runtime.settings.connector_topics import TopicCreation, TopicSettings
 from connect_runtime.waiting import wait_until
 from connect_specs.names import ClusterTopics
@@ -57,9 +55,6 @@ _REQUEST_S = 15.0
 _LEADER_S = 10.0
 _NEW_S = 3.0
 _RETRY_S = 0.1
-# For the client to say itself that Kafka has not answered
-_MARGIN_S = 5.0
-_SOON_S: Final = 1.0
 _ABSENT = NO_SUCH_TOPIC | {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -80,21 +75,13 @@ def describe_topics(
     where the broker auto-creates them."""
     request = TopicCollection(list(topics))
     futures = client.describe_topics(request, request_timeout=timeout_s)
-    if wait(futures.values(), _SOON_S).not_done:
-        # librdkafka may wait for a broker that is gone: it learns of the next one with metadata,
-        # which a client that knows no topics does not ask for by itself
-        with contextlib.suppress(KafkaException):
-            client.list_topics(timeout=timeout_s)
-    return gather_answers(futures, timeout_s + _MARGIN_S)
+    return gather_answers(futures, timeout_s + MARGIN_S, client)
 
 
 def create_topic(client: AdminClient, topic: NewTopic, timeout_s: float) -> KafkaError | None:
     """Creates the topic. Returns Kafka's error, if there is one."""
-    try:
-        client.create_topics([topic], request_timeout=timeout_s)[topic.topic].result()
-    except KafkaException as exception:
-        return error_of(exception)
-    return None
+    futures = client.create_topics([topic], request_timeout=timeout_s)
+    return gather_answers(futures, timeout_s + MARGIN_S, client)[topic.topic]
 
 
 @logged("list topics of", "properties")
@@ -214,7 +201,7 @@ def list_offsets(
     ]
     offsets = []
     for request, futures in zip(asks, sent, strict=True):
-        answers = refused | gather_answers(futures, timeout_s + _MARGIN_S)
+        answers = refused | gather_answers(futures, timeout_s + MARGIN_S)
         offsets.append({(at.topic, at.partition): answers[at] for at in request})
     return offsets
 
