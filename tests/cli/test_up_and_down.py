@@ -236,10 +236,9 @@ def test_up_is_one_runtime_that_resumes_after_a_kill_and_down_ends_it(project: C
 
 
 def test_what_goes_wrong_at_the_start_is_told_with_the_log(connect: Command) -> None:
-    connect.write(
-        "connect.yaml",
-        PROJECT.replace("kafka: embedded", "kafka: {bootstrap.servers: 'localhost:1'}"),
-    )
+    project = PROJECT.replace("embedded", "{bootstrap.servers: 'localhost:1'}")
+    waits = "worker: {default.api.timeout.ms: '1000', "
+    connect.write("connect.yaml", project.replace("worker: {", waits))
     done = connect("up", "--detach")
     assert done.returncode == 3
     assert "error[up.ended]" in done.stderr

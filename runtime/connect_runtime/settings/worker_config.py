@@ -222,8 +222,6 @@ def _project_defaults(project: Project) -> dict[str, str]:
         "config.storage.topic": project.topics.config,
         "offset.storage.topic": project.topics.offsets,
         "status.storage.topic": project.topics.status,
-        # the user of `connect up` waits for it
-        REACH: "8000",
     }
     for kind in _KINDS:
         # Apache's 3 fails on a cluster of one broker, such as the embedded one

@@ -247,6 +247,8 @@ def test_a_project_on_the_embedded_broker() -> None:
     assert config.client == {"bootstrap.servers": "127.0.0.1:1"}
     assert config.properties["value.converter.schemas.enable"] == "false"
     assert config.data_folder == Path("/p/.connect")
+    # `connect up` waits for a starting Kafka as a worker does
+    assert config.reach_s == 60
 
 
 def test_a_projects_kafka_is_for_every_client() -> None:

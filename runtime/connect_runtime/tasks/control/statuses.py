@@ -30,8 +30,9 @@ _RETRY_S: Final = 0.1
 # without an error, the pauses start over.
 _PAUSE_S: Final = 1.0
 _PAUSE_MAX_S: Final = 60.0
-# Some threads and their stacks
-_RESERVED_BYTES: Final = 64 << 20
+# Some threads and their stacks. Of 64 MB and more, glibc would make a heap for the first thread,
+# and leave nothing for its start
+_RESERVED_BYTES: Final = 32 << 20
 
 
 class StatusReporter:

