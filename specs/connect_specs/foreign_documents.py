@@ -31,7 +31,10 @@ _STRIMZI: Final = "kafka.strimzi.io/"
 _CODE: Final = "strimzi"
 _OPERATOR: Final = "strimzi.operator-"
 _SPEC: Final = ("class", "tasksMax", "version", "config", "state", "pause")
-_OFFSETS = "`connect offsets NAME` lists and alters them; 'offsets' of a spec sets them once"
+_OFFSETS = (
+    "`connect offsets list NAME` shows and `connect offsets alter NAME FILE` sets them; 'offsets' "
+    "of a spec sets them once"
+)
 _RESTART = "`connect restart NAME` restarts it"
 # Orders to Strimzi's operator, fields of `spec` and annotations, each with its counterpart here
 _FIELDS: Mapping[str, str] = {

@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -39,7 +40,8 @@ def serve_node(door: socket.socket, parent: int) -> None:
         nonlocal armed_at
         if time.monotonic() - armed_at > _ARMED_EVERY_S:
             armed_at = time.monotonic()
-            faulthandler.dump_traceback_later(_HANGS_S, exit=True)
+            with suppress(RuntimeError):  # no thread is left: the next second may have one
+                faulthandler.dump_traceback_later(_HANGS_S, exit=True)
         return os.getppid() != parent
 
     AgentServer(door, kafka_service, is_over, raise_descriptor_limit()).serve()

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from connect_runtime.agent.messages import unwritten_line
 from connect_runtime.agent.server import QueuedService, TaskConnection
 from connect_runtime.storage.log import NewRecord, Unwritten
-from connect_specs.diagnostics import ConnectError
+from connect_specs.diagnostics import ConnectError, Invalid
 
 # The longest that a new one waits for the answer to an earlier one
 _SOON_S: Final = 0.02
@@ -39,7 +39,10 @@ class StatusWrites(QueuedService):
         try:
             producer = self._open_producer()
         except ConnectError as error:
-            self._answer(unwritten_line(Unwritten(str(error), passing=False)), *self._take())
+            self._answer(
+                unwritten_line(Unwritten(str(error), passing=not isinstance(error, Invalid))),
+                *self._take(),
+            )
             return
         try:
             while not self.over:

@@ -245,6 +245,11 @@ def _made(kind: Any, properties: Mapping[str, str], settings: Mapping[str, Any])
         limited = within_limits({**QUICK_CONNECTING, **translated.settings, **settings})
         return kind(limited, logger=_cluster_log(properties))
     except KafkaException as error:
+        if error_of(error).code() == KafkaError._CRIT_SYS_RESOURCE:  # noqa: SLF001
+            problem, hint = "No Kafka client can start here", "Free threads, files or memory."
+            raise Unreachable(
+                Diagnostic(UNREACHABLE, problem, why=reason(error_of(error)), hint=hint)
+            ) from None
         # the text quotes the value, which may be a secret
         text = _QUOTED_VALUE.sub("Invalid value for", reason(error_of(error)))
     problem, address = (

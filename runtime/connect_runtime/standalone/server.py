@@ -77,6 +77,7 @@ class TopicsServer:
         """Ends all connections. A write in progress is completed."""
         self._closed.set()
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+            own.setblocking(False)  # a full door wakes it up, too
             own.sendto(b".", self.path)  # which wakes the thread up
         self._serving.join(_CLOSE_S)
         self._offset_writes.close()

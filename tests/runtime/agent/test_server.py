@@ -36,7 +36,7 @@ from connect_runtime.agent.topic_reads import TopicReads
 from connect_runtime.agent.writes import StatusWrites
 from connect_runtime.storage.log import LogBlocked, LogRecord, NewRecord, Unwritten
 from connect_runtime.tasks.kafka_failures import Interrupted
-from connect_specs.diagnostics import Diagnostic, Unreachable
+from connect_specs.diagnostics import ConnectError, Diagnostic, Invalid, Unreachable
 from support.agent import END_S, Agent
 from support.wait import wait_until
 
@@ -399,6 +399,19 @@ def test_a_node_that_has_no_limit_of_descriptors_is_served(monkeypatch: pytest.M
         node.serve_node(of_agent, parent=-1)  # whose parent is gone
 
 
+def test_a_node_without_a_thread_for_the_watch_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plugin may leak threads."""
+
+    def none_left(*_: object, **__: object) -> None:
+        raise RuntimeError("unable to start watchdog thread")
+
+    monkeypatch.setattr(node.faulthandler, "dump_traceback_later", none_left)
+    monkeypatch.setattr(node, "raise_descriptor_limit", lambda: 10)
+    ours, of_agent = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with ours, of_agent:
+        node.serve_node(of_agent, parent=-1)  # whose parent is gone
+
+
 def test_only_so_many_tasks_are_served_as_descriptors_are_left_over(slow: Slow) -> None:
     """Clients need descriptors when their brokers move."""
     asking = [CLIENT.begin(READ) for _ in range(5)]
@@ -445,10 +458,15 @@ def test_a_status_that_kafka_does_not_take_holds_up_no_other(slow: Slow) -> None
     wait_until(lambda: not service._unanswered, what="it to be forgotten")
 
 
-def test_a_login_that_is_invalid_is_the_answer_to_a_status(slow: Slow) -> None:
-    def refused() -> Silent:
-        raise Unreachable(Diagnostic("a.code", "The login is refused"))
+@pytest.mark.parametrize(("kind", "passing"), [(Invalid, False), (Unreachable, True)])
+def test_why_there_is_no_producer_is_the_answer_to_a_status(
+    slow: Slow, kind: type[ConnectError], passing: bool
+) -> None:
+    """Invalid properties stay so; a node may have threads again."""
 
-    slow.service = StatusWrites(refused)  # type: ignore[assignment]
+    def none() -> Silent:
+        raise kind(Diagnostic("a.code", "No producer"))
+
+    slow.service = StatusWrites(none)  # type: ignore[assignment]
     answer = unwritten_of(CLIENT.ask(status(b"a"), END_S))
-    assert answer == Unwritten("The login is refused", passing=False)
+    assert answer == Unwritten("No producer", passing=passing)

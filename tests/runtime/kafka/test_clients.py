@@ -365,3 +365,16 @@ def test_a_refused_login_is_told_apart_and_at_once(broker: BrokerAddress) -> Non
     assert time.monotonic() - began < 30
     assert caught.value.diagnostics[0].code == "kafka.authentication"
     assert "hunter2" not in repr(caught.value)
+
+
+def test_a_client_that_gets_no_threads_is_no_error_of_its_properties(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is INVALID is never tried again."""
+
+    def none_left(*_: Any, **__: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._CRIT_SYS_RESOURCE))
+
+    monkeypatch.setattr(clients, "Consumer", none_left)
+    with pytest.raises(Unreachable, match="No Kafka client can start here"):
+        consumer({"bootstrap.servers": "a:1", "group.id": "g"})

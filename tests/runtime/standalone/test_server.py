@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import tempfile
 import threading
@@ -20,6 +21,7 @@ from connect_runtime.agent.messages import (
     WriteOffsets,
     WriteStatus,
 )
+from connect_runtime.agent.server import AgentServer
 from connect_runtime.standalone.logs import StandaloneLogs
 from connect_runtime.standalone.server import TopicsServer
 from connect_runtime.storage.assignments_topic import assignment_record
@@ -213,3 +215,20 @@ def test_a_path_that_is_too_long_for_a_socket_is_told(
         TopicsServer(logs, TOPICS)
     assert caught.value.diagnostics[0].code == "worker.no-socket"
     assert list(folder.iterdir()) == []
+
+
+def test_requests_that_nobody_takes_hold_up_no_end(
+    logs: StandaloneLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks whose connections were ended ask again at once, and the system queues few requests."""
+    monkeypatch.setattr(AgentServer, "serve", lambda _: None)
+    server = TopicsServer(logs, TOPICS)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as task:
+        task.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            while True:
+                task.sendto(b".", server.path)
+        closing = threading.Thread(target=server.close, daemon=True)
+        closing.start()
+        closing.join(10)
+        assert not closing.is_alive()

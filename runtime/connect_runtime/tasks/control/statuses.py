@@ -101,8 +101,10 @@ class StatusReporter:
         with self._lock:
             self._unwritten.extend(records)
             if self._writing is None:
-                self._writing = threading.Thread(target=self._run, name="statuses", daemon=True)
-                self._writing.start()
+                writing = threading.Thread(target=self._run, name="statuses", daemon=True)
+                with suppress(RuntimeError):  # no thread is left: the next record tries again
+                    writing.start()
+                    self._writing = writing
 
     def close(self) -> None:
         """Returns when everything is written; gives up after ten seconds."""

@@ -76,6 +76,21 @@ def test_a_writer_that_breaks_is_replaced_for_the_next_status(
     assert cluster.status(TASK)["state"] == "PAUSED"
 
 
+def test_a_writer_that_gets_no_thread_is_started_with_the_next_status(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    reporter = StatusReporter(cluster.setup(TASK, {}))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", none_left)
+        reporter.write(reporter.record(State.RUNNING))
+    reporter.write(reporter.record(State.PAUSED))
+    reporter.close()
+    assert cluster.status(TASK)["state"] == "PAUSED"
+
+
 def test_a_status_that_cannot_be_written_stops_no_records(
     cluster: Any, topic: Any, tmp_path: Any
 ) -> None:
