@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from connect_runtime.api import ConnectorError
 from connect_runtime.errors.handler import ErrorHandler
 from connect_runtime.kafka import clients
 from connect_runtime.metrics.task_metrics import TaskMetrics
@@ -143,6 +144,41 @@ def test_a_slow_kafka_is_asked_less_and_less_often_for_its_topics(
     with pytest.raises(Interrupted):
         writer.commit([NewRecord("offsets", b"v", b"k")], 60.0)
     assert slow.asked == [2.0, 4.0, 8.0, 16.0, 32.0]
+
+
+class Refused(Slow):
+    """A producer of a Kafka that refuses each record, and would take offsets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures: SendFailures | None = None
+        self.offsets: list[bytes] = []
+
+    def flush(self, timeout_s: float) -> int:
+        assert self.failures is not None
+        message: Any = SimpleNamespace(topic=lambda: "t")
+        self.failures.delivered(KafkaError(KafkaError.INVALID_RECORD, "no key"), message)
+        return 0
+
+    def produce(self, topic: str, value: bytes | None, key: bytes) -> None:
+        self.offsets.append(key)
+
+    def commit_transaction(self, timeout_s: float) -> None: ...
+
+
+def test_offsets_of_records_that_kafka_refused_are_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The failure names the record's error, not the end of the transaction that follows from it."""
+    producer = Refused()
+    monkeypatch.setattr(clients, "producer", lambda *_: producer)
+    monkeypatch.setattr(clients, "meet_broker", lambda *_: None)
+    writer = Transactions(SETUP, TaskMetrics())
+    producer.failures = writer._failures
+    writer.send("t", Messages([{"value": b"v"}], 1, False, False, lambda: iter(())), None)
+    with pytest.raises(ConnectorError, match="no key"):
+        writer.commit([NewRecord("offsets", b"k", b"v")], 5.0)
+    assert producer.offsets == []
 
 
 class Unwilling:
