@@ -47,6 +47,20 @@ def test_offsets_that_pre_commit_may_return(
     assert offsets.committable(offsets.current([A, B]), allowed) == committed
 
 
+@pytest.mark.parametrize(
+    ("allowed", "reason"),
+    [({FOREIGN: 1}, "not assigned"), ({A: -1}, "negative"), ({A: 11}, "not delivered yet")],
+)
+def test_why_an_offset_is_not_committed_is_logged(
+    offsets: SinkOffsets,
+    caplog: pytest.LogCaptureFixture,
+    allowed: dict[TopicPartition, int],
+    reason: str,
+) -> None:
+    offsets.committable(offsets.current([A, B]), allowed)
+    assert reason in caplog.text
+
+
 def test_a_task_that_keeps_its_offsets_itself_has_none_uncommitted(offsets: SinkOffsets) -> None:
     assert offsets.uncommitted == 5
     offsets.flushed({A: 10, B: 0}, {})

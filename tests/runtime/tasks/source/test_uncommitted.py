@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from connect_runtime.api import SourceRecord, SourceTask
+from connect_runtime.storage.log import LogRecord
+from connect_runtime.storage.offsets_topic import reduce_all
 from connect_runtime.storage.snapshots import OffsetSnapshot
 from connect_runtime.tasks.source.offsets import TaskOffsets, Uncommitted
 
@@ -35,6 +37,18 @@ def test_a_record_without_an_offset_hides_none_before_it() -> None:
     uncommitted.add([*_records(1, 2), SourceRecord({"p": 0}, None, "t", "heartbeat")])
     (record,) = uncommitted.offsets(ask_task=False)
     assert record.value == b'{"n":2}'
+
+
+def test_a_partition_keeps_the_spelling_that_its_offset_is_stored_under() -> None:
+    """A connector written in another language, or another version of it, orders fields its way."""
+    key = b'["c", {"b": 1, "a": 0}]'
+    stored = LogRecord("offsets", 0, 0, 0, key, b'{"n":1}')
+    offsets = TaskOffsets("c", "offsets", reduce_all(OffsetSnapshot(), (stored,)))
+    assert offsets.offset({"a": 0, "b": 1}) == {"n": 1}
+    (record,) = offsets.records([({"a": 0, "b": 1}, {"n": 2})])
+    assert record.key == key
+    offsets.committed([record])
+    assert offsets.offset({"a": 0, "b": 1}) == {"n": 2}
 
 
 def test_records_sent_after_a_commit_wait_for_the_next_one() -> None:
