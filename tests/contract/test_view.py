@@ -75,12 +75,8 @@ def _broker(bootstrap_servers: str) -> Site:
 
 
 @pytest.fixture(params=["fake", "broker"])
-def site(request: pytest.FixtureRequest) -> Iterator[Site]:
-    if request.param == "fake":
-        yield _fake()
-        return
-    broker: BrokerAddress = request.getfixturevalue("broker")
-    yield _broker(broker.bootstrap_servers)
+def site(request: pytest.FixtureRequest, broker: BrokerAddress) -> Site:
+    return _fake() if request.param == "fake" else _broker(broker.bootstrap_servers)
 
 
 @pytest.fixture

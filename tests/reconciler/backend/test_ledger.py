@@ -20,6 +20,7 @@ from connect_reconciler.model.ledger_records import owned_record, pin_record
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.log import Logs
 from connect_runtime.storage.memory import MemoryLogs
+from support.broker import BrokerAddress
 
 JOURNAL = Journal("one", "orders", "me@here pid 1", 5, 2)
 STEP = JournalEntry(1, "a", "Stop")
@@ -27,11 +28,10 @@ OWNED = Owned("orders", {"name": "a"}, None)
 
 
 @pytest.fixture(params=["memory", "kafka"])
-def logs(request: pytest.FixtureRequest) -> Iterator[Logs]:
+def logs(request: pytest.FixtureRequest, broker: BrokerAddress) -> Iterator[Logs]:
     if request.param == "memory":
         opened: Logs = MemoryLogs()
     else:
-        broker = request.getfixturevalue("broker")
         opened = KafkaLogs({"bootstrap.servers": broker.bootstrap_servers})
     yield opened
     opened.close()
