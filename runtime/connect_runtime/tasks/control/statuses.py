@@ -21,6 +21,7 @@ from connect_runtime.storage.snapshots import State, Status
 from connect_runtime.storage.status_topic import task_record, topic_in_use_record
 from connect_runtime.tasks.control.worker_topics import WorkerTopics
 from connect_runtime.tasks.task_setup import TaskSetup
+from connect_runtime.waiting import wait_until
 
 _log = logging.getLogger(__name__)
 
@@ -100,19 +101,27 @@ class StatusReporter:
             return
         with self._lock:
             self._unwritten.extend(records)
-            if self._writing is None:
-                writing = threading.Thread(target=self._run, name="statuses", daemon=True)
-                with suppress(RuntimeError):  # no thread is left: the next record tries again
-                    writing.start()
-                    self._writing = writing
+        self._begin_writing()
 
     def close(self) -> None:
         """Returns when everything is written; gives up after ten seconds."""
+        wait_until(self._begin_writing, _CLOSE_S, every_s=_RETRY_S)
         with self._lock:
             writing = self._writing
         if writing is not None:
             writing.join(_CLOSE_S)
         self._closed.set()
+
+    def _begin_writing(self) -> bool:
+        """Returns whether all is written or a thread writes it; the next call tries again if no
+        thread is left."""
+        with self._lock:
+            if self._unwritten and self._writing is None:
+                writing = threading.Thread(target=self._run, name="statuses", daemon=True)
+                with suppress(RuntimeError):
+                    writing.start()
+                    self._writing = writing
+            return not self._unwritten or self._writing is not None
 
     def _run(self) -> None:
         try:

@@ -76,17 +76,21 @@ def test_a_writer_that_breaks_is_replaced_for_the_next_status(
     assert cluster.status(TASK)["state"] == "PAUSED"
 
 
-def test_a_writer_that_gets_no_thread_is_started_with_the_next_status(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("states", [[State.RUNNING, State.PAUSED], [State.PAUSED]])
+def test_a_writer_that_gets_no_thread_is_started_with_the_next_status_or_at_the_end(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, states: list[State]
 ) -> None:
+    """The last status of a task says why it failed."""
+
     def none_left(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     reporter = StatusReporter(cluster.setup(TASK, {}))
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", none_left)
-        reporter.write(reporter.record(State.RUNNING))
-    reporter.write(reporter.record(State.PAUSED))
+        reporter.write(reporter.record(states[0]))
+    for state in states[1:]:
+        reporter.write(reporter.record(state))
     reporter.close()
     assert cluster.status(TASK)["state"] == "PAUSED"
 
