@@ -1,19 +1,18 @@
 """Runs a command line, reports its errors and returns the exit code.
 
 Every failure ends here. Errors for the user are ConnectErrors; anything else is a bug, reported as
-one line and a file with the traceback. Usage errors have a hint with the form to write.
+one line and a file with the traceback.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
 
 _DATA = ".connect"
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES)
-_EXTRA = re.compile(r"unexpected extra argument\(s\) \((.*)\)", re.DOTALL)
-_NO_VERB = re.compile(r"No such command (['\"])(.*?)\1(?:\. Did you mean '([\w-]+)'.*)?", re.DOTALL)
-_TERRAFORM = re.compile(r"-[a-z][a-z-]+(=.*)?", re.DOTALL)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -222,134 +218,11 @@ def _folders_above() -> list[Path]:
     return [folder / _DATA for folder in (current, *current.parents)]
 
 
-# --- usage errors ---
-
-
 def wrong_usage(error: typer.TyperException, words: Sequence[str]) -> Diagnostic:
     """Returns the diagnostic for a usage error of the command line `connect words`."""
     context = getattr(error, "ctx", None)
-    command = context.command_path if context else _command(words)
-    problem, reason, hint = _explain(error, context, command, words)
-    return Diagnostic("usage", problem, why=reason, hint=hint or f"see `{command} --help`")
-
-
-def _explain(
-    error: typer.TyperException, context: Any, command: str, words: Sequence[str]
-) -> tuple[str, str, str]:
-    """Returns problem, reason and hint; the last two may be empty."""
-    text = error.format_message().rstrip(".")
-    match type(error).__name__:
-        case "NoSuchOption":
-            option = _as_written(str(getattr(error, "option_name", "")), words)
-            near = getattr(error, "possibilities", None) or ()
-            return f"{command} has no option {option}", "", _for_option(option, near, context)
-        case "BadOptionUsage":
-            option = str(getattr(error, "option_name", ""))
-            wants = "requires an argument" in text
-            return f"{option} {'needs a value' if wants else 'takes no value'}", "", ""
-        case "MissingParameter":
-            name = _name(getattr(error, "param", None))
-            return f"{command} needs {name}", "", f"`{command} {name}`; see `{command} --help`"
-        case "BadParameter":
-            return _for_value(error)
-        case _:
-            return _by_text(text, context, command)
-
-
-def _by_text(text: str, context: Any, command: str) -> tuple[str, str, str]:
-    """Explains errors that differ only in their text."""
-    if matched := _NO_VERB.fullmatch(text):
-        hint = f"did you mean `{command} {matched[3]}`?" if matched[3] else ""
-        if context.parent is not None:
-            # the nearest name may do harm: that of `set` is `reset`
-            hint = f"write one of {_subcommands(context)}"
-        return f"{command} has no verb {matched[2]!r}", "", hint
-    if matched := _EXTRA.search(text):
-        return f"{command} does not take {matched[1]!r}", "", _more_names(command, context)
-    if text == "Missing command":
-        needs = "a verb" if context.parent is None else f"one of {_subcommands(context)}"
-        return f"{command} needs {needs}", "", ""
-    return text, "", ""
-
-
-def _command(words: Sequence[str]) -> str:
-    """Returns the command with its verb, which the parser leaves out of errors about options."""
+    # The parser leaves the verb out of errors about the values of options
     verb = next((word for word in words if word in VERBS), "")
-    return f"connect {verb}".rstrip()
-
-
-def _as_written(option: str, words: Sequence[str]) -> str:
-    """Returns the option as typed: of `-auto-approve` the parser names only the first letter."""
-    if option.startswith("--"):
-        return option
-    long = (word for word in words if word.startswith(option) and _TERRAFORM.fullmatch(word))
-    return next((word.partition("=")[0] for word in long), option)
-
-
-def _for_option(option: str, near: Sequence[str], context: Any) -> str:
-    """Returns a hint for an unknown option; `near` are options with similar names, best first."""
-    if context is not None and f"-{option}" in _options_of(context):
-        return f"write it with two dashes: -{option}"
-    if option == "--json" and context is not None and context.parent is None:
-        return "write it after the verb: `connect plan --json`"
-    return f"did you mean {near[0]}?" if near else ""
-
-
-def _for_value(error: typer.TyperException) -> tuple[str, str, str]:
-    """Explains an invalid value by the values that the option takes, not in pydantic's texts."""
-    param = getattr(error, "param", None)
-    mistake = _first_of(error.__cause__)
-    if param is None or mistake is None:
-        name = getattr(error, "param_hint", None) or ("" if param is None else _name(param))
-        message = str(getattr(error, "message", error)).rstrip(".")
-        return (f"{name}: {message}" if name else message), "", ""
-    return f"{mistake[0]!r} is not a valid value for {_name(param)}", mistake[1], ""
-
-
-def _first_of(cause: BaseException | None) -> tuple[object, str] | None:
-    """Returns the first invalid value and the expected ones; None for another cause."""
-    if cause is None or not hasattr(cause, "errors"):
-        return None
-    first = cause.errors()[0]
-    limits = first.get("ctx", {})
-    match first["type"]:
-        case "int_parsing" | "int_type" | "int_from_float":
-            expectation = "it takes a whole number"
-        case "float_parsing" | "float_type" | "finite_number":
-            expectation = "it takes a number"
-        case "greater_than_equal":
-            expectation = f"it takes {limits.get('ge')} or more"
-        case "less_than_equal":
-            expectation = f"it takes {limits.get('le')} or less"
-        case _:
-            _, _, choices = str(first["msg"]).partition("is not one of ")
-            expectation = (
-                f"it takes one of {choices.replace(chr(39), '').rstrip('.')}" if choices else ""
-            )
-    return first["input"], expectation
-
-
-def _name(param: Any) -> str:
-    """Returns the option, such as `--parallelism`, or the argument as help shows it."""
-    if param is None:
-        return "a value"
-    if param.param_type_name == "argument":
-        return str(param.metavar or param.name.upper())
-    return str(next((option for option in param.opts if option.startswith("--")), param.opts[0]))
-
-
-def _options_of(context: Any) -> list[str]:
-    options = (option for option in context.command.params if option.param_type_name == "option")
-    return [name for option in options for name in option.opts]
-
-
-def _subcommands(context: Any) -> str:
-    return ", ".join(context.command.commands)
-
-
-def _more_names(command: str, context: Any) -> str:
-    params = context.command.params if context else []
-    names = [_name(param) for param in params if param.param_type_name == "argument"]
-    if not names and context and "--target" in _options_of(context):
-        return f"`{command} --target GLOB` limits it to connectors with matching names"
-    return f"write `{' '.join([command, *names])}`" if names else ""
+    command = context.command_path if context else f"connect {verb}".rstrip()
+    problem = error.format_message().rstrip(".").replace("Value error, ", "")
+    return Diagnostic("usage", problem, hint=f"see `{command} --help`")

@@ -169,6 +169,8 @@ def _wait_until_stopped(cluster: Cluster, name: str) -> None:
 offsets = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
+    # The nearest name may do harm: that of `set` is `reset`
+    suggest_commands=False,
     help="List, alter or reset a connector's offsets. Stop the connector before changing them.",
 )
 
