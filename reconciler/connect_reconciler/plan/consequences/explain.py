@@ -4,24 +4,45 @@ were made outside connect since the last apply. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
+
+import yaml
 
 from connect_reconciler.actions import FieldChange
 from connect_reconciler.model.config_values import Secret, without_reserved
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.secrets import ConfigRedactor, is_mask
-from connect_reconciler.plan.consequences.connect_keys import CONNECT_RULES
-from connect_reconciler.plan.consequences.connector_keys import CONNECTOR_RULES
+from connect_reconciler.plan.consequences import computed
 from connect_reconciler.plan.consequences.rule import Rule, RuleContext
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.desired import ConsequenceRule
 from connect_specs.plain_text import time_text
 from connect_specs.states import TargetState
 
-RULES: tuple[Rule, ...] = (*CONNECT_RULES, *CONNECTOR_RULES)
+_FILE = Path(__file__).with_name("rules.yaml")
+
+
+def _rules() -> Iterator[Rule]:
+    """Yields the rules for Connect's own keys and those of well-known connectors."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    for row in yaml.load(_FILE.read_text(), loader):
+        match, says = row["match"], row.get("says", "")
+        effect = tuple(says.splitlines()) if isinstance(says, str) else says
+        yield Rule(
+            match["key"],
+            getattr(computed, row["computed"]) if "computed" in row else effect,
+            row.get("consequence", "restart"),
+            match.get("kind"),
+            match.get("class", "*"),
+            row.get("default", ""),
+        )
+
+
+RULES: tuple[Rule, ...] = tuple(_rules())
 
 # Connect restarts tasks for any change of a config, also of unknown keys
 _ANY_KEY = Rule("*")

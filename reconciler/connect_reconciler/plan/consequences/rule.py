@@ -7,7 +7,7 @@ configs and the cluster around it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
@@ -111,8 +111,3 @@ class Rule:
         if isinstance(effect, Mapping):
             effect = effect.get(context.config.get(self.keys, self.default).strip().lower())
         return (effect,) if isinstance(effect, str) else effect
-
-
-def rules_of(kind: Kind, classes: str, *rules: Rule) -> tuple[Rule, ...]:
-    """Returns the rules, for connectors of one kind and these classes."""
-    return tuple(replace(rule, kind=kind, classes=classes) for rule in rules)

@@ -1,32 +1,32 @@
-"""Keys that Connect itself defines, for every connector."""
+"""Effects of changed keys that depend on more than the next value. `rules.yaml` names each of these
+functions; None: the rule does not fit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from connect_reconciler.actions.connector_state import SINK_SERVERS
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.consequences.beginning import first_start, places_of, to_deliver
-from connect_reconciler.plan.consequences.rule import Rule, RuleContext
+from connect_reconciler.plan.consequences.rule import RuleContext
 from connect_reconciler.plan.offsets.sink_positions import sink_start, sink_topics
 from connect_specs.names import GROUP_KEY, sink_group
 
 
-def _becomes_sink(context: RuleContext) -> str | None:
+def becomes_sink(context: RuleContext) -> str | None:
     if (context.previous_kind, context.kind) != ("source", "sink"):
         return None
     start = f"{_group_name(context)} {_group_start(context)}"
     return f"the source becomes a sink: its offsets stay unused; {start}"
 
 
-def _becomes_source(context: RuleContext) -> str | None:
+def becomes_source(context: RuleContext) -> str | None:
     if context.live.offsets_after_change.get(context.name):
         return None
     start = "reads from its start"
     return f"{_SOURCE}; {start}" if _sink_to_source(context) else None
 
 
-def _source_again(context: RuleContext) -> str | None:
+def source_again(context: RuleContext) -> str | None:
     start = "goes on from the offsets that it left as a source before"
     return f"{_SOURCE}; {start}" if _sink_to_source(context) else None
 
@@ -44,7 +44,7 @@ def _groups(context: RuleContext) -> tuple[str, str]:
     return previous, sink_group(context.name, context.config, context.worker)
 
 
-def _same_offsets(context: RuleContext) -> str | None:
+def same_offsets(context: RuleContext) -> str | None:
     previous, group = _groups(context)
     if previous == group:
         return f"stays in consumer group {group}"
@@ -53,13 +53,13 @@ def _same_offsets(context: RuleContext) -> str | None:
     return f"reads with {_group_name(context)}, which gets the offsets of {context.previous_name}"
 
 
-def _carried_offsets(context: RuleContext) -> str | None:
+def carried_offsets(context: RuleContext) -> str | None:
     if not context.renamed:
         return None
     return f"keeps its offsets elsewhere, and gets those of {context.previous_name} there"
 
 
-def _new_group(context: RuleContext) -> str:
+def new_group(context: RuleContext) -> str:
     previous, group = _groups(context)
     start = _group_start(context)
     return f"new consumer group {group}: {start}; group {previous} keeps its offsets"
@@ -78,11 +78,11 @@ def _group_name(context: RuleContext) -> str:
     return "its group" if GROUP_KEY in context.hidden else f"group {_groups(context)[1]}"
 
 
-def _other_cluster(context: RuleContext) -> str:
+def other_cluster(context: RuleContext) -> str:
     return f"reads another Kafka cluster, from where {_group_name(context)} is there"
 
 
-def _topics(context: RuleContext) -> tuple[str, ...] | None:
+def topics(context: RuleContext) -> tuple[str, ...] | None:
     if "topics.regex" in (context.previous.keys() | context.config.keys()):
         return ("reads other topics: those no longer matched keep their offsets in the group",)
     previous = set(sink_topics(context.previous, ()))
@@ -111,13 +111,13 @@ def _committed(context: RuleContext) -> set[str]:
     return {str(entry.partition.get("kafka_topic")) for entry in entries}
 
 
-def _no_idempotence(context: RuleContext) -> str | None:
+def no_idempotence(context: RuleContext) -> str | None:
     value = context.config.get("producer.override.enable.idempotence", "true")
     twice = "a record whose write is tried again can be in its topic twice"
     return twice if value.strip().lower() == "false" else None
 
 
-def _other_offsets_cluster(context: RuleContext) -> str:
+def other_offsets_cluster(context: RuleContext) -> str:
     if context.live.ours:
         return (
             "writes to another Kafka cluster, and keeps its offsets there; what is not there is "
@@ -129,7 +129,7 @@ def _other_offsets_cluster(context: RuleContext) -> str:
     )
 
 
-def _offsets_topic(context: RuleContext) -> str:
+def offsets_topic(context: RuleContext) -> str:
     own = context.config.get("offsets.storage.topic")
     topic = f"topic {own}" if own else "the cluster's offsets topic"
     if not context.live.ours:
@@ -145,7 +145,7 @@ def _offsets_topic(context: RuleContext) -> str:
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 
 
-def _dead_letters(context: RuleContext) -> str:
+def dead_letters(context: RuleContext) -> str:
     if _value(context.config, _DEAD_LETTERS, ""):
         if _value(context.previous, _DEAD_LETTERS, ""):
             return "failed records go elsewhere from now on; those in the old queue stay"
@@ -157,7 +157,7 @@ def _dead_letters(context: RuleContext) -> str:
     return "no queue takes failed records any more; the first one stops its task"
 
 
-def _tasks_max(context: RuleContext) -> str | None:
+def tasks_max(context: RuleContext) -> str | None:
     previous, tasks = (
         _value(config, "tasks.max", "1") for config in (context.previous, context.config)
     )
@@ -169,120 +169,30 @@ def _value(config: Mapping[str, str], key: str, default: str) -> str:
     return config.get(key, default).strip() or default
 
 
-_CONVERTERS = "key.converter* value.converter* header.converter*"
+# --- well-known connectors ---
 
-CONNECT_RULES: tuple[Rule, ...] = (
-    Rule("connector.class", _becomes_sink, "new-group"),
-    Rule("connector.class", _becomes_source, "reread"),
-    Rule("connector.class", _source_again),
-    Rule(
-        "connector.class",
-        "another class reads this config: whether it knows the offsets, only it can tell",
-    ),
-    Rule("connector.plugin.version", "another version of the connector's class runs"),
-    Rule("tasks.max", _tasks_max),
-    Rule(
-        "tasks.max.enforce",
-        {
-            "true": "more tasks than tasks.max fail the connector from now on",
-            "false": "more tasks than tasks.max are allowed from now on",
-        },
-        default="true",
-    ),
-    Rule(
-        _CONVERTERS,
-        "records are read differently from now on: those that were written for the old way may"
-        " fail",
-        kind="sink",
-    ),
-    Rule(
-        _CONVERTERS, "new records are converted differently; those written before stay as they are"
-    ),
-    Rule(
-        "transforms transforms.* predicates predicates.*",
-        "new records are transformed differently; earlier ones stay as they are",
-    ),
-    Rule(
-        "errors.tolerance",
-        {
-            "all": (
-                "records that fail are skipped from now on, and lost if there is no dead letter "
-                "queue"
-            ),
-            "none": "a record that fails stops its task from now on",
-        },
-        default="none",
-    ),
-    Rule(_DEAD_LETTERS, _dead_letters, kind="sink"),
-    Rule("errors.deadletterqueue.*", "counts for records that fail from now on", kind="sink"),
-    Rule("errors.retry.*", "counts for what fails from now on"),
-    Rule(
-        "errors.log.include.messages",
-        {
-            "true": "the log holds the contents of failed records from now on",
-            "false": "the log no longer holds the contents of failed records",
-        },
-        default="false",
-    ),
-    Rule("errors.log.*", "only what the log tells of failed records changes"),
-    Rule(
-        "config.action.reload",
-        {
-            "restart": "restarts from now on when a value from a config provider expires",
-            "none": "keeps values from config providers after they expire",
-        },
-        default="restart",
-    ),
-    # sinks
-    Rule("topics topics.regex", _topics, kind="sink"),
-    Rule(GROUP_KEY, _same_offsets, kind="sink"),
-    Rule(GROUP_KEY, _new_group, "new-group", kind="sink"),
-    Rule(
-        GROUP_KEY, "reads in another consumer group, from where that is", "new-group", kind="sink"
-    ),
-    Rule(SINK_SERVERS, _other_cluster, "new-group", kind="sink"),
-    Rule(
-        "consumer.override.auto.offset.reset",
-        "counts only in partitions without an offset",
-        kind="sink",
-    ),
-    Rule(
-        "consumer.override.isolation.level",
-        {
-            "read_committed": "records of aborted transactions are no longer delivered",
-            "read_uncommitted": "records of aborted transactions are delivered too",
-        },
-        kind="sink",
-        default="read_uncommitted",
-    ),
-    # sources
-    Rule("offsets.storage.topic", _carried_offsets, kind="source"),
-    Rule("offsets.storage.topic", _offsets_topic, "new-offsets-topic", kind="source"),
-    Rule(
-        "producer.override.bootstrap.servers",
-        _other_offsets_cluster,
-        "new-offsets-topic",
-        kind="source",
-    ),
-    Rule("producer.override.enable.idempotence", _no_idempotence, "redelivery", kind="source"),
-    Rule(
-        "exactly.once.support",
-        {
-            "required": "refused unless the connector says that it delivers exactly once",
-            "requested": "no longer refused where the connector may not deliver exactly once",
-        },
-        kind="source",
-        default="requested",
-    ),
-    Rule(
-        "transaction.boundary transaction.boundary.*",
-        "transactions end elsewhere: when records can be read changes, not which",
-        kind="source",
-    ),
-    Rule(
-        "topic.creation.*",
-        "counts for topics that it creates from now on; those that are there stay as they are",
-        kind="source",
-    ),
-    Rule("admin.override.*", "counts where it creates topics"),
-)
+
+def source_file(context: RuleContext) -> str:
+    file = context.config.get("file") or "standard input"
+    return f"reads {file} from its start, unless it has an offset already"
+
+
+def sink_file(context: RuleContext) -> str:
+    file = context.config.get("file") or "standard output"
+    return f"writes to {file} from now on; what was written before stays"
+
+
+def query(context: RuleContext) -> str:
+    if "query" in context.previous and "query" in context.config:
+        return "the offset of the old query counts for the new one: rows before it are not read"
+    return "its offsets are kept otherwise: reads from the start"
+
+
+def by_the_clock(context: RuleContext) -> str | None:
+    interval = context.config.get("rotate.schedule.interval.ms", "-1").strip()
+    if interval.startswith("-"):
+        return None
+    return (
+        "files from now on are cut elsewhere; those written before stay as they are; they end by"
+        " the clock: after a restart a record can be in two of them"
+    )
