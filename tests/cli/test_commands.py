@@ -8,6 +8,17 @@ have, how they begin and lack, how the first line of `out` ends, the number of `
 the `json` document, what `files` hold then (null: there is none) and lack, and which of them are
 `private`; and `usage`, the parts of the error of a wrong command line.
 
+Before a run, `env` may be set, files be `replace`d in part, `link`ed, or be the next `commit` of a
+git repository, and configs be written to the cluster's topic by `hand`. `lists` says which files
+folders hold then, and `writes nothing` that the topic of configs is as it was. `in` names the
+folder that a run, or all of a file of cases, is in. With `same out` each of its command lines
+prints the same.
+
+A file of cases or a case with a `worker` has a Connect worker with these connectors, and `offsets`,
+and nothing but its REST API. It refuses to create the connector `refused`, and adds the key `stamp`
+to each config. `changes` are the requests that changed something since the case began, and
+`cluster` has parts of configs.
+
 `$CLUSTER` stands for a cluster on the tests' Kafka, `$KAFKA` for its client properties, `$GROUP`
 for its group, `$FOLDER` for the folder, `$PORT` for a free port, `$PLAN` for a saved plan; in
 `json` `$some` for anything but nothing.
@@ -18,17 +29,25 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
+from starlette.responses import JSONResponse, Response
 
 from connect_reconciler.render.plan_file import dump_plan
 from connect_runtime.kafka.local_processes import free_port
+from connect_specs.states import TargetState
+from support.by_hand import ByHand
 from support.command import Command, case_id
+from support.fake_worker import FakeWorker, Stored
 from support.plans import plan_with_everything
+from support.served_worker import served_project
 
 FILES = {
     file.stem: yaml.load(file.read_text(), yaml.CSafeLoader)
@@ -42,7 +61,8 @@ CASES = [
 PLAN = dump_plan(plan_with_everything())
 FIELDS = frozenset("run in stdin write remove code out err errors json files private".split()) | {
     *("usage", "within", "out has", "err has", "out lacks", "err lacks", "lacks", "err begins"),
-    *("out begins", "first line ends", "files lack"),
+    *("out begins", "first line ends", "files lack", "env", "replace", "link", "commit", "hand"),
+    *("lists", "writes nothing", "same out", "has", "has once", "changes", "cluster"),
 }
 
 
@@ -66,6 +86,36 @@ def fill(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> Callabl
     return filled
 
 
+class Worker(FakeWorker):
+    """Refuses to create the connector `refused`."""
+
+    def _create(self, body: Mapping[str, Any]) -> httpx.Response:
+        if body["name"] == "refused":
+            return httpx.Response(400, json={"error_code": 400, "message": "no"})
+        return super()._create(body)
+
+
+def file_sinks(path: str) -> Response:
+    plugin = {"class": "FileStreamSinkConnector", "type": "sink", "version": "1"}
+    return JSONResponse([plugin] if path == "/connector-plugins" else [])
+
+
+@contextmanager
+def worker_of(case: Mapping[str, Any], folder: Path) -> Iterator[FakeWorker | None]:
+    """The worker of a case that has one, and a project in the folder."""
+    if "worker" not in case:
+        yield None
+        return
+    stamp = case.get("stamp", "")
+    worker = Worker(stamp=stamp)
+    for name, config in case["worker"].items():
+        config = {**config, "name": name} | ({stamp: "7"} if stamp else {})
+        worker.connectors[name] = Stored(config, TargetState.RUNNING)
+        worker.set_offsets(name, case.get("offsets", {}).get(name, []))
+    with served_project(worker, folder, file_sinks, asked=[]):
+        yield worker
+
+
 @pytest.mark.parametrize(("topic", "case"), CASES)
 def test_commands(
     topic: str,
@@ -73,28 +123,64 @@ def test_commands(
     connect: Command,
     fill: Callable[[str], str],
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     table = FILES[topic]
     command = Command(connect.folder) if case.get("process") else connect
     for name, value in ({**table.get("env", {}), **case.get("env", {})}).items():
         monkeypatch.setenv(name, fill(value))
-    for name, text in ({**table.get("files", {}), **case.get("files", {})}).items():
-        command.write(name, fill(text))
-    for run in case["runs"]:
-        assert run.keys() <= FIELDS, run.keys()
-        for name, text in run.get("write", {}).items():
+    with worker_of({**table, **case}, command.folder) as worker:
+        for name, text in ({**table.get("files", {}), **case.get("files", {})}).items():
             command.write(name, fill(text))
-        for name in run.get("remove", ()):
-            (command.folder / name).unlink()
-        for line in parts(run["run"]):
-            check(run, line, command, fill, parts(table.get("lacks", ())))
+        for run in ({"in": table.get("in", "."), **run} for run in case["runs"]):
+            assert run.keys() <= FIELDS, run.keys()
+            arrange(run, command, fill)
+            hand: ByHand | None = None
+            if "hand" in run or "writes nothing" in run:
+                hand = request.getfixturevalue("by_hand")
+                hand.write()
+                for name, config in run.get("hand", {}).items():
+                    hand.config(name, **config)
+            with monkeypatch.context() as patch:
+                for name, value in run.get("env", {}).items():
+                    patch.setenv(name, value)
+                before = hand.records(hand.topics.config) if hand else []
+                lines, hidden = parts(run["run"]), parts(table.get("lacks", ()))
+                outs = {check(run, line, command, fill, hidden) for line in lines}
+            assert len(outs) == 1 or "same out" not in run, outs
+            if hand and "writes nothing" in run:
+                assert hand.records(hand.topics.config) == before, run
+            if worker is not None:
+                assert worker.asked == run.get("changes", worker.asked), run
+                found = {name: each.config for name, each in worker.connectors.items()}
+                assert holds(found, run.get("cluster", {})), run
+
+
+def arrange(run: Mapping[str, Any], command: Command, fill: Callable[[str], str]) -> None:
+    """Writes, changes and removes the files that a run begins with."""
+    for name, text in run.get("write", {}).items():
+        command.write(name, fill(text))
+    for name, texts in run.get("replace", {}).items():
+        text = (command.folder / name).read_text()
+        for part, other in texts.items():
+            assert part in text, (name, part)
+            text = text.replace(part, other)
+        command.write(name, text)
+    for name, target in run.get("link", {}).items():
+        (command.folder / name).symlink_to(target)
+    for name in run.get("remove", ()):
+        file = command.folder / name
+        file.rmdir() if file.is_dir() else file.unlink()
+    if "commit" in run:
+        command.commit(run["commit"])
 
 
 def check(
     run: dict[str, Any], line: str, command: Command, fill: Callable[[str], str], hidden: list[str]
-) -> None:
+) -> str:
+    """Runs a command line, checks what is expected of it, and returns its stdout."""
     started = time.monotonic()
-    inside = Command(command.folder / run.get("in", "."), capture=command.capture)
+    inside = Command(command.folder / run["in"], capture=command.capture)
     done = inside(*shlex.split(fill(line)), given=run.get("stdin", ""))
     out, err = done.stdout, done.stderr
     shown = f"{line}: {done.returncode}\n{out}\n{err}"
@@ -110,11 +196,12 @@ def check(
     assert out.startswith(fill(run.get("out begins", ""))), shown
     assert out.partition("\n")[0].endswith(fill(run.get("first line ends", ""))), shown
     assert (out + err).count("error[") == run.get("errors", (out + err).count("error[")), shown
-    for key, text in (("out has", out), ("err has", err)):
+    for key, text in (("out has", out), ("err has", err), ("has", out + err)):
         assert all(fill(part) in text for part in parts(run.get(key, ()))), shown
     for key, text in (("out lacks", out), ("err lacks", err), ("lacks", out + err)):
         assert not any(part in text for part in parts(run.get(key, ()))), shown
     assert not any(part in out + err for part in hidden), shown
+    assert all((out + err).count(part) == 1 for part in parts(run.get("has once", ()))), shown
     assert "json" not in run or holds(json.loads(out), run["json"]), shown
     for name, text in run.get("files", {}).items():
         file = inside.folder / name
@@ -125,6 +212,10 @@ def check(
         assert text not in (inside.folder / name).read_text(), name
     for name in run.get("private", ()):
         assert (inside.folder / name).stat().st_mode & 0o077 == 0, name
+    for name, patterns in run.get("lists", {}).items():
+        files = sorted(file.name for file in (inside.folder / name).iterdir())
+        assert len(files) == len(patterns) and all(map(fnmatchcase, files, patterns)), files
+    return out
 
 
 def parts(text: Any) -> list[str]:

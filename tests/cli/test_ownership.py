@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
@@ -48,7 +47,6 @@ CHANGES = (
     ("delete", "theirs", "--yes"),
     ("offsets", "reset", "theirs"),
 )
-OFFSETS = json.dumps({"offsets": [{"partition": {"filename": "f"}, "offset": {"position": 1}}]})
 
 
 @pytest.fixture
@@ -89,39 +87,6 @@ def answered(project: Command, answer: str, *words: str) -> tuple[int, str]:
     os.close(terminal)
     os.close(main)
     return done.returncode, done.stdout + done.stderr
-
-
-def test_a_connector_of_another_project_is_refused(ours: Command) -> None:
-    before = states(ours)
-    for words in CHANGES:
-        refused = ours(*words)
-        assert refused.returncode == 2, words
-        assert "error[connector.owned-by-other]: theirs" in refused.stderr
-        assert "belongs to project orders" in refused.stderr
-    refused = ours("offsets", "alter", "theirs", given=OFFSETS)
-    assert (refused.returncode, "project orders" in refused.stderr) == (2, True)
-    assert states(ours) == before
-    assert ours("offsets", "list", "theirs").returncode == 0
-    assert ours("restart", "theirs").returncode in (0, 1), "a restart changes nothing"
-    assert "owned-by-other" not in ours("restart", "theirs").stderr
-
-
-def test_force_overrides_ownership(ours: Command) -> None:
-    assert ours("pause", "theirs", "--force").returncode == 0
-    assert states(ours)["theirs"] == "paused"
-    assert ours("stop", "theirs", "--force").returncode == 0
-    assert ours("offsets", "reset", "theirs", "--force").returncode == 0
-    assert ours("delete", "theirs", "--force", "--yes").returncode == 0
-    assert states(ours).keys() == {"ours"}
-
-
-def test_force_does_not_lift_a_guard(ours: Command) -> None:
-    theirs = Command(ours.folder.parent / "orders")
-    theirs.write("connectors/a.yaml", SPEC.format(name="theirs", guard="true"))
-    assert theirs("apply", "--yes").returncode == 0
-    refused = ours("delete", "theirs", "--force", "--yes")
-    assert refused.returncode == 1
-    assert "error[delete.protected]: theirs" in refused.stderr
 
 
 def test_the_question_tells_no_login(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -74,120 +73,6 @@ def test_records_that_are_shown_can_be_read_again(project: Command) -> None:
     project.write("again.jsonl", "\n".join(json.dumps(r["given"]) for r in connector["records"]))
     again = json.loads(project("test", "orders", "--records", "again.jsonl", "--json").stdout)
     assert again == told
-
-
-def git(folder: Path, *words: str) -> None:
-    who = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
-
-
-@pytest.fixture
-def committed(project: Command) -> Command:
-    """The project, committed."""
-    git(project.folder.parent, "init", "-q", "-b", "main")
-    git(project.folder.parent, "add", ".")
-    git(project.folder.parent, "commit", "-qm", "one")
-    return project
-
-
-def test_against_a_git_ref(committed: Command) -> None:
-    same = committed("test", "orders", "--against", "main", "--records", "records.jsonl")
-    assert (same.returncode, same.stdout) == (0, "orders: all 2 records come out the same\n")
-
-    committed.write("connectors/orders.yaml", spec(exclude="amount"))
-    words = ("test", "orders", "--against", "main", "--records", "records.jsonl")
-    done = committed(*words)
-    assert (done.returncode, done.stdout) == (
-        0,
-        "orders: 2 of 2 records come out differently: value.amount (2), value.card (2)\n",
-    )
-    assert committed(*words, "--detailed-exitcode").returncode == 4
-    shown = committed(*words, "--table").stdout
-    assert '  +  value.card         "4111-secret"\n' in shown
-
-    comment = committed(*words, "--markdown").stdout
-    assert comment.startswith("<!-- connect-test:shop -->\n")
-    assert "2 of 2 records come out differently: <code>value.amount</code> (2)" in comment
-    told = committed(*words, "--json").stdout
-    assert json.loads(told)["connectors"][0]["fields"] == {"value.amount": 2, "value.card": 2}
-    assert "4111" not in comment + told + done.stdout + done.stderr
-
-
-def test_a_ref_of_long_ago_and_a_new_connector(committed: Command) -> None:
-    committed.write("connectors/orders.yaml", spec(exclude="id"))
-    committed.write("connectors/orders.test.yaml", TESTS)
-    git(committed.folder, "commit", "-qam", "two")
-    words = ("test", "orders", "--records", "records.jsonl", "--against")
-    assert "all 2 records come out the same" in committed(*words, "HEAD").stdout
-    assert "value.card (2)" in committed(*words, "HEAD~1").stdout
-
-    # Without a name: connectors that cannot be compared are told, and those that are the same not
-    committed.write("connectors/new.yaml", spec().replace("name: orders", "name: new"))
-    done = committed("test", "--against", "HEAD")
-    assert done.returncode == 0
-    assert done.stderr == "new: not compared: new has no earlier config to compare with\n"
-    assert "- <code>new</code>: not compared: " in (
-        committed("test", "--against", "HEAD", "--markdown").stdout
-    )
-
-
-def test_specs_outside_of_the_projects_folder_and_renamed_ones(committed: Command) -> None:
-    """The trap: only the project's own folder is there at a ref."""
-    shared = "name: {}\n" + spec().partition("\n")[2]
-    committed.write("../shared/a.yaml", shared.format("a"))
-    (committed.folder / "connectors/a.yaml").symlink_to("../../shared/a.yaml")
-    # Another project's link is not of this one
-    committed.write("../other/connect.yaml", "project: other")
-    (committed.folder / "../other/link.yaml").symlink_to("/nowhere")
-    git(committed.folder.parent, "add", ".")
-    git(committed.folder.parent, "commit", "-qm", "two")
-    renamed = shared.format("b") + "renamed_from: a\n"
-    committed.write("../shared/a.yaml", renamed.replace("exclude: card", "exclude: amount"))
-    for name in ("orders", "b"):
-        done = committed("test", name, "--against", "HEAD", "--records", "records.jsonl")
-        assert ("value.card (2)" in done.stdout) == (name == "b"), done.stderr
-
-
-def test_a_glob_that_leads_out_of_the_projects_folder(committed: Command) -> None:
-    """The trap: in a copy of the project's folder it matches the project itself."""
-    project = PROJECT.format(group="shop", kafka=NOWHERE)
-    committed.write("connect.yaml", project.replace("connectors]", "../*/connectors]"))
-    committed.write("../other/connectors/a.yaml", spec().replace("name: orders", "name: a"))
-    git(committed.folder.parent, "add", ".")
-    git(committed.folder.parent, "commit", "-qm", "two")
-    done = committed("test", "a", "--against", "HEAD", "--records", "records.jsonl")
-    assert done.stdout == "a: all 2 records come out the same\n", done.stderr
-
-
-def test_records_that_fail_and_did_not_are_a_failure(committed: Command) -> None:
-    committed.write("connectors/orders.yaml", spec(amount="int8"))
-    committed.write("records.jsonl", '{"value": {"amount": "1000"}}\n')
-    done = committed("test", "orders", "--against", "HEAD", "--records", "records.jsonl")
-    assert done.returncode == 1
-    assert "1 fails that did not, in TRANSFORMATION" in done.stdout
-
-
-def test_a_source_is_compared_with_the_records_of_its_tests(committed: Command) -> None:
-    source = "name: in\nconfig: {connector.class: FileStreamSource, file: /x, topic: t, %s}\n"
-    tests = "records: [{name: one, input: {value: text, value_schema: string}, expect: {}}]\n"
-    committed.write("connectors/in.yaml", source % "value.converter: JsonConverter")
-    committed.write("connectors/in.test.yaml", tests)
-    git(committed.folder, "add", ".")
-    git(committed.folder, "commit", "-qm", "two")
-    converter = "value.converter: JsonConverter, value.converter.schemas.enable: false"
-    committed.write("connectors/in.yaml", source % converter)
-    done = committed("test", "in", "--against", "HEAD")
-    assert done.stdout == "in: 1 of 1 record comes out differently: value (bytes) (1)\n"
-
-
-def test_a_ref_that_is_not_there(committed: Command) -> None:
-    done = committed("test", "orders", "--against", "nowhere", "--records", "records.jsonl")
-    assert done.returncode == 2
-    assert "error[git.ref]: nowhere: " in done.stderr
-    new = committed.write("connectors/new.yaml", spec().replace("name: orders", "name: new"))
-    assert new.exists()
-    done = committed("test", "new", "--against", "main", "--records", "records.jsonl")
-    assert "error[test.new]: connectors/new.yaml:1:7: " in done.stderr
 
 
 def test_the_last_records_of_a_topic(connect: Command, broker: BrokerAddress, unique: str) -> None:

@@ -85,11 +85,22 @@ class Command:
         return subprocess.CompletedProcess(["connect", *words], code, *capture.readouterr())
 
     def write(self, name: str, text: str) -> Path:
-        """Writes a file of the project, with the folders above it."""
+        """Writes a file of the project, with the folders above it; `name/` is an empty folder."""
         file = self.folder / name
+        if name.endswith("/"):
+            file.mkdir(parents=True)
+            return file
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         return file
+
+    def commit(self, message: str) -> None:
+        """Commits all that is in the folder, in a git repository of its own."""
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main")
+        for words in (("init", "-q"), ("add", "."), ("commit", "-qm", message)):
+            subprocess.run(
+                ["git", "-C", str(self.folder), *identity, *words], check=True, capture_output=True
+            )
 
 
 def case_id(topic: str, case: str) -> str:

@@ -57,6 +57,7 @@ from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import reveal
 from connect_reconciler.plan.diff import base_config, written_config
 from connect_reconciler.plan.remaining import states_before
+from connect_runtime import KAFKA_VERSION
 from connect_specs.desired import Desired, OffsetEntry, content_hash
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.states import TargetState
@@ -119,6 +120,9 @@ def live_of(data: Mapping[str, Any], desired: Desired) -> Live:
         },
         now_ms=data.get("now_ms", 0),
         cluster_id="c1",
+        rest_alone=data.get("rest_alone", False),
+        version=data.get("version", KAFKA_VERSION if data.get("rest_alone") else ""),
+        unread_offsets=data.get("unread_offsets", {}),
     )
 
 

@@ -14,7 +14,6 @@ from connect_specs.desired import (
     Desired,
     DesiredConnector,
     OffsetEntry,
-    Overrides,
     Pin,
     content_hash,
 )
@@ -50,44 +49,7 @@ def test_a_pin_fits_into_a_record_of_the_ledger(partitions: int, fits: bool) -> 
 
 SINK = {"name": "a", "connector.class": "FileStreamSink", "topics": "t"}
 AT = (OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 30}),)
-BACK = Pin("p", (OffsetEntry({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 10}),))
-KNOWN = LedgerState({"other": Owned("orders", {}, None)})
-RUNNING, STOPPED = TargetState.RUNNING, TargetState.STOPPED
-
-
-@pytest.mark.parametrize(
-    ("old", "offsets", "target", "ledger", "refused"),
-    [
-        pytest.param("a", AT, RUNNING, LedgerState(), True, id="it runs, and no ledger is left"),
-        pytest.param("z", AT, RUNNING, LedgerState(), True, id="under its old name"),
-        pytest.param("a", AT, RUNNING, KNOWN, False, id="a ledger that does not know it"),
-        pytest.param("a", (), RUNNING, LedgerState(), False, id="without offsets"),
-        pytest.param("a", AT, STOPPED, LedgerState(), False, id="stopped"),
-    ],
-)
-def test_without_a_ledger_a_pin_is_applied_only_by_name(
-    old: str,
-    offsets: tuple[OffsetEntry, ...],
-    target: TargetState,
-    ledger: LedgerState,
-    refused: bool,
-) -> None:
-    """The trap: the ledger topic was lost, and each apply rewinds once more."""
-    there = LiveConnector(old, "sink", {**SINK, "name": old}, target, Offsets(offsets))
-    logs = TopicLogs({("t", 0): LogRange(0, 100)}, {"t": 1})
-    live = Live({old: there}, ledger=ledger, logs=logs, kinds={"FileStreamSink": "sink"})
-    renamed = None if old == "a" else old
-    spec = DesiredConnector("a", SINK, Location("a.yaml", 1, 1), pin=BACK, renamed_from=renamed)
-    for overrides, errors in (
-        (Overrides(), ["plan.pin-perhaps-applied"] if refused else []),
-        (Overrides(apply_pin=("a",)), []),
-    ):
-        desired = Desired("orders", {"a": spec})
-        plan = make_plan(desired, live, group_id="g", overrides=overrides)
-        assert [each.code for each in plan.errors] == errors
-        found = [each.code for each in plan.warnings]
-        assert ("plan.pin-perhaps-applied" in found) is not bool(errors)
-        assert any(isinstance(each, AlterOffsets) for each in plan.actions) is not bool(errors)
+STOPPED = TargetState.STOPPED
 
 
 def test_recorded_offsets_of_another_kind_of_connector_are_a_problem() -> None:
