@@ -25,7 +25,7 @@ from connect_specs.documents import (
     typed,
 )
 from connect_specs.fields import Fields, as_map, did_you_mean, value_kind
-from connect_specs.json_documents import ONE_VALUE, parse_json
+from connect_specs.json_documents import parse_json
 from connect_specs.spec_files import TEST_ENDINGS, find_spec_files, find_test_files
 from connect_specs.text_files import read_text, relative_name
 from connect_specs.values import Values, load_values
@@ -299,7 +299,7 @@ def read_lines(text: str, file: str, problems: list[Diagnostic]) -> tuple[Record
             continue
         parsed = parse_json(line, file, (number,))
         problems += (
-            replace(problem, hint=_ONE_A_LINE) if problem.hint == ONE_VALUE else problem
+            replace(problem, hint=_ONE_A_LINE) if problem.code == "file.syntax" else problem
             for problem in parsed.problems
         )
         records += [read_input(node, problems, "the line") for node in parsed.documents]
