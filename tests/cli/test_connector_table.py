@@ -1,4 +1,4 @@
-"""Rows and rates: what a person reads of a connector, and what stays unknown."""
+"""Rows of connectors, and the lines of `up` about them."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ import yaml
 
 from connect_reconciler.backend.observe.plugin_facts import SpecSecrets, error_line
 from connect_reconciler.cli.connector_table import Row, changes, draw, row_of, short_of_slots
-from connect_reconciler.cli.foreground import Rates, _drawn, _print_changes, looking
+from connect_reconciler.cli.foreground import _drawn, _print_changes, looking
 from connect_reconciler.cli.output import PROGRESS, progress
 from connect_reconciler.cli.runtime_logs import events, is_about
 from connect_reconciler.cli.signals import StopFlag
@@ -261,48 +261,20 @@ def test_changes_are_told_once() -> None:
     assert changes(running, None) == ["c: deleted"]
 
 
-def test_a_rate_needs_two_sights_and_forgets_what_is_old() -> None:
-    rates = Rates()
-    assert rates.text("c") == "unknown"
-    rates.see(0, {"c": 100})
-    assert rates.text("c") == "unknown"
-    rates.see(1, {"c": 1100})
-    assert rates.text("c") == "1,000/s"
-    for second in range(2, 20):
-        rates.see(second, {"c": 1100})
-    assert rates.text("c") == "0/s"
-
-
-def test_a_rewind_or_a_new_connector_has_no_rate() -> None:
-    rates = Rates()
-    rates.see(0, {"c": 100})
-    rates.see(1, {"c": 50})
-    assert rates.text("c") == "unknown"
-    rates.see(2, {})
-    rates.see(3, {"c": 500})
-    assert rates.text("c") == "unknown"
-
-
-def test_the_table_on_a_terminal_has_rates_and_slots() -> None:
+def test_the_table_on_a_terminal_has_slots() -> None:
     class OfTwo(OneFailed):
         def ready(self) -> bool:
             return True
 
-    rows = {kind: Row(kind, kind, "RUNNING", 1, 1, 0) for kind in ("sink", "source")}
-    rates = Rates()
-    for second in (0, 2):
-        rates.see(second, {"sink": 4000 * second, "source": 500 * second})
-    table = _drawn(
-        {**rows, "c": Row("c", "source", "FAILED", 1, 0, 0)},
-        rates,
-        cast(ConnectCluster, OfTwo()),
-        80,
-    )
+    rows = {
+        "sink": Row("sink", "sink", "RUNNING", 1, 1, 0),
+        "c": Row("c", "source", "FAILED", 1, 0, 0),
+    }
+    table = _drawn(rows, cast(ConnectCluster, OfTwo()), 80)
     assert table.plain == (
-        "CONNECTOR  TYPE    STATE    TASKS  SLOTS SHORT  RATE\n"
-        "sink       sink    RUNNING  1/1    0            4,000/s\n"
-        "source     source  RUNNING  1/1    0            ~500/s\n"
-        "c          source  FAILED   0/1    0            unknown\n"
+        "CONNECTOR  TYPE    STATE    TASKS  SLOTS SHORT\n"
+        "sink       sink    RUNNING  1/1    0\n"
+        "c          source  FAILED   0/1    0\n"
         "\n0 of 4 slots in use"
     )
 

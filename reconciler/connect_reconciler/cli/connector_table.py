@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -82,9 +82,7 @@ def reasons(status: ConnectorStatus) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-def draw(
-    rows: Sequence[Row], rates: Mapping[str, str] | None = None, *, width: int | None = None
-) -> str:
+def draw(rows: Sequence[Row], *, width: int | None = None) -> str:
     """Draws the rows as a table, each reason in its row; no wider than `width` if names permit."""
     columns: dict[str, Callable[[Row], str]] = {
         "CONNECTOR": lambda row: one_line(row.name),
@@ -98,8 +96,6 @@ def draw(
         columns = {"CONNECTOR": columns["CONNECTOR"], "TARGET": lambda row: row.target} | columns
     if any(row.project for row in rows):
         columns["PROJECT"] = lambda row: one_line(row.project)
-    if rates is not None:
-        columns["RATE"] = lambda row: rates.get(row.name, _UNKNOWN)
     head = list(columns)
     cells = [[cell(row) for cell in columns.values()] for row in rows]
     if not any(row.reasons for row in rows):

@@ -1,9 +1,7 @@
 """A runtime in this process, until Ctrl-C, SIGTERM or the end of its terminal (SIGHUP).
 
-Those end it in order; a second one of them ends it at once. Shows a table on a terminal, else one
-line for each change of state. The table has connectors, tasks, slots and rates: a sink's rate is
-that of its committed offsets; a source's is that of the ends of the topics it writes to, to which
-other producers count too, hence the tilde.
+Those end it in order; a second one of them ends it at once. Shows a table of connectors, tasks and
+slots on a terminal, else one line for each change of state.
 """
 
 from __future__ import annotations
@@ -13,14 +11,11 @@ import json
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
@@ -34,9 +29,7 @@ from connect_reconciler.cli.runtime_logs import LOG, log_to
 from connect_reconciler.cli.signals import StopFlag, at_once, may_change, stop_requested
 from connect_runtime.files import make_private_folder
 from connect_runtime.herder.verbs import RequestError
-from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.embedded import EmbeddedBroker, find_broker
-from connect_runtime.kafka.topics import list_offsets
 from connect_runtime.logs.log_output import LogFormat, chosen, rotate, text_about
 from connect_runtime.server import Runtime
 from connect_specs.diagnostics import ConnectError
@@ -54,12 +47,6 @@ _LOOK_ANYWAY_S = 10.0
 _KAFKA_EVERY_S = 0.5
 _ROTATE_EVERY_S = 5.0
 _LOGS_KEPT = 3
-# Each rate costs Kafka a request or two a second; the other rates are unknown.
-_RATES_MOST = 30
-_ASK_S = 2.0
-# Rates are averages over this time
-_WINDOW_S = 5.0
-_UNKNOWN = "unknown"
 _NO_SECRETS = SpecSecrets()
 
 
@@ -94,7 +81,7 @@ def run_until_stopped(
             progress(f"REST is at {runtime.url}; Ctrl-C stops")
             look = looking(runtime.verbs, secrets)
             if on_terminal:
-                _draw_table(stop, look, runtime.verbs, config.client)
+                _draw_table(stop, look, runtime.verbs)
             else:
                 _print_changes(stop, look, as_json=as_json, to_stderr=to_stderr)
         finally:
@@ -179,80 +166,23 @@ def _show(line: str) -> None:
 
 
 def _draw_table(
-    stop: StopFlag,
-    look: Callable[[], Mapping[str, Row]],
-    verbs: ConnectCluster,
-    client: Mapping[str, str],
+    stop: StopFlag, look: Callable[[], Mapping[str, Row]], verbs: ConnectCluster
 ) -> None:
     """Draws the table once a second until `stop` is set."""
     console = Console(no_color=not colour(sys.stdout), highlight=False)
-    rates, kafka = Rates(), admin(client)
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            rows = look()
-            rates.see(time.monotonic(), _positions(rows, verbs, kafka))
-            live.update(_drawn(rows, rates, verbs, console.width), refresh=True)
+            live.update(_drawn(look(), verbs, console.width), refresh=True)
             if stop.wait(_CHECK_EVERY_S):
                 return
 
 
-def _positions(
-    rows: Mapping[str, Row], verbs: ConnectCluster, kafka: AdminClient
-) -> dict[str, int]:
-    positions: dict[str, int] = {}
-    for row in list(rows.values())[:_RATES_MOST]:
-        try:
-            position = _position(row, verbs, kafka)
-        except RequestError:
-            continue
-        if position is not None:
-            positions[row.name] = position
-    return positions
-
-
-def _position(row: Row, verbs: ConnectCluster, kafka: AdminClient) -> int | None:
-    """Returns the sum of its offsets; None if it has none, or if Kafka does not answer."""
-    if row.kind == "source":
-        return _sum_of_ends(kafka, verbs.topics(row.name))
-    if row.kind != "sink":
-        return None
-    offsets = [entry.offset["kafka_offset"] for entry in verbs.offsets(row.name) if entry.offset]
-    return sum(offset for offset in offsets if isinstance(offset, int)) if offsets else None
-
-
-def _sum_of_ends(kafka: AdminClient, topics: Sequence[str]) -> int | None:
-    """Returns the sum of the end offsets of all partitions; None without any, or an answer."""
-    if not topics:
-        return None
-    try:
-        existing = kafka.list_topics(timeout=_ASK_S).topics
-    except KafkaException:
-        return None
-    latest = {
-        TopicPartition(topic, number): OffsetSpec.latest()
-        for topic in topics
-        if topic in existing
-        for number in existing[topic].partitions
-    }
-    if not latest:
-        return None
-    (ends,) = list_offsets(kafka, [latest], timeout_s=_ASK_S)
-    offsets = [end for end in ends.values() if not isinstance(end, KafkaError)]
-    return sum(int(end.offset) for end in offsets) if len(offsets) == len(ends) else None
-
-
-def _drawn(rows: Mapping[str, Row], rates: Rates, verbs: ConnectCluster, width: int) -> Text:
+def _drawn(rows: Mapping[str, Row], verbs: ConnectCluster, width: int) -> Text:
     if not verbs.ready():
         return Text("starting: reading the topics")
     if not rows:
         return Text("no connectors yet: `connect apply` creates those of the specs")
-    texts = {name: rates.text(name) for name in rows}
-    texts |= {
-        name: f"~{texts[name]}"
-        for name, row in rows.items()
-        if row.kind == "source" and texts[name] != _UNKNOWN
-    }
-    text = Text(f"{draw(list(rows.values()), texts, width=width)}\n{_slots(verbs.runtime())}")
+    text = Text(f"{draw(list(rows.values()), width=width)}\n{_slots(verbs.runtime())}")
     text.highlight_words(["FAILED"], "bold red")
     text.highlight_words(["RUNNING"], "green")
     return text
@@ -267,33 +197,6 @@ def _slots(runtime: RuntimeInfo) -> str:
     if short:
         text += f", {short} short: `connect up --slots` gives more"
     return text if runtime.problem is None else f"{text}\n{runtime.problem}"
-
-
-class Rates:
-    """The positions of each connector over the last seconds: its offsets, summed up."""
-
-    def __init__(self) -> None:
-        self._samples: dict[str, deque[tuple[float, int]]] = {}
-
-    def see(self, time_s: float, positions: Mapping[str, int]) -> None:
-        """Adds the positions of all connectors; connectors without one are forgotten."""
-        for gone in self._samples.keys() - positions.keys():
-            del self._samples[gone]
-        for name, position in positions.items():
-            samples = self._samples.setdefault(name, deque())
-            if samples and position < samples[-1][1]:
-                samples.clear()
-            samples.append((time_s, position))
-            while len(samples) > 2 and time_s - samples[1][0] >= _WINDOW_S:
-                samples.popleft()
-
-    def text(self, name: str) -> str:
-        """Returns the records per second over the last seconds, or that they are unknown."""
-        samples = self._samples.get(name)
-        if not samples or samples[-1][0] <= samples[0][0]:
-            return _UNKNOWN
-        (first_s, first), (last_s, last) = samples[0], samples[-1]
-        return f"{(last - first) / (last_s - first_s):,.0f}/s"
 
 
 # --- what is done beside it: restarts of Kafka, and rotation of the log ---

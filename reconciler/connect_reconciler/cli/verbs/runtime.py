@@ -63,8 +63,8 @@ def up(
 ) -> None:
     """Run this project's connectors: the runtime, and Kafka where connect.yaml says embedded.
 
-    Shows connectors, tasks and rates until Ctrl-C; then tasks flush and commit, and Spark and
-    Kafka shut down. All data stays in .connect/; the next `connect up` resumes from it.
+    Shows connectors and tasks until Ctrl-C; then tasks flush and commit, and Spark and Kafka shut
+    down. All data stays in .connect/; the next `connect up` resumes from it.
     """
     from connect_reconciler.cli.runtime_process import ensure_runtime_installed
 
