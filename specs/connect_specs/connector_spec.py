@@ -13,13 +13,12 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
 
-from connect_specs.desired import DesiredConnector
+from connect_specs.desired import DesiredConnector, TargetState
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.documents import Map, Node, Scalar, Sequence, is_null
 from connect_specs.fields import Fields
 from connect_specs.pins import read_pin
 from connect_specs.plugin_definitions import CLASS_KEY
-from connect_specs.states import TargetState
 
 # Of the class, for workers that have several (Connect 4.1)
 VERSION_KEY: Final = "connector.plugin.version"

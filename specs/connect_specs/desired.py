@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Literal, NewType, TypeAlias
 
 from connect_specs.diagnostics import Diagnostic, Location, Severity
 from connect_specs.names import ClusterTopics
-from connect_specs.states import TargetState
 
 JsonScalar: TypeAlias = str | int | float | bool | None
 Partition: TypeAlias = Mapping[str, JsonScalar]
@@ -29,6 +29,14 @@ Position: TypeAlias = Literal["earliest", "latest"] | int
 RENAME_PIN, ROLLBACK_PIN = "renamed_from:", "rollback"
 RESERVED_PINS: Final = (RENAME_PIN, ROLLBACK_PIN)
 SINK_PARTITION_KEYS: Final = frozenset({"kafka_topic", "kafka_partition"})
+
+
+class TargetState(StrEnum):
+    """The state that a connector should have, unlike its status (KIP-875, KIP-980)."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)

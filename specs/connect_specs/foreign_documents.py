@@ -19,13 +19,12 @@ from connect_specs.connector_spec import (
     read_name,
     read_state,
 )
-from connect_specs.desired import DesiredConnector
+from connect_specs.desired import DesiredConnector, TargetState
 from connect_specs.diagnostics import Diagnostic, Location, warning
 from connect_specs.documents import Map, Node, Scalar
 from connect_specs.fields import Fields
 from connect_specs.plain_text import listed
 from connect_specs.plugin_definitions import CLASS_KEY
-from connect_specs.states import TargetState
 
 _STRIMZI: Final = "kafka.strimzi.io/"
 _CODE: Final = "strimzi"

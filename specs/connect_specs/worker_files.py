@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from connect_specs.connector_spec import read_config, read_initial_state, read_name
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.documents import Map, Node
 from connect_specs.json_documents import parse_json
 from connect_specs.properties_documents import parse_properties
-from connect_specs.states import TargetState
 from connect_specs.text_files import decoded, read_bytes, read_text, relative_name
 
 

@@ -42,7 +42,7 @@ from starlette.responses import JSONResponse, Response
 
 from connect_reconciler.render.plan_file import dump_plan
 from connect_runtime.kafka.local_processes import free_port
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 from support.by_hand import ByHand
 from support.command import Command, case_id
 from support.fake_worker import FakeWorker, Stored

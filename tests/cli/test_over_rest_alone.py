@@ -7,7 +7,7 @@ from pathlib import Path
 
 from starlette.responses import JSONResponse, Response
 
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 from support.command import Command
 from support.fake_worker import FakeWorker, Stored
 from support.served_worker import served_project

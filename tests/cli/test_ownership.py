@@ -23,11 +23,10 @@ from connect_runtime.kafka.groups import list_group_offsets
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot
-from connect_specs.desired import RestTarget
+from connect_specs.desired import RestTarget, TargetState
 from connect_specs.diagnostics import ExitCode, Invalid
 from connect_specs.names import ledger_group
 from connect_specs.project import load_project
-from connect_specs.states import TargetState
 from support.broker import BrokerAddress
 from support.command import CONNECT, Command
 from support.fake_worker import FakeWorker, Stored

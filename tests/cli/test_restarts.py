@@ -19,10 +19,9 @@ from connect_reconciler.cli.verbs.restart import Tried, failed_parts, next_try
 from connect_reconciler.plan.scope import Scope
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import RestTarget
+from connect_specs.desired import RestTarget, TargetState
 from connect_specs.diagnostics import Failed, Unreachable
 from connect_specs.project import load_project
-from connect_specs.states import TargetState
 from support.fake_worker import FakeWorker, Stored
 
 

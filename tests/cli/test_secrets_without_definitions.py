@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from connect_reconciler.backend import backend as backends
 from connect_reconciler.cli import entry
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 from support.fake_worker import FakeWorker, Stored
 from support.served_worker import served_project
 

@@ -18,9 +18,8 @@ from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import WriteRefused
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, TaskId
-from connect_specs.desired import OffsetEntry, RestTarget
+from connect_specs.desired import OffsetEntry, RestTarget, TargetState
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.states import TargetState
 from support.fake_cluster import TOPICS as FAKE_TOPICS
 from support.fake_cluster import FakeCluster, FakeKafka
 from support.rest_worker import RestWorker, rest_worker

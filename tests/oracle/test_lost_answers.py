@@ -11,9 +11,8 @@ import pytest
 
 from connect_reconciler.apply.report import Outcome
 from connect_reconciler.workflow.user import Choices
-from connect_specs.desired import Pin, RestTarget
+from connect_specs.desired import Pin, RestTarget, TargetState
 from connect_specs.diagnostics import ExitCode
-from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic, produce
 from support.losing import LosingProxy, Way, losing
 from support.oracle import Oracle

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from connect_runtime import KAFKA_VERSION
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 from support import http
 from support.broker import BrokerAddress
 from support.connect_jars import VERSIONS

@@ -11,8 +11,7 @@ import pytest
 
 from connect_reconciler.backend.http import HttpCluster
 from connect_runtime.herder.verbs import RequestError
-from connect_specs.desired import OffsetEntry, Pin, partition_key
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, Pin, TargetState, partition_key
 from support import http
 from support.applying import names
 from support.broker import BrokerAddress, create_topic, produce

@@ -21,8 +21,7 @@ from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.workflow.rollback import ledger_of
 from connect_runtime import KAFKA_VERSION
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import Pin
-from connect_specs.states import TargetState
+from connect_specs.desired import Pin, TargetState
 from support import http
 from support.applying import names
 from support.broker import BrokerAddress, create_topic, produce

@@ -29,9 +29,8 @@ from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.snapshots import State, Status
-from connect_specs.desired import Pin, RestTarget
+from connect_specs.desired import Pin, RestTarget, TargetState
 from connect_specs.diagnostics import Unreachable
-from connect_specs.states import TargetState
 from support import http
 from support.broker import BrokerAddress, create_topic, produce
 from support.masking import masking

@@ -20,9 +20,8 @@ import pytest
 from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from connect_runtime.server import Runtime
 from connect_runtime.settings.worker_config import from_properties
-from connect_specs.desired import RestTarget
+from connect_specs.desired import RestTarget, TargetState
 from connect_specs.diagnostics import Unreachable
-from connect_specs.states import TargetState
 from runtime.rest.client import WORKER
 from runtime.rest.fake_verbs import FakeVerbs
 from support.broker import BrokerAddress

@@ -21,8 +21,7 @@ from connect_runtime.storage.snapshots import (
     State,
     StatusSnapshot,
 )
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 from support import http
 from support.broker import BrokerAddress, create_topic, read_to_end
 from support.connect_jars import VERSIONS

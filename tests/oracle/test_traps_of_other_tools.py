@@ -14,8 +14,7 @@ import pytest
 from connect_reconciler.doctor.look import examine
 from connect_reconciler.render.plan_file import dump_plan, load_plan
 from connect_reconciler.validation.configs import checked
-from connect_specs.desired import Desired, DesiredConnector, Pin
-from connect_specs.states import TargetState
+from connect_specs.desired import Desired, DesiredConnector, Pin, TargetState
 from support import http
 from support.broker import BrokerAddress, create_topic, member, produce, read_to_end
 from support.command import Command

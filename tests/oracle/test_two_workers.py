@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Stale
-from connect_specs.states import TargetState
 from support import http
 from support.balancing import Balancer, balancing
 from support.broker import BrokerAddress, create_topic, produce

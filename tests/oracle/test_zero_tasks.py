@@ -15,9 +15,8 @@ import pytest
 from connect_reconciler.apply.report import Health
 from connect_reconciler.workflow.user import Choices
 from connect_runtime import KAFKA_VERSION
-from connect_specs.desired import DesiredConnector
+from connect_specs.desired import DesiredConnector, TargetState
 from connect_specs.diagnostics import ExitCode, Location
-from connect_specs.states import TargetState
 from support import idle_source
 from support.broker import BrokerAddress
 from support.connect_jars import VERSIONS

@@ -31,10 +31,9 @@ from connect_reconciler.render.plan_text import render_plan
 from connect_reconciler.validation.configs import checked
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import Desired, DesiredConnector, Project, RestTarget
+from connect_specs.desired import Desired, DesiredConnector, Project, RestTarget, TargetState
 from connect_specs.diagnostics import Location
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
-from connect_specs.states import TargetState
 from support.applying import PROJECT, Applying
 from support.examples import examples
 from support.fake_cluster import TOPICS, FakeCluster, refused

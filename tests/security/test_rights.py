@@ -21,8 +21,8 @@ from connect_runtime.kafka.topics import log_ranges, topic_sizes
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import State, StatusSnapshot
 from connect_runtime.storage.status_topic import reduce_all
+from connect_specs.desired import TargetState
 from connect_specs.project import load_project
-from connect_specs.states import TargetState
 from support.broker import create_topic, produce
 from support.guarded_broker import GuardedBroker
 from support.leading import leading

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Invalid
-from connect_specs.states import TargetState
 from connect_specs.worker_files import FirstConnector, read_connector_files
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "é=1", "tasks.max": "1"}

@@ -11,9 +11,8 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import DesiredConnector, OffsetEntry, Pin, TargetState
 from connect_specs.diagnostics import Invalid, Location
-from connect_specs.states import TargetState
 from connect_specs.writing import ENDINGS, ExportFormat, export_text, lost_in, spec_text
 from support.spec_files import load_connectors
 

@@ -11,9 +11,8 @@ from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record
 from connect_reconciler.model.live import LogRange
 from connect_reconciler.model.offsets import Offsets
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, TargetState
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.applying import Applying, desired_of
 from support.fake_cluster import TOPICS, FakeCluster
 

@@ -18,10 +18,9 @@ from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.memory import MemoryLogs
 from connect_runtime.storage.snapshots import ConfigSnapshot, ConnectorState, OffsetSnapshot, State
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.diagnostics import Failed
 from connect_specs.names import ClusterTopics, leader_transactional_id, sink_group
-from connect_specs.states import TargetState
 
 GROUP_ID = "orders"
 TOPICS = ClusterTopics.of(GROUP_ID)

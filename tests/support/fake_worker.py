@@ -19,8 +19,7 @@ import orjson
 
 from connect_reconciler.model.live import Feature, knows
 from connect_runtime import KAFKA_VERSION
-from connect_specs.desired import partition_key
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState, partition_key
 from support.dooming import Doom
 
 _STATES = {"stop": TargetState.STOPPED, "pause": TargetState.PAUSED, "resume": TargetState.RUNNING}

@@ -26,8 +26,8 @@ from connect_runtime.storage.snapshots import (
 )
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.tasks.run import run_task
+from connect_specs.desired import TargetState
 from connect_specs.names import task_transactional_id
-from connect_specs.states import TargetState
 from support.agent import ensure_agent
 
 SOURCE_PARTITION = "partition"

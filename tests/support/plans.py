@@ -58,9 +58,8 @@ from connect_reconciler.model.secrets import reveal
 from connect_reconciler.plan.diff import base_config, written_config
 from connect_reconciler.plan.remaining import states_before
 from connect_runtime import KAFKA_VERSION
-from connect_specs.desired import Desired, OffsetEntry, content_hash
+from connect_specs.desired import Desired, OffsetEntry, TargetState, content_hash
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.states import TargetState
 from support.spec_files import load_connectors
 
 PROJECT = "orders"

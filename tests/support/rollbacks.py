@@ -14,9 +14,8 @@ from connect_reconciler.plan.rollback import (
     rollback_plan,
     specs_to_observe,
 )
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, TargetState
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.applying import Applying
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
 

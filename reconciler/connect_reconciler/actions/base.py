@@ -24,8 +24,7 @@ from connect_reconciler.actions.preconditions import Precondition
 from connect_reconciler.actions.records import RecordContext
 from connect_reconciler.model.ledger import LedgerState
 from connect_runtime.storage.log import NewRecord
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 
 class Operations(Protocol):

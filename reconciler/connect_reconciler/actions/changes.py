@@ -9,8 +9,7 @@ from pydantic import Field, PlainSerializer, PlainValidator
 from typing_extensions import TypeAliasType
 
 from connect_reconciler.model.config_values import Value
-from connect_specs.desired import Consequence, OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import Consequence, OffsetEntry, TargetState
 
 # In plan files: a code never changes its meaning. A named type, so that their schema lists it once
 # fmt: off

@@ -33,7 +33,7 @@ from connect_reconciler.model.ledger import AppliedPin, LedgerState, Renaming
 from connect_reconciler.model.ledger_records import owned_record
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.storage.log import NewRecord
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

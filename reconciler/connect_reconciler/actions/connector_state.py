@@ -15,8 +15,8 @@ from connect_reconciler.model.ledger import AppliedPin, LedgerState, Renaming
 from connect_reconciler.model.live import Kind, Live, LogRange
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_reconciler.model.secrets import ConfigRedactor, live_redactor
+from connect_specs.desired import TargetState
 from connect_specs.names import GROUP_KEY
-from connect_specs.states import TargetState
 
 # The key of the Kafka cluster that a sink reads
 SINK_SERVERS = "consumer.override.bootstrap.servers"

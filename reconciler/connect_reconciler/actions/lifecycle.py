@@ -23,7 +23,7 @@ from connect_reconciler.actions.records import RecordContext, pin_records, renam
 from connect_reconciler.model.ledger import LedgerState, Renaming, carried, without_hold
 from connect_reconciler.model.ledger_records import owned_record
 from connect_runtime.storage.log import NewRecord
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,9 @@ from connect_reconciler.actions.connector_state import ConnectorState, States
 from connect_reconciler.model.config_values import Secret, Value, recorded
 from connect_reconciler.model.ledger import RenameStage
 from connect_reconciler.model.secrets import config_fingerprint
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.plain_text import listed
-from connect_specs.states import TargetState
 
 _PLAN_AGAIN: Final = "make the plan again"
 

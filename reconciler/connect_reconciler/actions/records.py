@@ -17,7 +17,7 @@ from connect_reconciler.model.ledger_records import (
     rename_record,
 )
 from connect_runtime.storage.log import NewRecord
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 
 @dataclass(frozen=True, slots=True)

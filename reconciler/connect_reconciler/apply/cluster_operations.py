@@ -17,9 +17,8 @@ from connect_reconciler.backend.rest.refusals import group_is_active, not_writte
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import masked_keys, same_spec
 from connect_runtime.herder.verbs import ConnectorStatus, RequestError
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.diagnostics import Diagnostic, Failed, Unreachable
-from connect_specs.states import TargetState
 
 _NOT_FOUND = 404
 # Deleted by another client before; or a Connect from before 3.5, where only a delete ends tasks

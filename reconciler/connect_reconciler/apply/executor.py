@@ -58,9 +58,8 @@ from connect_reconciler.plan.diff import managed_state
 from connect_reconciler.plan.remaining import reveal_configs, states_before, unmet
 from connect_runtime.herder.verbs import ConnectorStatus
 from connect_runtime.storage.log import NewRecord
-from connect_specs.desired import Desired
+from connect_specs.desired import Desired, TargetState
 from connect_specs.diagnostics import ConnectError, Failed
-from connect_specs.states import TargetState
 
 # The journal keeps the beginning of an error's text
 _DETAIL_CHARS = 500

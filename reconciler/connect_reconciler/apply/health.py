@@ -14,7 +14,7 @@ from connect_reconciler.backend.observe.plugin_facts import cause_in
 from connect_reconciler.model.offsets import TopicPartition
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 # The number of the connector itself among its tasks
 CONNECTOR = -1

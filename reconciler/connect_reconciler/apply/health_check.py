@@ -21,8 +21,8 @@ from connect_reconciler.apply.health import (
 )
 from connect_reconciler.apply.report import ConnectorReport, Health, Waiting
 from connect_runtime.herder.verbs import ConnectorStatus, RequestError
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import ConnectError
-from connect_specs.states import TargetState
 
 _UNTIL = {
     TargetState.RUNNING: "it runs",

@@ -34,10 +34,9 @@ from connect_runtime.herder.verbs import ConnectorStatus
 from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import ConnectorState
-from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
+from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget, TargetState
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.plugin_definitions import Definitions
-from connect_specs.states import TargetState
 
 _REACH_S = 8.0
 # Timeouts of optional requests

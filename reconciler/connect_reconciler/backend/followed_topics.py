@@ -18,8 +18,8 @@ from connect_runtime.herder.verbs import InstanceStatus
 from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import LogReader, LogRecord, unread_text
 from connect_runtime.storage.snapshots import ConfigSnapshot, State, Status, StatusSnapshot, TaskId
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import ConnectError
-from connect_specs.states import TargetState
 
 # The number of records that were read before
 Position: TypeAlias = int

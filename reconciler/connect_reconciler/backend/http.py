@@ -19,9 +19,8 @@ from connect_reconciler.model.secrets import masked_keys, same_config
 from connect_runtime.herder.verbs import ConnectorStatus, RequestError
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import OffsetEntry, Project, RestTarget
+from connect_specs.desired import OffsetEntry, Project, RestTarget, TargetState
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
-from connect_specs.states import TargetState
 
 _STOP_S = 60.0
 _CREATED = 201

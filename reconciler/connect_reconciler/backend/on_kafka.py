@@ -59,9 +59,8 @@ from connect_runtime.kafka.errors import is_denied
 from connect_runtime.kafka.groups import idle_groups
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.config_topic import subject
-from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
+from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget, TargetState
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Invalid, Unreachable
-from connect_specs.states import TargetState
 
 _PREFIX = "connect-"
 # A leader answers once it has written

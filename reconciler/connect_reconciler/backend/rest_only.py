@@ -41,9 +41,8 @@ from connect_reconciler.model.live import Feature, Live, knows
 from connect_reconciler.model.secrets import masked_keys, same_spec, unmasked
 from connect_runtime.herder.verbs import ConnectorInfo, RequestError
 from connect_runtime.storage.log import LogRecord, NewRecord
-from connect_specs.desired import Desired, Project, RestTarget
+from connect_specs.desired import Desired, Project, RestTarget, TargetState
 from connect_specs.diagnostics import Diagnostic, Failed
-from connect_specs.states import TargetState
 
 _NOT_FOUND = 404
 _STATUS_UNKNOWN = "its status does not say whether it is stopped"

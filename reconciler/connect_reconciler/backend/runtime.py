@@ -45,9 +45,8 @@ from connect_runtime.storage import config_topic
 from connect_runtime.storage.snapshots import ConfigSnapshot
 from connect_runtime.validation.validate import check
 from connect_runtime.waiting import wait_until
-from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget
+from connect_specs.desired import Desired, OffsetEntry, Project, RestTarget, TargetState
 from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
-from connect_specs.states import TargetState
 
 # A leader that was killed is still named for 6 s; one that just won has yet to read its topics.
 _CHOOSE_S = 15.0

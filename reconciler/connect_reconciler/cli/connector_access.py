@@ -16,10 +16,9 @@ from connect_reconciler.cli.signals import may_change
 from connect_reconciler.ledger.config_entry import load_ledger, with_configs
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_runtime.herder.verbs import RequestError
-from connect_specs.desired import Project
+from connect_specs.desired import Project, TargetState
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed, Invalid
 from connect_specs.loader import load_specs
-from connect_specs.states import TargetState
 
 _NOT_FOUND = 404
 _UNTOLD = "why is not told: its config cannot be read, and so not which secrets to hide"

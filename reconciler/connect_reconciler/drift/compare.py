@@ -29,10 +29,9 @@ from connect_reconciler.plan.diff import (
     without_spec,
 )
 from connect_reconciler.plan.offsets.moves import label_of, place_of
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, partition_key
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, TargetState, partition_key
 from connect_specs.plain_text import counted
 from connect_specs.secrets import is_sensitive
-from connect_specs.states import TargetState
 
 _EXISTS = Plain("there")
 _FAILED = "FAILED"

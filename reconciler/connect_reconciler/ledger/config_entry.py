@@ -28,9 +28,8 @@ from connect_reconciler.model.ledger_records import (
 )
 from connect_reconciler.model.live import Live
 from connect_runtime.storage.log import NewRecord
-from connect_specs.desired import OffsetEntry, partition_key
+from connect_specs.desired import OffsetEntry, TargetState, partition_key
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.states import TargetState
 
 _MARK_CHARS = 16
 _WITH_RENAMES = 2

@@ -37,8 +37,7 @@ from connect_reconciler.model.ledger_records import (
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import ConfigRedactor, fingerprint
 from connect_runtime.storage.log import NewRecord
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 APPLY = "apply"
 BEFORE = "before"

@@ -10,8 +10,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from connect_reconciler.model.config_values import Value
 from connect_reconciler.model.offsets import Offsets
-from connect_specs.desired import RENAME_PIN, OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import RENAME_PIN, OffsetEntry, TargetState
 
 RenameStage: TypeAlias = Literal["begun", "carried"]
 

@@ -13,8 +13,7 @@ import orjson
 
 from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming
 from connect_runtime.storage.log import NewRecord
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 FORMAT = 1
 

@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.offsets import Offsets, TopicPartition
 from connect_runtime import KAFKA_VERSION
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.plugin_definitions import CLASS_KEY
-from connect_specs.states import TargetState
 
 Kind: TypeAlias = Literal["source", "sink", "unknown"]
 

@@ -28,10 +28,9 @@ from connect_reconciler.plan.offsets.moves import (
     totals,
 )
 from connect_reconciler.plan.offsets.sink_positions import position_text, sink_start
-from connect_specs.desired import Position
+from connect_specs.desired import Position, TargetState
 from connect_specs.names import sink_group
 from connect_specs.plain_text import counted
-from connect_specs.states import TargetState
 
 # A sentence, and its code
 Reason: TypeAlias = tuple[str, ReasonCode]

@@ -26,11 +26,11 @@ from connect_specs.desired import (
     DesiredConnector,
     OffsetEntry,
     Overrides,
+    TargetState,
     content_hash,
 )
 from connect_specs.diagnostics import Location
 from connect_specs.names import sink_group
-from connect_specs.states import TargetState
 
 Stage: TypeAlias = Literal["new", "begun", "carried", "unrelated"]
 Existence: TypeAlias = Literal["create", "adopt", "keep", "delete", "forget"]

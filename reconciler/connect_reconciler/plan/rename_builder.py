@@ -16,10 +16,9 @@ from connect_reconciler.plan.action_builder import ActionBuilder, Reason
 from connect_reconciler.plan.diff import Rename
 from connect_reconciler.plan.offsets.moves import label_of, place_of, reading
 from connect_reconciler.plan.offsets.sink_positions import sink_start
-from connect_specs.desired import OffsetEntry, partition_key
+from connect_specs.desired import OffsetEntry, TargetState, partition_key
 from connect_specs.names import sink_group
 from connect_specs.plain_text import counted
-from connect_specs.states import TargetState
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.secrets import fingerprint
 from connect_reconciler.plan.checks.ownership import SPECS_DISJOINT, SPECS_EMPTY
 from connect_reconciler.plan.diff import ignores, is_taken_back
-from connect_specs.desired import ROLLBACK_PIN, Desired
+from connect_specs.desired import ROLLBACK_PIN, Desired, TargetState
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import listed
-from connect_specs.states import TargetState
 
 
 def for_rollback(problem: Diagnostic, apply_id: str) -> Diagnostic | None:

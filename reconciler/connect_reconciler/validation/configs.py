@@ -39,7 +39,7 @@ from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry as installed
 from connect_runtime.settings.worker_config import from_project
 from connect_runtime.settings.worker_keys import is_known, without_effect
-from connect_specs.desired import Desired, DesiredConnector, Pin, Project
+from connect_specs.desired import Desired, DesiredConnector, Pin, Project, TargetState
 from connect_specs.diagnostics import (
     ConnectError,
     Diagnostic,
@@ -57,7 +57,6 @@ from connect_specs.plugin_definitions import (
     passwords,
     passwords_in,
 )
-from connect_specs.states import TargetState
 
 _BUILT_IN: Final = "connect_runtime.connectors."
 _TASKS_MAX: Final = "tasks.max"

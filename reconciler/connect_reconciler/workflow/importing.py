@@ -21,7 +21,7 @@ from connect_reconciler.model.secrets import is_mask
 from connect_reconciler.workflow.apply import apply_context
 from connect_reconciler.workflow.planning import observed, planned, policies_of
 from connect_reconciler.workflow.user import Choices, User
-from connect_specs.desired import Desired, DesiredConnector, Project
+from connect_specs.desired import Desired, DesiredConnector, Project, TargetState
 from connect_specs.diagnostics import (
     ConnectError,
     Diagnostic,
@@ -32,7 +32,6 @@ from connect_specs.diagnostics import (
 )
 from connect_specs.loader import FileFormat, load_specs, read_document
 from connect_specs.secrets import is_sensitive
-from connect_specs.states import TargetState
 from connect_specs.writing import spec_text
 from connect_specs.yaml_documents import parse_yaml
 

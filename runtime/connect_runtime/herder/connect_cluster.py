@@ -50,8 +50,7 @@ from connect_runtime.storage.log import (
     WriteRefused,
 )
 from connect_runtime.storage.snapshots import ConfigSnapshot, TaskId
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 T = TypeVar("T")
 

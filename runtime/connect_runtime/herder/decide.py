@@ -41,7 +41,7 @@ from connect_runtime.herder.effects import (
 from connect_runtime.herder.runs import ConnectorFailure, Instance, InstancePhase, RunPhase
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 
 def decide(view: View, now: float, names: Collection[str] | None = None) -> tuple[Effect, ...]:

@@ -36,7 +36,7 @@ from connect_runtime.herder.runs import InstancePhase, Run, RunPhase
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
 from connect_runtime.tasks.launch import AttemptEnd
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 # The pause before another look at an earlier attempt
 _RECHECK_S: Final = 5.0

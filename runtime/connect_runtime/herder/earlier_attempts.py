@@ -21,8 +21,8 @@ from connect_runtime.herder.effects import Effect, Launch, TaskStatusIs, Unassig
 from connect_runtime.herder.runs import Kind, RunPhase
 from connect_runtime.herder.view import View, class_of
 from connect_runtime.storage.snapshots import ConnectorState, State, Status, TaskId
+from connect_specs.desired import TargetState
 from connect_specs.plain_text import time_text
-from connect_specs.states import TargetState
 
 # The last states that a task reports, or that are written once its process is dead
 _OVER = (State.UNASSIGNED, State.FAILED)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from connect_runtime.storage.snapshots import Status, TaskId
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from connect_runtime.herder.view import View
 from connect_runtime.storage import assignments_topic, config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import Assignment, State, Status, TaskId
+from connect_specs.desired import TargetState
 from connect_specs.names import ClusterTopics
-from connect_specs.states import TargetState
 
 # Even a slow Kafka takes this in less time than a transaction of the leader may last
 _AT_ONCE_BYTES: Final = 8 << 20

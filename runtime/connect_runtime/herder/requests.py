@@ -44,9 +44,8 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
-from connect_specs.desired import Offset, OffsetEntry, Partition
+from connect_specs.desired import Offset, OffsetEntry, Partition, TargetState
 from connect_specs.diagnostics import Failed
-from connect_specs.states import TargetState
 
 NOT_FOUND = "Connector {} not found"
 

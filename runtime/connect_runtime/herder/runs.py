@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from connect_runtime.storage.snapshots import ConnectorState, TaskId
 from connect_runtime.tasks.launch import Outcome
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 Kind: TypeAlias = Literal["source", "sink", "unknown"]
 

@@ -14,8 +14,7 @@ from typing import Any, Final, NoReturn
 
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.java.scalars import java_trim
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 RawConfig = dict[str, str | None]
 

@@ -16,7 +16,7 @@ import orjson
 from connect_runtime.storage.config_topic import task_id
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import Assignment, AssignmentSnapshot, TaskId
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 _log = logging.getLogger(__name__)
 

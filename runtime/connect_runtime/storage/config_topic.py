@@ -24,7 +24,7 @@ from connect_runtime.storage.snapshots import (
     RestartRequest,
     TaskId,
 )
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from connect_specs.desired import Offset, Partition
-from connect_specs.states import TargetState
+from connect_specs.desired import Offset, Partition, TargetState
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,8 +10,7 @@ from connect_reconciler.model.config_values import Plain
 from connect_reconciler.model.ledger import Renaming
 from connect_reconciler.model.live import Kind
 from connect_reconciler.model.offsets import Offsets
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 OFFSETS = Offsets((OffsetEntry({"p": 1}, {"at": 2}),))
 

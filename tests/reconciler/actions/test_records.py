@@ -28,8 +28,7 @@ from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming
 from connect_reconciler.model.ledger_records import owned_record, pin_record, rename_record
 from connect_runtime.storage.log import LogRecord, NewRecord
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
 CONFIG = {"name": Plain("a"), "password": Secret("f00d")}

@@ -24,7 +24,7 @@ from connect_reconciler.model.ledger_records import owned_record
 from connect_reconciler.model.live import GroupMember, LogRange
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import DesiredConnector, OffsetEntry, Pin, TargetState
 from connect_specs.diagnostics import (
     Diagnostic,
     ExitCode,
@@ -34,7 +34,6 @@ from connect_specs.diagnostics import (
     Stale,
     Unreachable,
 )
-from connect_specs.states import TargetState
 from support.applying import PROJECT, Applying, FakeTime, desired_of, names
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, FakeKafka, refused
 

@@ -15,8 +15,8 @@ from connect_reconciler.backend.rest.client import OutcomeUnknown
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Diagnostic, ExitCode, Unreachable
-from connect_specs.states import TargetState
 from support.applying import Applying, FakeTime, desired_of
 from support.fake_cluster import TOPICS, FakeCluster, FakeKafka, refused
 

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, TargetState
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.crash_cases import SINK, SOURCE, Case, build, case, check_end, watched
 from support.dooming import Doom
 from support.examples import examples

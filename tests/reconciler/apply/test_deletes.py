@@ -14,9 +14,8 @@ from connect_reconciler.apply.report import (
 from connect_reconciler.workflow.apply import to_be_rolled_back
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import DesiredConnector
+from connect_specs.desired import DesiredConnector, TargetState
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.applying import Applying, desired_of
 from support.crash_cases import SINK, Case, build, check_end
 from support.dooming import Doom

@@ -11,9 +11,8 @@ from connect_reconciler.apply.context import Limits
 from connect_reconciler.apply.report import ApplyReport, Health
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import DesiredConnector
+from connect_specs.desired import DesiredConnector, TargetState
 from connect_specs.diagnostics import ExitCode, Location
-from connect_specs.states import TargetState
 from support.applying import Applying, desired_of
 from support.fake_cluster import FakeCluster
 

@@ -25,9 +25,8 @@ from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.workflow.user import Choices
 from connect_runtime.rest.app import create_app
-from connect_specs.desired import DesiredConnector, Project
+from connect_specs.desired import DesiredConnector, Project, TargetState
 from connect_specs.diagnostics import ExitCode, Location
-from connect_specs.states import TargetState
 from support.applying import HeldLease, desired_of
 from support.broker import BrokerAddress, create_topic, produce
 from support.command import Command

@@ -10,8 +10,7 @@ from connect_reconciler.backend.followed_topics import ConfigTopic
 from connect_reconciler.doctor.checks import keys_of_cluster
 from connect_reconciler.drift.compare import compare
 from connect_reconciler.drift.model import LiveWithHistory
-from connect_specs.desired import Desired, Pin
-from connect_specs.states import TargetState
+from connect_specs.desired import Desired, Pin, TargetState
 from support.applying import Applying, desired_of, names
 from support.fake_cluster import TOPICS, FakeCluster
 from support.rollbacks import RUNNING, SINK, apply, at, back, new_world, spec

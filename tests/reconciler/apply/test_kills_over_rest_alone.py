@@ -24,9 +24,15 @@ from connect_reconciler.model.ledger import AppliedPin, Renaming, carried
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime import KAFKA_VERSION
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, RestTarget
+from connect_specs.desired import (
+    Desired,
+    DesiredConnector,
+    OffsetEntry,
+    Pin,
+    RestTarget,
+    TargetState,
+)
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.applying import INSTALLED, FakeTime, desired_of, names
 from support.dooming import Doom, Killed
 from support.fake_worker import FakeWorker

@@ -15,10 +15,16 @@ from connect_reconciler.model.ledger_records import owned_record, pin_record, re
 from connect_reconciler.model.live import LogRange
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage.offsets_topic import offset_records
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, content_hash
+from connect_specs.desired import (
+    Desired,
+    DesiredConnector,
+    OffsetEntry,
+    Pin,
+    TargetState,
+    content_hash,
+)
 from connect_specs.diagnostics import ExitCode, Location
 from connect_specs.names import sink_group
-from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
 from support.dooming import Doom
 from support.fake_cluster import TOPICS, FakeCluster, refused

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from connect_specs.desired import DesiredConnector
-from connect_specs.states import TargetState
+from connect_specs.desired import DesiredConnector, TargetState
 from support.applying import Applying, desired_of, names
 from support.fake_cluster import FakeCluster
 from support.rollbacks import SINK, SOURCE, apply, back, new_world, roll_back, spec

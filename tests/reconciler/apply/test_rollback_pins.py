@@ -9,8 +9,7 @@ import pytest
 from connect_reconciler.actions import Create
 from connect_reconciler.plan.remaining import remaining
 from connect_reconciler.render.plan_file import dump_plan, load_plan
-from connect_specs.desired import OffsetEntry, Pin
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, Pin, TargetState
 from support.applying import Applying, desired_of, names
 from support.fake_cluster import FakeCluster, refused
 from support.rollbacks import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from connect_specs.desired import Desired, Pin
-from connect_specs.states import TargetState
+from connect_specs.desired import Desired, Pin, TargetState
 from support.applying import Applying, desired_of, names
 from support.dooming import Doom
 from support.fake_cluster import FakeCluster

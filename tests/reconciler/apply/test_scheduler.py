@@ -13,9 +13,8 @@ from connect_reconciler.apply.report import Outcome
 from connect_reconciler.apply.scheduler import run_jobs
 from connect_reconciler.backend.ledger import Ledger
 from connect_reconciler.model.live import LogRange
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, TargetState
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Location
-from connect_specs.states import TargetState
 from support.applying import Applying, desired_of
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster, refused
 

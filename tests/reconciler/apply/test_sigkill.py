@@ -14,8 +14,7 @@ import pytest
 from connect_reconciler.backend import open_backend
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 from support.apply_child import desired_of
 from support.broker import BrokerAddress
 from support.projects import project_of

@@ -22,11 +22,11 @@ from connect_specs.desired import (
     OffsetEntry,
     Pin,
     Project,
+    TargetState,
     sink_entry,
 )
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location
 from connect_specs.names import ClusterTopics
-from connect_specs.states import TargetState
 from support.applying import Applying, desired_of, names
 from support.fake_cluster import FakeCluster
 

@@ -34,9 +34,8 @@ from connect_runtime.storage import config_topic, status_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.memory import MemoryLogs
 from connect_runtime.storage.snapshots import State, Status, TaskId
-from connect_specs.desired import DesiredConnector
+from connect_specs.desired import DesiredConnector, TargetState
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.applying import Applying, FakeTime, desired_of
 from support.fake_cluster import GROUP_ID, TOPICS, FakeCluster
 

@@ -24,9 +24,8 @@ from connect_reconciler.model.config_values import LEDGER_KEY
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Owned, Renaming
 from connect_reconciler.model.ledger_records import owned_record, pin_record
 from connect_runtime.herder.verbs import RequestError
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.diagnostics import Failed
-from connect_specs.states import TargetState
 
 OWNED = Owned(
     "orders",

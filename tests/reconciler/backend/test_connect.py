@@ -12,8 +12,7 @@ from connect_reconciler.backend.on_kafka import ConfirmedCluster, NotArrived
 from connect_reconciler.backend.rest.client import RestClient
 from connect_runtime import KAFKA_VERSION
 from connect_runtime.herder.verbs import RequestError
-from connect_specs.desired import RestTarget
-from connect_specs.states import TargetState
+from connect_specs.desired import RestTarget, TargetState
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED
 OLD, NEW = {"connector.class": "C", "x": "1"}, {"connector.class": "C", "x": "2"}

@@ -21,9 +21,8 @@ from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.render.drift_report import drift_text
 from connect_runtime import KAFKA_VERSION
 from connect_runtime.kafka.election import Election
-from connect_specs.desired import Desired, RestTarget
+from connect_specs.desired import Desired, RestTarget, TargetState
 from connect_specs.diagnostics import Failed, Unreachable
-from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic
 from support.leading import leading
 from support.projects import project_of

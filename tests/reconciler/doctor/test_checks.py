@@ -41,8 +41,7 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
-from connect_specs.desired import OffsetEntry, RestTarget
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, RestTarget, TargetState
 from support.applying import PROJECT
 
 CONFIG = {"name": "a", "connector.class": "X", "db.password": "hunter2"}

@@ -32,9 +32,15 @@ from connect_reconciler.render.drift_report import (
     sentence,
     summary_json,
 )
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, content_hash
+from connect_specs.desired import (
+    Desired,
+    DesiredConnector,
+    OffsetEntry,
+    Pin,
+    TargetState,
+    content_hash,
+)
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 
 KEY = b"a key for tests"
 

@@ -15,7 +15,7 @@ from connect_reconciler.ledger.journal import (
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord, NewRecord
 from connect_runtime.storage.snapshots import OffsetSnapshot
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 
 def written(records: Iterable[NewRecord | None]) -> list[LogRecord]:

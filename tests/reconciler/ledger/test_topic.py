@@ -33,8 +33,7 @@ from connect_reconciler.model.ledger import (
 from connect_reconciler.model.ledger_records import fingerprint_key_record, owned_record, pin_record
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.storage.log import LogRecord, NewRecord
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 TOPIC = "orders-ledger"
 OWNED = Owned(

@@ -22,10 +22,9 @@ from connect_reconciler.model.secrets import (
     see_through_masks,
 )
 from connect_reconciler.plan.planner import make_plan
-from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.desired import Desired, DesiredConnector, TargetState
 from connect_specs.diagnostics import Location, Stale
 from connect_specs.secrets import is_reference, is_sensitive, secret_parts
-from connect_specs.states import TargetState
 
 SECRET = [
     ("connection.password", "x"),

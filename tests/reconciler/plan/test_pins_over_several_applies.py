@@ -18,8 +18,7 @@ from connect_reconciler.actions.preconditions import (
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
-from connect_specs.desired import Desired
-from connect_specs.states import TargetState
+from connect_specs.desired import Desired, TargetState
 from support.plans import after, desired_of, entries, live_of
 
 SPEC = """

@@ -18,9 +18,15 @@ from connect_reconciler.plan.remaining import check_plan, states_before, unmet
 from connect_reconciler.render.plan_file import dump_plan, load_plan, render_plan_json
 from connect_reconciler.render.plan_text import render_plan
 from connect_reconciler.render.texts import COLOUR
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, content_hash
+from connect_specs.desired import (
+    Desired,
+    DesiredConnector,
+    OffsetEntry,
+    Pin,
+    TargetState,
+    content_hash,
+)
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.examples import examples
 from support.plan_sources import planned_again
 from support.plans import KEY, PROJECT, after

@@ -28,8 +28,7 @@ from connect_reconciler.model.live import Live, LogRange, TopicLogs
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.plan.remaining import check_plan, unmet
-from connect_specs.desired import Desired
-from connect_specs.states import TargetState
+from connect_specs.desired import Desired, TargetState
 from support.plans import desired_of, entries, live_of
 
 SPECS = """

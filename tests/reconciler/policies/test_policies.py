@@ -24,10 +24,9 @@ from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.policies.facts import SAMPLE, SHAPES, Shape, now_facts, plan_facts
 from connect_reconciler.policies.policy import Policy, judge, load_policies
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.diagnostics import Invalid, Location
 from connect_specs.project import load_project
-from connect_specs.states import TargetState
 
 FRIDAY_23_UTC = int(datetime(2026, 11, 20, 23, 30, tzinfo=UTC).timestamp() * 1000)
 WHERE = Location("policies/rules.yaml", 1, 7)

@@ -28,9 +28,8 @@ from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.config_values import Plain, Secret
 from connect_reconciler.render.blocks import NO_CHANGES, summary_line
 from connect_reconciler.render.plan_html import render_html
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.states import TargetState
 from reconciler.render.plans import PLAN
 from support.chromium import Browser, Page, chromium, found
 from support.examples import examples

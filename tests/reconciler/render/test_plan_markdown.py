@@ -30,9 +30,8 @@ from connect_reconciler.render.blocks import NO_CHANGES
 from connect_reconciler.render.plan_html import render_html
 from connect_reconciler.render.plan_markdown import render_markdown
 from connect_reconciler.render.plan_text import render_plan
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.diagnostics import Diagnostic, Location
-from connect_specs.states import TargetState
 from reconciler.render.plans import PLAN
 from support.examples import examples
 from support.plans import plan_with_everything

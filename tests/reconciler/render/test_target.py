@@ -10,8 +10,7 @@ from connect_reconciler.actions import Create, Delete
 from connect_reconciler.actions.plan import Plan, Target, target_of
 from connect_reconciler.render.blocks import question, target_text
 from connect_reconciler.render.plan_text import render_plan
-from connect_specs.desired import Project, RestTarget
-from connect_specs.states import TargetState
+from connect_specs.desired import Project, RestTarget, TargetState
 from support.projects import project_of
 
 REST = "https://connect.prod:8083"

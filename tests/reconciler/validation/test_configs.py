@@ -20,11 +20,10 @@ from connect_reconciler.backend.runtime import RuntimeBackend
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.validation.configs import check_specs, checked
 from connect_reconciler.validation.judges import ask_cluster
-from connect_specs.desired import Desired, Project, RestTarget
+from connect_specs.desired import Desired, Project, RestTarget, TargetState
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_severity
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
 from connect_specs.plugins_lock import PLUGINS_LOCK, lock_text
-from connect_specs.states import TargetState
 from support.projects import project_of
 from support.spec_files import load_connectors
 

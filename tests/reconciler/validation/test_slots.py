@@ -9,8 +9,7 @@ import pytest
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.validation.configs import Slots, check_slots
-from connect_specs.desired import Desired
-from connect_specs.states import TargetState
+from connect_specs.desired import Desired, TargetState
 from support.spec_files import load_connectors
 
 RUNNING, PAUSED, STOPPED = TargetState.RUNNING, TargetState.PAUSED, TargetState.STOPPED

@@ -17,10 +17,9 @@ from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.planner import make_plan
 from connect_reconciler.workflow.importing import adopt, choose, importable, refused, spec_of
-from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.desired import Desired, DesiredConnector, TargetState
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.secrets import is_sensitive
-from connect_specs.states import TargetState
 from connect_specs.writing import spec_text
 from support.applying import PROJECT
 from support.spec_files import load_connectors

@@ -21,9 +21,8 @@ from connect_reconciler.apply.context import ApplyContext
 from connect_reconciler.apply.report import ApplyReport, Event
 from connect_reconciler.workflow import tracing
 from connect_reconciler.workflow.tracing import ApplyTrace, traced, traces_asked
-from connect_specs.desired import DesiredConnector
+from connect_specs.desired import DesiredConnector, TargetState
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.applying import Applying, desired_of
 from support.fake_cluster import FakeCluster, FakeKafka, refused
 

@@ -26,7 +26,7 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 TASK, OTHER = TaskId("a", 0), TaskId("b", 0)
 RUN = Run(TASK, 1, 0, TargetState.RUNNING)

@@ -20,9 +20,8 @@ from connect_runtime.herder.runs import Request
 from connect_runtime.herder.verbs import NotLeader, Refusal, RequestError
 from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_runtime.storage.snapshots import State, TaskId
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.names import task_transactional_id
-from connect_specs.states import TargetState
 from support.connectors import SINK, SOURCE, ObedientSource, sink, source
 from support.launcher import SOURCE_PARTITION, MemoryLauncher
 from support.memory_cluster import GROUP_ID, TOPICS, MemoryCluster, MemoryRuntime, shown

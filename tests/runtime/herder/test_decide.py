@@ -34,7 +34,7 @@ from connect_runtime.storage.snapshots import (
     TaskId,
 )
 from connect_runtime.tasks.launch import AttemptEnd, Outcome
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 CASES = yaml.safe_load(Path(__file__).with_name("decisions.yaml").read_text())
 NOW = 100.0

@@ -19,8 +19,8 @@ from connect_runtime.rest import wire
 from connect_runtime.storage import config_topic
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Diagnostic, Failed
-from connect_specs.states import TargetState
 from support.connectors import SINK, SOURCE, ObedientSource
 from support.examples import examples
 from support.launcher import MemoryAttempt

@@ -24,9 +24,8 @@ from connect_runtime.storage.memory import (
 )
 from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
 from connect_runtime.waiting import TakesTooLong, within
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
-from connect_specs.states import TargetState
 from support.connectors import ObedientSource, source
 from support.launcher import SOURCE_PARTITION
 from support.memory_cluster import TOPICS, MemoryCluster, MemoryRuntime

@@ -13,8 +13,7 @@ from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.clients import admin
 from connect_runtime.storage.log import NewRecord
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.connectors import SINK, SOURCE, ObedientSinkTask, ObedientSource
 from support.connectors import partition as source_partition

@@ -15,9 +15,8 @@ from connect_runtime.herder.verbs import RequestError
 from connect_runtime.java.offset_bytes import offset_key_bytes
 from connect_runtime.kafka import clients
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.names import task_transactional_id
-from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.connectors import SINK, SOURCE, ObedientSinkTask
 from support.connectors import partition as source_partition

@@ -29,9 +29,8 @@ from connect_runtime.storage.assignments_topic import reduce_all
 from connect_runtime.storage.memory import MemoryLogReader
 from connect_runtime.storage.snapshots import AssignmentSnapshot, State, TaskId
 from connect_runtime.tasks.launch import AttemptEnd
-from connect_specs.desired import OffsetEntry
+from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.names import leader_transactional_id
-from connect_specs.states import TargetState
 from support.connectors import SINK, SOURCE
 from support.examples import examples
 from support.launcher import SOURCE_PARTITION

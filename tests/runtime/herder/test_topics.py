@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.snapshots import TaskId
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 from support.connectors import SINK
 from support.memory_cluster import TOPICS, MemoryCluster, MemoryRuntime
 

@@ -16,7 +16,7 @@ from connect_runtime.rest.app import Served, create_app
 from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.settings.worker_config import from_properties
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 from runtime.rest.fake_verbs import FakeVerbs
 
 SOURCE = {"connector.class": "FileStreamSource", "topic": "orders"}

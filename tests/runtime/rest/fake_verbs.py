@@ -19,8 +19,7 @@ from connect_runtime.herder.verbs import (
     TaskInfo,
 )
 from connect_runtime.storage.snapshots import ConnectorState, State, TaskId
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 WORKER = "127.0.0.1:8083"
 _STATES = {

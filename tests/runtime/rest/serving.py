@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from connect_runtime.herder.verbs import ConnectorInfo
 from connect_runtime.rest.http_server import BoundSocket, ConnectionLimits, RestServer
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 from runtime.rest.fake_verbs import FakeVerbs
 from support import http
 

@@ -14,8 +14,7 @@ from connect_runtime.rest.app import create_app
 from connect_runtime.rest.exchange import error_reply, response
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.settings.worker_config import from_properties
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 from runtime.rest.client import SOURCE, WORKER, Client, client_of, error, running_source
 from runtime.rest.fake_verbs import FakeVerbs
 from support.rest_worker import AsgiTransport, rest_worker

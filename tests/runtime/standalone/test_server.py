@@ -37,9 +37,9 @@ from connect_runtime.tasks.control.assignments import (
 from connect_runtime.tasks.control.worker_topics import ServedOffsets, WorkerTopics
 from connect_runtime.tasks.kafka_failures import Interrupted
 from connect_runtime.tasks.task_setup import TaskSetup
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Failed
 from connect_specs.names import ClusterTopics
-from connect_specs.states import TargetState
 from support.task_setups import task_setup
 from support.wait import wait_until
 

@@ -15,8 +15,7 @@ import pytest
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.java.offset_bytes import decode_map
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.connectors import SINK, SOURCE, ObedientSinkTask, partition
 from support.standalone import standalone_worker

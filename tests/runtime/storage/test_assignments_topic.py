@@ -7,7 +7,7 @@ import pytest
 from connect_runtime.storage.assignments_topic import assignment_record, reduce_all
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.snapshots import Assignment, AssignmentSnapshot, TaskId
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 TASK = TaskId("a-b", 3)
 FIRST = Assignment(attempt=4, leader="http://one:8083", state=TargetState.RUNNING, generation=2)

@@ -17,7 +17,7 @@ from connect_runtime.storage.snapshots import (
     RestartRequest,
     TaskId,
 )
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 A_CONFIG = b'{"properties":{"a":"1"}}'
 STOPPED = b'{"state":"PAUSED","state.v2":"STOPPED"}'

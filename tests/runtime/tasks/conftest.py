@@ -18,8 +18,8 @@ from connect_runtime.storage.snapshots import Assignment, TaskId
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.tasks.run import run_task
 from connect_runtime.tasks.task_setup import TaskSetup
+from connect_specs.desired import TargetState
 from connect_specs.names import ClusterTopics
-from connect_specs.states import TargetState
 from support.agent import ensure_agent
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
 from support.guarded_broker import GuardedBroker

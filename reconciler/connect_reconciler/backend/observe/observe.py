@@ -51,11 +51,10 @@ from connect_runtime.storage.snapshots import (
     Status,
     StatusSnapshot,
 )
-from connect_specs.desired import Desired, Project
+from connect_specs.desired import Desired, Project, TargetState
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.names import ClusterTopics
 from connect_specs.plugin_definitions import Definitions
-from connect_specs.states import TargetState
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,9 @@ from connect_reconciler.model.secrets import see_through_masks
 from connect_reconciler.plan.diff import managed_state, written_config
 from connect_runtime.herder.verbs import ConnectorStatus, RequestError
 from connect_runtime.storage.snapshots import ConnectorState
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, RestTarget
+from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, RestTarget, TargetState
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plugin_definitions import Definitions
-from connect_specs.states import TargetState
 
 _AT_ONCE = 8
 _KINDS: Mapping[str, Kind] = {"source": "source", "sink": "sink"}

@@ -14,8 +14,7 @@ from typing import Any, Final
 from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus
 from connect_runtime.rest import wire
 from connect_runtime.storage.snapshots import State
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 # A status may take so long to follow a request
 FOLLOWS_S = 10.0

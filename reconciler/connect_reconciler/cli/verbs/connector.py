@@ -18,8 +18,8 @@ import typer
 from connect_reconciler.cli.options import NAME, AsJson, Force, Yes
 from connect_reconciler.cli.output import confirmed, progress, result, result_json, table
 from connect_reconciler.cli.session import invocation
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
-from connect_specs.states import TargetState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

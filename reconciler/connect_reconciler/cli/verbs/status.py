@@ -46,7 +46,7 @@ class _StatusEntry:
         """Returns true if it runs as it should, or if it need not and has not failed."""
         from connect_reconciler.cli.connector_table import state_of
         from connect_runtime.storage.snapshots import State
-        from connect_specs.states import TargetState
+        from connect_specs.desired import TargetState
 
         status = self.status
         if self.connector.target is not TargetState.RUNNING:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from connect_reconciler.actions.connector_state import SINK_SERVERS
 from connect_reconciler.plan.diff import ConnectorDiff, Context
 from connect_reconciler.plan.offsets.sink_positions import sink_topics
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Blocks, Diagnostic, Location, warning
 from connect_specs.names import ledger_group, sink_group
 from connect_specs.plain_text import listed
-from connect_specs.states import TargetState
 
 
 def lease_group(diff: ConnectorDiff, context: Context) -> Iterator[Diagnostic]:

@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterator
 from connect_reconciler.actions import Action, Delete
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.plan.diff import ConnectorDiff, Context
-from connect_specs.desired import Desired
+from connect_specs.desired import Desired, TargetState
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import counted, listed
-from connect_specs.states import TargetState
 
 SPECS_EMPTY, SPECS_DISJOINT = "specs.empty", "specs.disjoint"
 

@@ -18,13 +18,13 @@ from connect_specs.desired import (
     OffsetEntry,
     Partition,
     Pin,
+    TargetState,
     content_hash,
     is_sink_partition,
     partition_key,
 )
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import counted
-from connect_specs.states import TargetState
 
 _SHAPE = "plan.pin-shape"
 # Of a record that Kafka takes by default, which over REST alone is a config with all else in it

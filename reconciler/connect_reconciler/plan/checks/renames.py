@@ -12,10 +12,9 @@ from connect_reconciler.actions.connector_state import SINK_SERVERS
 from connect_reconciler.model.ledger import begun
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.diff import ConnectorDiff, Context, Rename
-from connect_specs.desired import Consequence, Desired, DesiredConnector
+from connect_specs.desired import Consequence, Desired, DesiredConnector, TargetState
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.names import sink_group
-from connect_specs.states import TargetState
 
 # Consequences of a changed key after which carried offsets mean nothing
 _ANEW: frozenset[Consequence] = frozenset({"reread", "redelivery", "new-offsets-topic"})

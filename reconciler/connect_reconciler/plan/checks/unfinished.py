@@ -11,9 +11,9 @@ from connect_reconciler.model.ledger import HalfDone, Owned
 from connect_reconciler.model.live import Live
 from connect_reconciler.model.secrets import ConfigRedactor, config_fingerprint
 from connect_reconciler.plan.diff import ConnectorDiff, Context
+from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import listed
-from connect_specs.states import TargetState
 
 _OUTCOMES = {
     True: "it took place",

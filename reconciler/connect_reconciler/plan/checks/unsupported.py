@@ -15,9 +15,8 @@ from connect_reconciler.actions import Action, Adopt, Protect
 from connect_reconciler.model.live import OLDEST, Feature, Live, knows, parse, shown
 from connect_reconciler.model.secrets import masked_keys
 from connect_reconciler.plan.diff import ConnectorDiff, Context
-from connect_specs.desired import Desired
+from connect_specs.desired import Desired, TargetState
 from connect_specs.diagnostics import Diagnostic, warning
-from connect_specs.states import TargetState
 
 _STOPPED: Final = TargetState.STOPPED
 

@@ -19,9 +19,8 @@ from connect_reconciler.model.secrets import ConfigRedactor, is_mask
 from connect_reconciler.plan.consequences import computed
 from connect_reconciler.plan.consequences.rule import Rule, RuleContext
 from connect_reconciler.plan.diff import ConnectorDiff
-from connect_specs.desired import ConsequenceRule
+from connect_specs.desired import ConsequenceRule, TargetState
 from connect_specs.plain_text import time_text
-from connect_specs.states import TargetState
 
 _FILE = Path(__file__).with_name("rules.yaml")
 

@@ -23,9 +23,8 @@ from connect_reconciler.plan.offsets.source_moves import (
     source_move,
     stays,
 )
-from connect_specs.desired import OffsetEntry, Partition, Position, partition_key
+from connect_specs.desired import OffsetEntry, Partition, Position, TargetState, partition_key
 from connect_specs.plain_text import counted, span
-from connect_specs.states import TargetState
 
 # Exactness of a number; `bounds`: at least so much is redelivered, or at most jumped over
 Bound: TypeAlias = Literal["exact", "bounds", "about"]

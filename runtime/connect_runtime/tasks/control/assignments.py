@@ -16,7 +16,7 @@ from connect_runtime.storage.snapshots import AssignmentSnapshot
 from connect_runtime.tasks.kafka_failures import Interrupted
 from connect_runtime.tasks.launch import AttemptEnd
 from connect_runtime.tasks.task_setup import TaskSetup
-from connect_specs.states import TargetState
+from connect_specs.desired import TargetState
 
 _RETRY_S: Final = 0.5
 # So many in a row take as long as a task waits for a silent Kafka

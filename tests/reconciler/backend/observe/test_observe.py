@@ -21,9 +21,16 @@ from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage import config_topic, offsets_topic, status_topic
 from connect_runtime.storage.log import InternalTopic, LogBlocked
 from connect_runtime.storage.snapshots import OffsetSnapshot, State, Status, TaskId
-from connect_specs.desired import Desired, DesiredConnector, OffsetEntry, Pin, Project, sink_entry
+from connect_specs.desired import (
+    Desired,
+    DesiredConnector,
+    OffsetEntry,
+    Pin,
+    Project,
+    TargetState,
+    sink_entry,
+)
 from connect_specs.diagnostics import Location, Unreachable
-from connect_specs.states import TargetState
 from support.broker import BrokerAddress, create_topic, produce
 from support.projects import project_of
 

@@ -16,9 +16,8 @@ from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime import KAFKA_VERSION
-from connect_specs.desired import Desired, DesiredConnector, RestTarget
+from connect_specs.desired import Desired, DesiredConnector, RestTarget, TargetState
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.applying import names
 
 CONFIG = {"name": "a", "connector.class": "FileStreamSink", "topics": "t"}

@@ -33,11 +33,11 @@ from connect_specs.desired import (
     OffsetEntry,
     Pin,
     RestTarget,
+    TargetState,
     content_hash,
 )
 from connect_specs.diagnostics import Location
 from connect_specs.plugin_definitions import PluginSet
-from connect_specs.states import TargetState
 from support.applying import desired_of
 from support.fake_worker import FakeWorker, Stored
 

@@ -15,9 +15,8 @@ from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.model.live import Live
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.settings.connector_clients import ConnectorClients
-from connect_specs.desired import Desired, RestTarget
+from connect_specs.desired import Desired, RestTarget, TargetState
 from connect_specs.diagnostics import Diagnostic, Unreachable
-from connect_specs.states import TargetState
 from support.applying import PROJECT
 from support.fake_cluster import FakeCluster, FakeKafka
 from support.fake_worker import FakeWorker, Stored

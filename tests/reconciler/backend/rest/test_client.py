@@ -24,10 +24,9 @@ from connect_reconciler.backend.rest.refusals import (
     timed_out,
 )
 from connect_runtime.herder.verbs import RequestError
-from connect_specs.desired import RestTarget
+from connect_specs.desired import RestTarget, TargetState
 from connect_specs.diagnostics import Failed, Unreachable
 from connect_specs.secrets import Redactor
-from connect_specs.states import TargetState
 
 Answer = httpx.Response | Exception
 INFO = {"name": "a", "config": {"name": "a"}, "tasks": [], "type": "source"}

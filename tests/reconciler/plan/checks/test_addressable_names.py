@@ -10,9 +10,8 @@ from connect_reconciler.actions.plan import Plan
 from connect_reconciler.model.ledger import LedgerState, Owned
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.plan.planner import make_plan
-from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.desired import Desired, DesiredConnector, TargetState
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.applying import names
 
 ODD = ("a/b", "a%b", "a\\b", "a%2Fb")

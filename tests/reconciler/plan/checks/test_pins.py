@@ -15,10 +15,10 @@ from connect_specs.desired import (
     DesiredConnector,
     OffsetEntry,
     Pin,
+    TargetState,
     content_hash,
 )
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 
 # What Kafka's clients send at most by default (message.max.bytes)
 RECORD_BYTES = 1_000_000

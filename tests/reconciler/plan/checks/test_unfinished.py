@@ -15,8 +15,7 @@ from connect_reconciler.model.ledger import (
 from connect_reconciler.model.live import Live, LiveConnector
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.plan.checks.unfinished import took_place, unfinished
-from connect_specs.desired import OffsetEntry
-from connect_specs.states import TargetState
+from connect_specs.desired import OffsetEntry, TargetState
 
 RUNNING, STOPPED = TargetState.RUNNING, TargetState.STOPPED
 CONFIG = {"name": "a", "file": "x"}

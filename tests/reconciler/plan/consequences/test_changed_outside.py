@@ -14,9 +14,8 @@ from connect_reconciler.render.plan_html import render_html
 from connect_reconciler.render.plan_markdown import render_markdown
 from connect_reconciler.render.plan_text import render_plan
 from connect_runtime.storage import config_topic
-from connect_specs.desired import Desired, DesiredConnector
+from connect_specs.desired import Desired, DesiredConnector, TargetState
 from connect_specs.diagnostics import Location
-from connect_specs.states import TargetState
 from support.applying import Applying, desired_of
 from support.fake_cluster import GROUP_ID, TOPICS
 
