@@ -225,6 +225,18 @@ def test_every_form_is_redacted(secret: str, text: str, redacted: str) -> None:
     assert Redactor([secret]).redact(text) == redacted
 
 
+@pytest.mark.parametrize(
+    ("secret", "redacted"),
+    [
+        ("42", "[hidden] of 420 rows: pin=[hidden]"),
+        ("420", "42 of [hidden] rows: pin=42"),
+        ("of 4", "42 [hidden]20 rows: pin=42"),
+    ],
+)
+def test_a_short_secret_is_redacted_as_a_word(secret: str, redacted: str) -> None:
+    assert Redactor([secret], shortest=1).redact("42 of 420 rows: pin=42") == redacted
+
+
 def test_one_secret_in_another_and_in_the_mask() -> None:
     redactor = Redactor(["hidden", "hidden-twice"])
     assert redactor.redact("a hidden-twice b hidden") == "a [hidden] b [hidden]"
