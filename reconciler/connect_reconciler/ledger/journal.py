@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import orjson
 from pydantic import AfterValidator, TypeAdapter
 
-from connect_reconciler.actions import ACTIONS, CopyOffsets, PinAction
+from connect_reconciler.actions import ACTIONS, CopyOffsets
 from connect_reconciler.model.config_values import Plain, Secret, Value, recorded
 from connect_reconciler.model.ledger import ConnectorSnapshot, LedgerState, Owned, renaming_of
 from connect_reconciler.model.ledger_records import (
@@ -159,10 +159,8 @@ def unmoved(steps: Sequence[JournalEntry]) -> frozenset[str]:
     for step in steps:
         action = ACTIONS.get(step.action)
         if action is not None and action.moves_offsets:
-            # Carried offsets come from elsewhere, and other actions are several requests, of which
-            # some may have been granted
-            refused = step.end == "failed" and issubclass(action, PinAction)
-            carried = action is CopyOffsets
+            # The cluster may have granted a request whose end is unknown
+            refused, carried = step.end == "failed", action is CopyOffsets
             ends.setdefault(step.connector, set()).add(refused or carried)
     return frozenset(name for name, refused in ends.items() if refused == {True})
 

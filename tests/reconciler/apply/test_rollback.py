@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.apply.report import Health
+from connect_reconciler.apply.report import Health, Outcome
+from connect_reconciler.backend.rest.client import OutcomeUnknown
 from connect_reconciler.model.ledger import Owned
 from connect_reconciler.model.ledger_records import owned_record
 from connect_reconciler.model.live import LogRange
@@ -15,8 +17,8 @@ from connect_reconciler.plan.remaining import remaining
 from connect_reconciler.plan.rollback import snapshots_in_scope
 from connect_reconciler.plan.scope import Scope
 from connect_reconciler.render.plan_file import plan_document
-from connect_specs.desired import Pin
-from connect_specs.diagnostics import Invalid
+from connect_specs.desired import OffsetEntry, Pin
+from connect_specs.diagnostics import Diagnostic, Invalid, Unreachable
 from support.applying import PROJECT, Applying, desired_of, names
 from support.dooming import Doom
 from support.fake_cluster import TOPICS, FakeCluster, refused
@@ -378,3 +380,28 @@ def test_offsets_that_an_apply_could_not_move_stay(world: Applying) -> None:
     world.kafka.groups["connect-a"] = {("t", 0): 90}
     _, plan = back(world, failed.apply_id, desired_of(spec("a")))
     assert plan.empty
+
+
+def test_offsets_that_an_apply_may_have_moved_go_back(world: Applying) -> None:
+    """The answer to the move was lost, and nothing could be read afterwards."""
+    apply(world, desired_of(spec("a")))
+    world.kafka.groups["connect-a"] = {("t", 0): 20}
+    cluster = FakeCluster(world.kafka)
+    alter = cluster.alter_offsets
+
+    def unreadable(name: str) -> list[OffsetEntry]:
+        raise Unreachable(Diagnostic("cluster.unreachable", "connection refused"))
+
+    def alter_unseen(name: str, offsets: Sequence[OffsetEntry]) -> str:
+        alter(name, offsets)
+        cluster.offsets = unreadable  # type: ignore[method-assign]
+        raise OutcomeUnknown(Diagnostic("cluster.no-answer", "no answer came"))
+
+    cluster.alter_offsets = alter_unseen  # type: ignore[method-assign]
+    world.time.at += 10
+    report = world.apply(desired_of(spec("a", pin=Pin("p", (at(3),)))), cluster=cluster)
+    assert Outcome.UNKNOWN in [result.outcome for result in report.connectors[0].results]
+    apply(world, desired_of(spec("a")))
+    world.kafka.groups["connect-a"] = {("t", 0): 90}
+    roll_back(world, report.apply_id, desired_of(spec("a")))
+    assert world.kafka.groups["connect-a"] == {("t", 0): 20}
