@@ -188,9 +188,10 @@ def _hidden(planned: PlannedConfig, verdict: Validation, text: str) -> str:
 
 
 def _recommendation(value: str, recommended: tuple[str, ...]) -> str:
-    names = () if value in recommended else recommended
-    if len(recommended) > _SHOWN_MOST:
-        names = tuple(get_close_matches(value, recommended, 3))
+    if value in recommended:
+        return ""
+    is_long = len(recommended) > _SHOWN_MOST
+    names = get_close_matches(value, recommended, 3) if is_long else recommended
     return f"recommended: {', '.join(names)}" if names else ""
 
 
