@@ -1,13 +1,12 @@
-"""What is wrong in a project's files is found without a cluster."""
+"""What is wrong in pins and in properties of the worker is found without a cluster."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from connect_reconciler.validation.configs import check_pins, check_project, check_specs
+from connect_reconciler.validation.configs import check_pins, check_project
 from connect_specs.desired import Desired, Project
 from connect_specs.plugin_definitions import PluginDefinition, PluginSet
 from connect_specs.project import load_project
@@ -112,95 +111,3 @@ def test_an_interval_that_an_apply_reads_is_a_number(tmp_path: Path) -> None:
         ("error", "connect.yaml:6:5"),
         ("warning", "connect.yaml:7:5"),
     ]
-
-
-def test_a_class_of_an_unlisted_module_is_not_imported(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text("name: a\nconfig: {connector.class: 'this:Source', topics: t}\n")
-    desired = Desired("p", load_connectors([file], tmp_path))
-    (found,) = check_specs(project(tmp_path, WORKER), desired)
-    assert (found.code, found.severity) == ("config.unlisted-module", "error")
-    assert "this" not in sys.modules
-
-
-def test_a_class_that_does_not_load_is_told_with_its_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The trap: a typo in the module counts as one that is not installed."""
-    (tmp_path / "broken_plugin.py").write_text("x = (")
-    monkeypatch.syspath_prepend(tmp_path)
-    file = tmp_path / "a.yaml"
-    file.write_text("name: a\nconfig: {connector.class: 'broken_plugin:Source', topics: t}\n")
-    desired = Desired("p", load_connectors([file], tmp_path))
-    listed = project(tmp_path, WORKER + "    plugin.modules: broken_plugin\n")
-    (found,) = check_specs(listed, desired)
-    assert found.code == "config.unknown-class"
-    assert "broken_plugin:Source cannot be imported: SyntaxError: " in found.why
-
-
-def test_a_java_class_is_not_taken_for_a_module_of_python(tmp_path: Path) -> None:
-    """The trap: Python has a module `io`, and so `io.debezium` seems to be below it."""
-    file = tmp_path / "a.yaml"
-    file.write_text("name: a\nconfig: {connector.class: io.debezium.connector.mysql.MySql}\n")
-    desired = Desired("p", load_connectors([file], tmp_path))
-    (found,) = check_specs(project(tmp_path, WORKER), desired)
-    assert (found.code, str(found.where)) == ("config.unknown-class", "a.yaml:2:10")
-    assert "target: {rest: URL}" in found.hint
-
-
-def test_slips_are_told_once_and_with_their_place(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text(
-        "name: a\nconfig:\n  connector.class: FileStreamSink\n  topics: t\n  file: /x\n"
-        "  consumer.override.isolation.levle: read_committed\nsensitive: [fille]\n"
-    )
-    desired = Desired("p", load_connectors([file], tmp_path))
-    found = check_specs(project(tmp_path, WORKER), desired)
-    assert [(each.code, each.severity, str(each.where)) for each in found] == [
-        ("config.slip", "warning", "a.yaml:6:3"),
-        ("config.slip", "warning", "a.yaml:1:7"),
-    ]
-
-
-def test_what_a_chain_lacks_is_told_where_the_chain_is(tmp_path: Path) -> None:
-    """The trap: the hint for a class that is right is a list of classes, itself the first."""
-    file = tmp_path / "a.yaml"
-    file.write_text(
-        "name: a\nconfig:\n  connector.class: FileStreamSink\n  topics: t\n"
-        "  transforms: none,drop\n"
-        "  transforms.drop.type: org.apache.kafka.connect.transforms.Filter\n"
-        "  transforms.drop.negate: true\n"
-    )
-    desired = Desired("p", load_connectors([file], tmp_path))
-    found = check_specs(project(tmp_path, WORKER), desired)
-    assert [(str(each.where), each.hint) for each in found] == [
-        ("a.yaml:5:3", "correct transforms.none.type in the spec's config"),
-        ("a.yaml:6:3", "correct transforms.drop.type in the spec's config"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("worker", "name", "found"),
-    [
-        (WORKER, "team/orders", "'/'"),
-        (WORKER, "100%{a}", None),
-        (ELSEWHERE, "team/orders", "'/'"),
-        (ELSEWHERE, "{a}%", "'%' and '{' and '}'"),
-        (ELSEWHERE, "orders.eu-1 é", None),
-    ],
-)
-def test_a_name_that_no_plan_could_create_is_warned_of(
-    tmp_path: Path, worker: str, name: str, found: str | None
-) -> None:
-    """One that is there already may stay, which only the cluster tells."""
-    file = tmp_path / "a.yaml"
-    file.write_text(
-        f"name: '{name}'\nconfig: {{connector.class: FileStreamSource, file: /f, topic: t}}\n"
-    )
-    desired = Desired("p", load_connectors([file], tmp_path))
-    said = [
-        (each.severity, str(each.where), f"holds {found}, " in each.what)
-        for each in check_specs(project(tmp_path, worker), desired)
-        if each.code == "plan.name-not-addressable"
-    ]
-    assert said == ([("warning", "a.yaml:1:7", True)] if found else [])
