@@ -28,16 +28,15 @@ from connect_reconciler.plan.checks.unsupported import names_not_creatable
 from connect_reconciler.plan.diff import base_config, recorded_pin, written_config
 from connect_reconciler.validation.findings import PlannedConfig, findings, unread
 from connect_reconciler.validation.judges import (
-    NO_KAFKA,
     ClusterAnswers,
     ask_cluster,
     kind_by_class,
+    worker_of,
 )
 from connect_reconciler.validation.keys import refused_later
 from connect_runtime.api import ConfigError, ConnectorError, SourceConnector
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry as installed
-from connect_runtime.settings.worker_config import from_project
 from connect_runtime.settings.worker_keys import is_known, without_effect
 from connect_specs.desired import Desired, DesiredConnector, Pin, Project, TargetState
 from connect_specs.diagnostics import (
@@ -144,7 +143,7 @@ def _wrong_values(project: Project) -> Iterator[Diagnostic]:
             yield Diagnostic("project.worker-key", text, _place(project, COMMITS), hint=hint)
         return
     try:
-        from_project(project, NO_KAFKA if project.kafka is None else None, resolve=False)
+        worker_of(project)
     except Invalid as invalid:
         for diagnostic in invalid.diagnostics:
             key = str(diagnostic.where)

@@ -11,12 +11,7 @@ from typing import Final
 from connect_reconciler.backend.plugins import KeyProblem, Validation, installed, why_not_loaded
 from connect_reconciler.backend.rest.refusals import class_not_found, follows_from_another
 from connect_reconciler.model.secrets import ConfigRedactor, is_mask
-from connect_reconciler.validation.judges import (
-    ClusterAnswers,
-    first_verdict,
-    kind_by_class,
-    local_judges,
-)
+from connect_reconciler.validation.judges import ClusterAnswers, Judge, kind_by_class
 from connect_reconciler.validation.keys import (
     mistyped_options,
     sensitive_slips,
@@ -89,7 +84,7 @@ def findings(
 ) -> Iterator[Diagnostic]:
     """Yields errors of these configs by place, then warnings by connector."""
     ours = project.uses_runtime
-    judges = (answers, *local_judges(project, plugins))
+    judge = Judge(project, plugins, answers)
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     unchecked: list[str] = []
@@ -101,7 +96,7 @@ def findings(
             errors.append(unlisted)
             continue
         name, class_name = planned.spec.name, planned.config[CLASS_KEY]
-        answered = answers.verdict(name, planned.config) is not None
+        answered = name in answers.validations
         if not answered and plugins.find(class_name, CONNECTORS) is None:
             reason = why_not_loaded(class_name) if ours else ""
             if reason:
@@ -112,7 +107,7 @@ def findings(
                 else:
                     # One for each class: without a lock there may be many
                     unknown.setdefault(class_name, planned)
-        verdict = first_verdict(judges, name, planned.config)
+        verdict = judge.verdict(name, planned.config)
         # Our runtime's leader runs the connector, so a reference that it cannot resolve is an error
         resolved = ours and answered
         errors += _refusals(project, planned, verdict, plugins, resolved=resolved)

@@ -1,18 +1,17 @@
-"""Judges of configs: the cluster, the rules of installed classes, and definitions such as the
-lock's.
+"""Verdicts on configs: of the cluster, of installed classes, and by definitions such as the lock's.
 
-The verdict of the first judge that has one counts. Only the cluster is asked over the network:
-several configs at once, for a limited time. A cluster that does not answer is no failure: the plan
-is made without it, with a warning.
+Only the cluster is asked over the network: several configs at once, for a limited time. A cluster
+that does not answer is no failure: the plan is made without it, with a warning.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from connect_reconciler.backend.plugins import (
     KeyProblem,
@@ -36,92 +35,19 @@ from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK, Defini
 Config: TypeAlias = Mapping[str, str]
 
 # For rules that need to know a Kafka; nothing connects to it
-NO_KAFKA: Final = "localhost:9092"
+_NO_KAFKA: Final = "localhost:9092"
 
 _AT_ONCE: Final = 8
 _ALL_S: Final = 30.0
 
 
-class Judge(Protocol):
-    """Validates configs of connectors."""
-
-    def verdict(self, name: str, config: Config) -> Validation | None:
-        """Returns the problems of the config; None if the judge does not know its class."""
-        ...
-
-
-def local_judges(project: Project, plugins: Definitions) -> tuple[Judge, ...]:
-    """Returns judges that need no cluster, by precedence. The last one always has a verdict."""
-    definitions = KnownDefinitions(plugins, project.group_id)
-    worker = _worker(project) if project.uses_runtime else None
-    return (definitions,) if worker is None else (InstalledRules(worker), definitions)
-
-
-def kind_by_class(config: Config, plugins: Definitions) -> Kind:
-    """Returns the kind of connector that the class is."""
-    plugin = plugins.find(config.get(CLASS_KEY, ""), CONNECTORS)
-    kinds: dict[str, Kind] = {}
-    if plugin is not None:
-        kinds[config[CLASS_KEY]] = "sink" if plugin.type == SINK else "source"
-    return kind_of(config, None, kinds)
-
-
-class InstalledRules:
-    """Implements `Judge` with the classes of this installation, which our runtime would run."""
-
-    def __init__(self, worker: WorkerConfig) -> None:
-        self._worker = worker
-        # Classes whose validation hangs, with the error: each is waited for once
-        self._hanging: dict[str, RequestError] = {}
-
-    def verdict(self, name: str, config: Config) -> Validation | None:
-        class_name = config[CLASS_KEY]
-        if class_name in self._hanging:
-            return _failed(class_name, self._hanging[class_name])
-        if installed(class_name, CONNECTORS) is None:
-            return None
-        try:
-            infos = validate(config, self._worker)
-        except RequestError as error:
-            if isinstance(error.__cause__, TakesTooLong):
-                self._hanging[class_name] = error
-            return _failed(class_name, error)
-        values = [info.value for info in infos.configs if info.value is not None]
-        return Validation(
-            tuple(
-                KeyProblem(value.name, error, recommended=value.recommended)
-                for value in values
-                for error in value.errors
-            )
-        )
-
-
-class KnownDefinitions:
-    """Implements `Judge` with definitions of keys, such as the lock's. Of unknown classes, it
-    judges only Connect's own keys."""
-
-    def __init__(self, plugins: Definitions, worker_group: str) -> None:
-        self._plugins = plugins
-        self._worker_group = worker_group
-
-    def verdict(self, name: str, config: Config) -> Validation | None:
-        is_sink = kind_by_class(config, self._plugins) == "sink"
-        common = check_common(config, is_sink=is_sink, worker_group=self._worker_group)
-        keys = keys_of(config, self._plugins) or {}
-        problems = (KeyProblem(key, error) for key, error in common)
-        return Validation((*wrong_values(config, keys), *problems))
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterAnswers:
-    """Implements `Judge` with the cluster's answers by connector. `silences` has the reasons for
-    configs that it did not judge."""
+    """The cluster's answers by connector. `silences` has the reasons for configs that it did not
+    judge."""
 
     validations: Mapping[str, Validation] = field(default_factory=dict)
     silences: Mapping[str, str] = field(default_factory=dict)
-
-    def verdict(self, name: str, config: Config) -> Validation | None:
-        return self.validations.get(name)
 
     def warnings(self) -> tuple[Diagnostic, ...]:
         """Returns one warning for each reason of a silence."""
@@ -171,20 +97,70 @@ def ask_cluster(
     )
 
 
-def first_verdict(judges: Iterable[Judge], name: str, config: Config) -> Validation:
-    """Returns the verdict of the first judge that has one."""
-    verdicts = (judge.verdict(name, config) for judge in judges)
-    return next((verdict for verdict in verdicts if verdict is not None), Validation(()))
+class Judge:
+    """Validates configs: by the cluster's `answers`, by the installed classes, which our runtime
+    would run, else by definitions of keys, such as the lock's. Of unknown classes, only Connect's
+    own keys are validated."""
+
+    def __init__(self, project: Project, plugins: Definitions, answers: ClusterAnswers) -> None:
+        self._answers = answers
+        self._plugins = plugins
+        self._group = project.group_id
+        self._worker: WorkerConfig | None = None
+        if project.uses_runtime:
+            # `check_project` reports wrong properties
+            with suppress(Invalid):
+                self._worker = worker_of(project)
+        # Classes whose validation hangs, with the error: each is waited for once
+        self._hanging: dict[str, RequestError] = {}
+
+    def verdict(self, name: str, config: Config) -> Validation:
+        """Returns the problems of the config, as the first of these sees them that knows its
+        class."""
+        class_name = config[CLASS_KEY]
+        if name in self._answers.validations:
+            return self._answers.validations[name]
+        if class_name in self._hanging:
+            return _failed(class_name, self._hanging[class_name])
+        if self._worker is not None and installed(class_name, CONNECTORS) is not None:
+            return self._by_class(class_name, config, self._worker)
+        is_sink = kind_by_class(config, self._plugins) == "sink"
+        common = check_common(config, is_sink=is_sink, worker_group=self._group)
+        keys = keys_of(config, self._plugins) or {}
+        problems = (KeyProblem(key, error) for key, error in common)
+        return Validation((*wrong_values(config, keys), *problems))
+
+    def _by_class(self, class_name: str, config: Config, worker: WorkerConfig) -> Validation:
+        try:
+            infos = validate(config, worker)
+        except RequestError as error:
+            if isinstance(error.__cause__, TakesTooLong):
+                self._hanging[class_name] = error
+            return _failed(class_name, error)
+        values = [info.value for info in infos.configs if info.value is not None]
+        return Validation(
+            tuple(
+                KeyProblem(value.name, error, recommended=value.recommended)
+                for value in values
+                for error in value.errors
+            )
+        )
 
 
-def _worker(project: Project) -> WorkerConfig | None:
-    """Returns the worker; None if connect.yaml is wrong about it, which `check_project` reports."""
-    try:
-        bootstrap = NO_KAFKA if project.kafka is None else None
-        worker, _ = from_project(project, bootstrap, resolve=False)
-    except Invalid:
-        return None
-    return worker
+def worker_of(project: Project) -> WorkerConfig:
+    """Returns the worker of a project with our runtime, as far as it is known without Kafka. Raises
+    Invalid for wrong properties in connect.yaml."""
+    kafka = _NO_KAFKA if project.kafka is None else None
+    return from_project(project, kafka, resolve=False)[0]
+
+
+def kind_by_class(config: Config, plugins: Definitions) -> Kind:
+    """Returns the kind of connector that the class is."""
+    plugin = plugins.find(config.get(CLASS_KEY, ""), CONNECTORS)
+    kinds: dict[str, Kind] = {}
+    if plugin is not None:
+        kinds[config[CLASS_KEY]] = "sink" if plugin.type == SINK else "source"
+    return kind_of(config, None, kinds)
 
 
 def _refused(error: RequestError, config: Config) -> Validation | str:

@@ -17,8 +17,7 @@ from connect_reconciler.testing.inputs import (
 )
 from connect_reconciler.testing.pipeline import Pipeline, Subject, prepared
 from connect_reconciler.validation.configs import check_project
-from connect_reconciler.validation.judges import NO_KAFKA, kind_by_class
-from connect_runtime.settings.worker_config import from_project
+from connect_reconciler.validation.judges import kind_by_class, worker_of
 from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, by_severity
 from connect_specs.fields import did_you_mean
@@ -41,10 +40,7 @@ class Subjects:
         errors, _ = by_severity(check_project(project))
         if errors:
             raise Invalid(*errors)
-        worker: Mapping[str, str] = project.worker
-        if project.uses_runtime:
-            kafka = NO_KAFKA if project.kafka is None else None
-            worker = from_project(project, kafka, resolve=False)[0].properties
+        worker = worker_of(project).properties if project.uses_runtime else project.worker
         return cls(project, local_definitions(project), worker)
 
     def subject(self, spec: DesiredConnector, label: str = "") -> Subject:

@@ -200,18 +200,13 @@ def _redacted(
 
 
 def _kind(name: str, live: LiveStatuses, plugins: Definitions) -> Kind:
-    """Returns the kind as REST says it, as the class's name shows it, or as its plugin is."""
-    from connect_reconciler.model.live import kind_of
-    from connect_specs.plugin_definitions import CLASS_KEY, CONNECTORS, SINK
+    """Returns the kind as REST says it, or as its class is."""
+    from connect_reconciler.validation.judges import kind_by_class
 
-    config, status = live.connectors[name].config, live.statuses.get(name)
+    status = live.statuses.get(name)
     if status is not None and status.type in ("source", "sink"):
         return "sink" if status.type == "sink" else "source"
-    kind = kind_of(config, None, {})
-    if kind != "unknown":
-        return kind
-    plugin = plugins.find(config.get(CLASS_KEY, ""), CONNECTORS)
-    return "unknown" if plugin is None else "sink" if plugin.type == SINK else "source"
+    return kind_by_class(live.connectors[name].config, plugins)
 
 
 def _waiting(project: Project, leader: str) -> list[TaskId] | None:
