@@ -118,7 +118,7 @@ def live_of(data: Mapping[str, Any], desired: Desired) -> Live:
             name: frozenset(keys) for name, keys in data.get("password_keys", {}).items()
         },
         now_ms=data.get("now_ms", 0),
-        cluster_id="c1",
+        cluster_id=data.get("cluster_id", "c1"),
         rest_alone=data.get("rest_alone", False),
         version=data.get("version", KAFKA_VERSION if data.get("rest_alone") else ""),
         unread_offsets=data.get("unread_offsets", {}),

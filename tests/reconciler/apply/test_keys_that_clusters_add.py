@@ -13,7 +13,7 @@ from connect_reconciler.drift.model import LiveWithHistory
 from connect_specs.desired import Desired, Pin, TargetState
 from support.applying import Applying, desired_of, names
 from support.fake_cluster import TOPICS, FakeCluster
-from support.rollbacks import RUNNING, SINK, apply, at, back, new_world, spec
+from support.rollbacks import RUNNING, SINK, apply, at, back, spec
 
 KEY = "vendor.revision"
 
@@ -33,11 +33,6 @@ class Adding(FakeCluster):
     def _with_key(self, config: Mapping[str, str]) -> dict[str, str]:
         Adding.revision += not self.same
         return {**config, KEY: str(Adding.revision)}
-
-
-@pytest.fixture
-def world() -> Applying:
-    return new_world()
 
 
 def done(world: Applying, desired: Desired, *, same: bool = False) -> None:

@@ -38,12 +38,6 @@ from support.rollbacks import (
     spec,
 )
 
-
-@pytest.fixture
-def world() -> Applying:
-    return new_world()
-
-
 FIRST = desired_of(
     spec("changed", {**SINK, "db.password": "hunter2", "file": "x"}, PAUSED, guard=True),
     spec("deleted", SOURCE),

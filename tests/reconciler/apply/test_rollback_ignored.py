@@ -10,15 +10,10 @@ import pytest
 from connect_specs.desired import DesiredConnector, TargetState
 from support.applying import Applying, desired_of, names
 from support.fake_cluster import FakeCluster
-from support.rollbacks import SINK, SOURCE, apply, back, new_world, roll_back, spec
+from support.rollbacks import SINK, SOURCE, apply, back, roll_back, spec
 
 RUNNING, STOPPED = TargetState.RUNNING, TargetState.STOPPED
 IGNORED = ("config.tasks.max", "config.db.*")
-
-
-@pytest.fixture
-def world() -> Applying:
-    return new_world()
 
 
 def leaving(made: DesiredConnector, *globs: str) -> DesiredConnector:

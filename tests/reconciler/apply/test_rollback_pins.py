@@ -18,16 +18,10 @@ from support.rollbacks import (
     apply,
     at,
     back,
-    new_world,
     picture,
     roll_back,
     spec,
 )
-
-
-@pytest.fixture
-def world() -> Applying:
-    return new_world()
 
 
 @pytest.mark.parametrize("saved", [False, True], ids=["at once", "from a file"])

@@ -24,11 +24,6 @@ from support.rollbacks import (
 )
 
 
-@pytest.fixture
-def world() -> Applying:
-    return new_world()
-
-
 def told(world: Applying, apply_id: str, files: Desired) -> list[str]:
     return [warning.what for warning in back(world, apply_id, files)[1].warnings]
 

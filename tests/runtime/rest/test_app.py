@@ -1,12 +1,19 @@
-"""What an exchange does besides its answer: headers, what reaches the verbs, who is asked."""
+"""What an exchange does besides its answer: headers, what reaches the verbs, who is asked.
+
+The cases are in requests.yaml.
+"""
 
 from __future__ import annotations
 
 import json
+from itertools import product
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
+import yaml
 
 from connect_runtime import KAFKA_VERSION
 from connect_runtime.rest.access import path_problem, without_parameters
@@ -14,10 +21,15 @@ from connect_runtime.rest.app import create_app
 from connect_runtime.rest.exchange import error_reply, response
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.settings.worker_config import from_properties
-from connect_specs.desired import OffsetEntry, TargetState
+from connect_specs.desired import OffsetEntry
 from runtime.rest.client import SOURCE, WORKER, Client, client_of, error, running_source
 from runtime.rest.fake_verbs import FakeVerbs
 from support.rest_worker import AsgiTransport, rest_worker
+
+CASES = yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text())
+FIELDS = frozenset("case request body bodies headers given fails status json".split()) | {
+    *("json has", "message", "answer headers", "new", "target of new", "target of fs", "connectors")
+}
 
 
 @pytest.fixture
@@ -30,33 +42,32 @@ def client(verbs: FakeVerbs) -> Client:
     return client_of(verbs)
 
 
-def test_create_says_where_the_connector_is(client: Client, verbs: FakeVerbs) -> None:
-    body = {"name": " a b=ü ", "config": {**SOURCE, "tasks.max": 1, "x": 1.50, "y": True}}
-    found = client("POST", "/connectors", body)
-    assert found.status_code == 201
-    assert found.headers["location"] == "http://connect:8083/connectors/a%20b=%C3%BC"
-    assert found.json()["config"]["name"] == "a b=ü"
-
-
-def test_scalars_of_a_config_are_the_text_that_was_sent(client: Client, verbs: FakeVerbs) -> None:
-    body = '{"connector.class":"FileStreamSource","a":1.50,"b":1e3,"c":true,"d":" x "} \n'
-    assert client("PUT", "/connectors/new/config", body).status_code == 201
-    config = dict(verbs.config("new"))
-    assert config == {
-        "connector.class": "FileStreamSource",
-        "a": "1.50",
-        "b": "1e3",
-        "c": "true",
-        "d": " x ",
-        "name": "new",
-    }
-
-
-@pytest.mark.parametrize("more", [" {}", " 1", "null", " trailing", "]", ","])
-def test_nothing_may_follow_a_body(client: Client, verbs: FakeVerbs, more: str) -> None:
-    found = client("PUT", "/connectors/new/config", f"{json.dumps(SOURCE)}{more}")
-    assert (found.status_code, list(verbs.known)) == (500, ["fs"])
-    assert found.json()["message"].startswith("The request's body is not JSON: Extra data: line 1")
+@pytest.mark.parametrize("case", CASES, ids=[case["case"] for case in CASES])
+def test_requests(case: dict[str, Any]) -> None:
+    assert case.keys() <= FIELDS
+    requests = case["request"] if isinstance(case["request"], list) else [case["request"]]
+    for request, body in product(requests, case.get("bodies", [case.get("body")])):
+        verbs = running_source()
+        for name, value in case.get("given", {}).items():
+            setattr(verbs, name, value)
+        if "fails" in case:
+            verbs.fail("fs", case["fails"])
+        method, path = request.split(" ", 1)
+        sent = [] if body is None and method == "POST" else body
+        found = client_of(verbs)(method, path, sent, case.get("headers"))
+        assert found.status_code == case["status"], found.text
+        is_page = found.headers.get("content-type", "").startswith("text/html")
+        answer = found.json() if found.content and not is_page else {}
+        assert answer == case.get("json", answer)
+        assert answer.items() >= case.get("json has", {}).items()
+        assert "message" not in case or answer["error_code"] == found.status_code
+        assert "message" not in case or answer["message"].startswith(case["message"])
+        assert found.headers.items() >= case.get("answer headers", {}).items()
+        known = verbs.known.get("new")
+        assert "new" not in case or (known and known.config) == case["new"]
+        for name, connector in verbs.known.items():
+            assert connector.target.name == case.get(f"target of {name}", connector.target.name)
+        assert list(verbs.known) == case.get("connectors", list(verbs.known))
 
 
 @pytest.mark.parametrize("text", [r"\ud800", r"\uDC00", r"\udc00\ud800", r"\ud800x"])
@@ -77,12 +88,6 @@ def test_half_of_a_surrogate_pair_is_refused(client: Client, verbs: FakeVerbs, t
     assert list(verbs.known) == ["fs"]
 
 
-def test_a_whole_surrogate_pair_is_a_character(client: Client, verbs: FakeVerbs) -> None:
-    body = r'{"connector.class":"FileStreamSource","topic":"t","x":"\ud83d\ude00 \\ud800"}'
-    assert client("PUT", "/connectors/new/config", body).status_code == 201
-    assert verbs.config("new")["x"] == "\U0001f600 \\ud800"
-
-
 def test_half_of_a_surrogate_pair_in_an_answer_is_a_question_mark() -> None:
     """As in Java; a plugin's error may hold it."""
     found = response(error_reply(500, "half \ud800 of \U0001f600"))
@@ -98,21 +103,6 @@ def test_the_first_bytes_of_a_body_tell_its_encoding(
     kind = {"content-type": "application/json"}
     assert client("PUT", "/connectors/new/config", body, kind).status_code == 201
     assert verbs.config("new")["topic"] == "\u00e9"
-
-
-@pytest.mark.parametrize("state", ["stopped", "STOPPED", "Stopped"])
-def test_initial_state_has_any_case(client: Client, verbs: FakeVerbs, state: str) -> None:
-    body = {"name": "new", "config": SOURCE, "initial_state": state}
-    assert client("POST", "/connectors", body).status_code == 201
-    assert verbs.known["new"].target.value == "stopped"
-
-
-def test_put_that_creates_is_a_201(client: Client) -> None:
-    found = client("PUT", "/connectors/new/config", SOURCE)
-    assert (found.status_code, found.headers["location"]) == (
-        201,
-        "http://connect:8083/connectors/new",
-    )
 
 
 def test_nulls_are_stored_and_shown_and_patch_keeps_them() -> None:
@@ -147,28 +137,12 @@ def test_offsets_keep_their_types(client: Client, verbs: FakeVerbs) -> None:
     assert (second.partition, second.offset) == (None, None)
 
 
-def test_a_trace_is_shown_and_an_unknown_version_is_null(client: Client, verbs: FakeVerbs) -> None:
-    verbs.fail("fs", "boom")
-    assert client("GET", "/connectors/fs/tasks/0/status").json() == {
-        "id": 0,
-        "state": "FAILED",
-        "worker_id": "127.0.0.1:8083",
-        "version": None,
-        "trace": "boom",
-    }
-
-
 def test_a_connector_without_status_is_left_out_of_expand_status(
     client: Client, verbs: FakeVerbs
 ) -> None:
     verbs.known["fs"].status = None
     assert client("GET", "/connectors?expand=status").json() == {}
     assert list(client("GET", "/connectors?expand=info").json()) == ["fs"]
-
-
-def test_a_content_type_with_a_wildcard_is_not_json(client: Client) -> None:
-    found = client("GET", "/connectors", None, {"content-type": "application/*"})
-    assert found.json() == error(415, "HTTP 415 Unsupported Media Type")
 
 
 def test_a_body_without_a_content_type_is_refused_only_where_it_is_read(verbs: FakeVerbs) -> None:
@@ -222,68 +196,9 @@ def test_a_fragment_is_ignored() -> None:
     assert path_problem("/connectors/fs#//") is None
 
 
-SIGNED = {"X-Connect-Authorization": "eA==", "X-Connect-Request-Signature-Algorithm": "HmacSHA256"}
-
-
-@pytest.mark.parametrize(
-    ("changed", "status", "message"),
-    [
-        ({}, 403, "Internal request contained invalid signature."),
-        ({"X-Connect-Authorization": "eA"}, 403, "Internal request contained invalid signature."),
-        (
-            {"X-Connect-Authorization": "%%%%"},
-            400,
-            "The signature of the internal request is not base64",
-        ),
-        (
-            {"X-Connect-Authorization": "eA="},
-            400,
-            "The signature of the internal request is not base64",
-        ),
-        (
-            {"X-Connect-Request-Signature-Algorithm": "HmacSHA1"},
-            400,
-            "This worker does not support the 'HmacSHA1' key signing algorithm used by other",
-        ),
-    ],
-)
-def test_a_signature_of_another_worker_is_never_valid(
-    client: Client, changed: dict[str, str], status: int, message: str
-) -> None:
-    for method, path in (("PUT", "/connectors/fs/fence"), ("POST", "/connectors/fs/tasks")):
-        body = [] if method == "POST" else None
-        found = client(method, path, body, {**SIGNED, **changed})
-        assert found.status_code == found.json()["error_code"] == status
-        assert found.json()["message"].startswith(message)
-
-
-def test_the_body_of_an_internal_request_is_read_before_its_signature(client: Client) -> None:
-    found = client("POST", "/connectors/fs/tasks", "{}", SIGNED)
-    assert found.status_code == 500
-    assert found.json()["message"] == "The request's body is an object; it must be a JSON array"
-
-
 def test_a_task_number_of_thousands_of_digits_is_no_task(client: Client) -> None:
     found = client("GET", f"/connectors/fs/tasks/{'9' * 5000}/status")
     assert found.json() == error(404, "HTTP 404 Not Found")
-
-
-def test_a_write_whose_answer_the_client_does_not_take_is_not_done(
-    client: Client, verbs: FakeVerbs
-) -> None:
-    assert client("PUT", "/connectors/fs/stop", None, {"accept": "text/html"}).status_code == 406
-    assert verbs.known["fs"].target is TargetState.RUNNING
-
-
-def test_no_name_with_a_slash_is_created(client: Client, verbs: FakeVerbs) -> None:
-    found = client("POST", "/connectors", {"name": "a/b", "config": SOURCE})
-    why = (
-        "Connector name a/b holds a slash, which the paths of this API cannot carry; choose a name "
-        "without one"
-    )
-    assert (found.status_code, found.json()) == (400, error(400, why))
-    assert client("PUT", "/connectors/a%2Fb/config", SOURCE).status_code == 400
-    assert list(verbs.known) == ["fs"]
 
 
 @pytest.mark.parametrize("name", ["a/b", "/", "a/", "/connectors/fs", "a%2Fb/ü c"])
@@ -299,41 +214,6 @@ def test_a_name_with_a_slash_that_is_there_already_can_be_used(
     assert client("PUT", f"{path}/config", {**SOURCE, "a": "b"}).status_code == 200
     assert client("DELETE", path).status_code == 204
     assert list(verbs.known) == ["fs"]
-
-
-def test_a_worker_is_healthy_once_it_has_started(client: Client, verbs: FakeVerbs) -> None:
-    assert client("GET", "/health").json()["status"] == "healthy"
-    verbs.started = False
-    found = client("GET", "/health")
-    assert (found.status_code, found.json()["status"]) == (503, "starting")
-
-
-def test_a_worker_that_cannot_run_tasks_is_unhealthy(client: Client, verbs: FakeVerbs) -> None:
-    verbs.trouble = "Worker cannot run tasks. Spark's JVM ended; starting it again"
-    found = client("GET", "/health")
-    assert (found.status_code, found.json()) == (
-        500,
-        {
-            "status": "unhealthy",
-            "message": "Worker cannot run tasks. Spark's JVM ended; starting it again",
-        },
-    )
-
-
-def test_a_degraded_worker_is_healthy_and_says_what_it_lacks(
-    client: Client, verbs: FakeVerbs
-) -> None:
-    """Whoever restarts what is unhealthy would restart it for ever, and stop all tasks for that."""
-    verbs.lacks = "Statuses cannot be written: s-1: no broker"
-    found = client("GET", "/health")
-    assert (found.status_code, found.json()) == (
-        200,
-        {
-            "status": "healthy",
-            "message": "Worker has completed startup and is ready to handle requests. Statuses"
-            " cannot be written: s-1: no broker",
-        },
-    )
 
 
 def test_before_there_is_a_herder() -> None:
@@ -371,30 +251,6 @@ def test_an_unexpected_error_shows_no_value_of_a_config(
     assert found.json() == error(500, text)
     assert "in fail" in caplog.text
     assert password not in caplog.text
-
-
-def test_runtime_is_ours(client: Client) -> None:
-    assert client("GET", "/runtime").json() == {
-        "leader": "http://a:1",
-        "leading": True,
-        "term": 3,
-        "slots": 64,
-        "running": 1,
-        "waiting": [],
-        "problem": None,
-        "paused_tasks_release_slots": False,
-        "not_confirmed": [],
-        "not_confirmed_since": None,
-    }
-
-
-@pytest.mark.parametrize(
-    ("name", "code"), [("Bogus", "no-such-class"), ("acme.lines:Lines", "unlisted-module")]
-)
-def test_a_class_that_cannot_be_validated_has_a_code(client: Client, name: str, code: str) -> None:
-    config = {"connector.class": name, "file": "${env:HOME}"}
-    found = client("PUT", f"/connector-plugins/{name}/config/validate", config)
-    assert (found.status_code, found.headers["connect-refusal"]) == (400, code)
 
 
 def _with_metrics(*, enabled: bool) -> Client:
