@@ -9,7 +9,7 @@ from pydantic import Field, PlainSerializer, PlainValidator
 from typing_extensions import TypeAliasType
 
 from connect_reconciler.model.config_values import Value
-from connect_specs.desired import Consequence, OffsetEntry, TargetState
+from connect_specs.desired import Consequence, OffsetEntry
 
 # In plan files: a code never changes its meaning. A named type, so that their schema lists it once
 # fmt: off
@@ -44,8 +44,6 @@ EffectLines: TypeAlias = Annotated[
     PlainSerializer("\n".join, return_type=str),
     PlainValidator(_lines),
 ]
-# The target state to return to once a later action is done
-RestoreTo: TypeAlias = Annotated[TargetState | None, Field(alias="held_from")]
 # The name that the connector gets by a rename; a plan file leaves it out of all other actions
 RenamedTo: TypeAlias = Annotated[str | None, Field(exclude_if=lambda name: name is None)]
 

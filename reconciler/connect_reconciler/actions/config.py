@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from connect_reconciler.actions.base import Action, Operations
-from connect_reconciler.actions.changes import ChangeKind, FieldChange, RenamedTo, RestoreTo
+from connect_reconciler.actions.changes import ChangeKind, FieldChange, RenamedTo
 from connect_reconciler.actions.connector_state import States, changed, changes_place
 from connect_reconciler.actions.preconditions import (
     Absent,
@@ -29,7 +29,7 @@ from connect_reconciler.actions.records import (
     rename_records,
 )
 from connect_reconciler.model.config_values import Config
-from connect_reconciler.model.ledger import AppliedPin, LedgerState, Renaming
+from connect_reconciler.model.ledger import AppliedPin, LedgerState, Renaming, RestoreTo
 from connect_reconciler.model.ledger_records import owned_record
 from connect_reconciler.model.offsets import Offsets
 from connect_runtime.storage.log import NewRecord

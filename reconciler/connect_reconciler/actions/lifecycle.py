@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from connect_reconciler.actions.base import Action, Operations
-from connect_reconciler.actions.changes import ChangeKind, RenamedTo, RestoreTo
+from connect_reconciler.actions.changes import ChangeKind, RenamedTo
 from connect_reconciler.actions.connector_state import States, changed
 from connect_reconciler.actions.preconditions import (
     NotProtected,
@@ -20,7 +20,13 @@ from connect_reconciler.actions.preconditions import (
     target_is,
 )
 from connect_reconciler.actions.records import RecordContext, pin_records, rename_records
-from connect_reconciler.model.ledger import LedgerState, Renaming, carried, without_hold
+from connect_reconciler.model.ledger import (
+    LedgerState,
+    Renaming,
+    RestoreTo,
+    carried,
+    without_hold,
+)
 from connect_reconciler.model.ledger_records import owned_record
 from connect_runtime.storage.log import NewRecord
 from connect_specs.desired import TargetState

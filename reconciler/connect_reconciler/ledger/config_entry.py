@@ -179,9 +179,7 @@ def load_entry(name: str, document: str) -> Entry:
         value = orjson.loads(document)
         if not isinstance(value, dict) or value.get("v") not in (FORMAT, _WITH_RENAMES):
             raise ValueError
-        # Older entries lack it
-        resuming = None if value.get("resuming") is None else text(value["resuming"])
-        owned = replace(owned_from_json(value, None), resuming=resuming)
+        owned = owned_from_json({**value, "state": None})
         renames = {
             text(old_name): rename_from_json(record)
             for old_name, record in value.get("renames", {}).items()

@@ -13,26 +13,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import zip_longest
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NotRequired, TypeAlias
 
 import orjson
-from pydantic import AfterValidator, TypeAdapter
+from pydantic import StrictBool, TypeAdapter
+from typing_extensions import TypedDict
 
 from connect_reconciler.actions import ACTIONS, CopyOffsets
 from connect_reconciler.model.config_values import Plain, Secret, Value, recorded
-from connect_reconciler.model.ledger import ConnectorSnapshot, LedgerState, Owned, renaming_of
+from connect_reconciler.model.ledger import (
+    ConnectorSnapshot,
+    LedgerState,
+    Owned,
+    TimeMs,
+    renaming_of,
+)
 from connect_reconciler.model.ledger_records import (
     decode,
     encode,
     entries_from_json,
     entries_to_json,
     key_of,
-    optional_text,
     pin_from_json,
     pin_to_json,
-    target,
+    read,
     text,
-    time_ms,
 )
 from connect_reconciler.model.offsets import Offsets
 from connect_reconciler.model.secrets import ConfigRedactor, fingerprint
@@ -47,7 +52,6 @@ _CHUNK_BYTES = 500_000
 
 
 StepEnd: TypeAlias = Literal["done", "failed", "unknown"]
-TimeMs: TypeAlias = Annotated[int, AfterValidator(time_ms)]
 
 
 class Ending(StrEnum):
@@ -99,8 +103,22 @@ class Journal:
     unproven: tuple[str, ...] = ()
 
 
+class _SnapshotHead(TypedDict):
+    """A connector's snapshot without its offsets and pins."""
+
+    config: dict[str, str] | None
+    secrets: dict[str, str] | None
+    target: TargetState | None
+    owner: str | None
+    prevent_delete: StrictBool
+    renamed_from: str | None
+    # Older records lack it
+    ignore: NotRequired[list[str]]
+
+
 _ENTRY: Final = TypeAdapter(JournalEntry)
 _JOURNAL: Final = TypeAdapter(Journal)
+_HEAD: Final = TypeAdapter(_SnapshotHead)
 
 
 def journal_record(topic: str, journal: Journal) -> NewRecord:
@@ -115,9 +133,8 @@ def journal_record(topic: str, journal: Journal) -> NewRecord:
 
 def read_journal(apply_id: str, value: bytes) -> Journal:
     """Reads what `journal_record` wrote. Raises ValueError, KeyError."""
-    record = decode(value)
     # Without its ending a journal would be one of an apply that was interrupted
-    return _JOURNAL.validate_python({**record, "ending": record["ending"], "id": apply_id})
+    return read(_JOURNAL, {**decode(value), "id": apply_id}, "ending")
 
 
 def steps_record(
@@ -133,10 +150,8 @@ def steps_record(
 def read_steps(connector: str, value: bytes) -> tuple[JournalEntry, ...]:
     """Reads what `steps_record` wrote. Raises ValueError, KeyError, TypeError."""
     # Without its end a step would be one that was interrupted
-    steps = (
-        {**step, "end": step["end"], "connector": connector} for step in decode(value)["steps"]
-    )
-    return tuple(map(_ENTRY.validate_python, steps))
+    steps = ({**step, "connector": connector} for step in decode(value)["steps"])
+    return tuple(read(_ENTRY, step, "end") for step in steps)
 
 
 def unfinished_steps(connector: str, value: bytes) -> tuple[JournalEntry, ...]:
@@ -215,7 +230,7 @@ def snapshot_records(
 ) -> Iterator[NewRecord]:
     """Records a connector's snapshot without its offsets."""
     config = snapshot.config
-    value: dict[str, Any] = {
+    head: _SnapshotHead = {
         "config": None if config is None else _values(config, Plain),
         "secrets": None if config is None else _values(config, Secret),
         "target": snapshot.target,
@@ -224,7 +239,7 @@ def snapshot_records(
         "renamed_from": snapshot.renamed_from,
         "ignore": list(snapshot.ignore),
     }
-    yield NewRecord(topic, key_of(BEFORE, apply_id, connector, "0"), encode(value))
+    yield NewRecord(topic, key_of(BEFORE, apply_id, connector, "0"), encode({**head}))
     for number, (pin, applied) in enumerate(sorted(snapshot.pins.items()), 1):
         key = key_of(BEFORE, apply_id, connector, str(-number))
         yield NewRecord(topic, key, encode({"pin": pin} | pin_to_json(applied)))
@@ -238,8 +253,8 @@ def offsets_records(
     result: Sequence[OffsetEntry] | None = None,
 ) -> Iterator[NewRecord]:
     """Records offsets that an apply is about to move, with the `result` once it has moved them."""
-    chunks = _in_chunks(entries_to_json(offsets) or [])
-    result_chunks = () if result is None else _in_chunks(entries_to_json(result) or [])
+    chunks = _in_chunks(entries_to_json(offsets))
+    result_chunks = () if result is None else _in_chunks(entries_to_json(result))
     for number, (chunk, result_chunk) in enumerate(zip_longest(chunks, result_chunks), 1):
         key = key_of(BEFORE, apply_id, connector, str(number))
         addition = {} if result_chunk is None else {"after": result_chunk}
@@ -250,30 +265,29 @@ def read_snapshot(values: Mapping[int, bytes]) -> ConnectorSnapshot | None:
     """Reads the values that both wrote, by their numbers; None if number 0 is missing."""
     if 0 not in values:
         return None
-    head = decode(values[0])
+    head = _HEAD.validate_python(decode(values[0]))
     config: dict[str, Value] | None = None
     if head["config"] is not None:
-        config = {key: Plain(text(value)) for key, value in head["config"].items()}
-        config |= {key: Secret(text(value)) for key, value in head["secrets"].items()}
+        config = {key: Plain(value) for key, value in head["config"].items()}
+        config |= {key: Secret(mark) for key, mark in (head["secrets"] or {}).items()}
     chunks = [decode(values[number]) for number in sorted(values) if number > 0]
-    offsets = [entry for chunk in chunks for entry in entries_from_json(chunk["offsets"]) or ()]
+    offsets = [entry for chunk in chunks for entry in entries_from_json(chunk["offsets"])]
     # Older records, and those of a move that did not end, lack it
-    has_result = any("after" in chunk for chunk in chunks)
-    result = [entry for chunk in chunks for entry in entries_from_json(chunk.get("after")) or ()]
+    results = [chunk["after"] for chunk in chunks if "after" in chunk]
+    result = [entry for entries in results for entry in entries_from_json(entries)]
     pin_records = (decode(value) for number, value in values.items() if number < 0)
     pins = {text(record["pin"]): pin_from_json(record) for record in pin_records}
     return ConnectorSnapshot(
         config=config,
-        target=target(head["target"]),
-        owner=optional_text(head["owner"]),
-        prevent_delete=head["prevent_delete"] is True,
+        target=head["target"],
+        owner=head["owner"],
+        prevent_delete=head["prevent_delete"],
         # Earlier versions recorded a rename as a pin
         pins={pin: applied for pin, applied in pins.items() if renaming_of(pin, applied) is None},
         offsets=Offsets(offsets) if chunks else None,
-        offsets_after=Offsets(result) if has_result else None,
-        renamed_from=optional_text(head["renamed_from"]),
-        # Older records lack it
-        ignore=tuple(text(glob) for glob in head.get("ignore", ())),
+        offsets_after=Offsets(result) if results else None,
+        renamed_from=head["renamed_from"],
+        ignore=tuple(head.get("ignore", ())),
     )
 
 

@@ -32,8 +32,6 @@ from connect_reconciler.model.ledger import (
     HalfDone,
     Later,
     LedgerState,
-    Owned,
-    Renaming,
     Unfinished,
     old_name_in,
     renaming_of,
@@ -45,7 +43,6 @@ from connect_reconciler.model.ledger_records import (
     parts_of,
     pin_from_json,
     rename_from_json,
-    target,
     text,
 )
 from connect_runtime.storage.log import LogRecord, NewRecord
@@ -204,11 +201,11 @@ class _Fold:
     def _apply(self, names: list[str], value: bytes | None) -> None:
         match names:
             case [kinds.CONNECTOR, name]:
-                _put(self._connectors, name, value, _owned)
+                _put(self._connectors, name, value, lambda text: owned_from_json(decode(text)))
             case [kinds.PIN, name, pin]:
                 self._on_pin(name, pin, value)
             case [kinds.RENAME, name, old_name]:
-                _put(self._renames, (name, old_name), value, _rename)
+                _put(self._renames, (name, old_name), value, lambda t: rename_from_json(decode(t)))
             case [journals.APPLY, apply_id]:
                 _put(self._applies, apply_id, value, partial(read_journal, apply_id))
             case [journals.APPLY, apply_id, name]:
@@ -267,15 +264,6 @@ def _put(contents: dict[K, V], key: K, value: bytes | None, parse: Callable[[byt
         contents.pop(key, None)
     else:
         contents[key] = parse(value)
-
-
-def _owned(value: bytes) -> Owned:
-    fields = decode(value)
-    return owned_from_json(fields, target(fields["state"]))
-
-
-def _rename(value: bytes) -> Renaming:
-    return rename_from_json(decode(value))
 
 
 def _key(value: bytes) -> bytes:

@@ -6,13 +6,34 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, TypeVar
+from typing import Annotated, Final, Literal, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, Field, PlainSerializer, StrictBool
 
 from connect_reconciler.model.config_values import Value
 from connect_reconciler.model.offsets import Offsets
 from connect_specs.desired import RENAME_PIN, OffsetEntry, TargetState
 
 RenameStage: TypeAlias = Literal["begun", "carried"]
+
+_YEAR_10000_MS: Final = 253_402_300_800_000
+
+
+def _time_ms(time_ms: int) -> int:
+    if not 0 <= time_ms < _YEAR_10000_MS:
+        raise ValueError("its time is none")
+    return time_ms
+
+
+# --- what is on disk, but for the classes' own fields ---
+
+TimeMs: TypeAlias = Annotated[int, AfterValidator(_time_ms)]
+# The target state to return to once a later action is done
+RestoreTo: TypeAlias = Annotated[TargetState | None, Field(alias="held_from")]
+# Left out if there are none
+_Keys: TypeAlias = Annotated[
+    frozenset[str], PlainSerializer(sorted), Field(exclude_if=lambda keys: not keys)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +54,14 @@ class Owned:
     project: str
     config: Mapping[str, str]
     state: TargetState | None
-    prevent_delete: bool = False
-    restore_to: TargetState | None = None
-    applied_ms: int = 0
+    prevent_delete: StrictBool = False
+    restore_to: RestoreTo = None
+    applied_ms: TimeMs = 0
     resuming: str | None = None
     env: str | None = None
     env_known: bool = True
-    untyped: frozenset[str] = frozenset()
-    added: frozenset[str] = frozenset()
+    untyped: _Keys = frozenset()
+    added: _Keys = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +75,8 @@ class AppliedPin:
 
     content_hash: str
     resolved: tuple[OffsetEntry, ...] | None
-    applied_ms: int = 0
-    held: bool = False
+    applied_ms: TimeMs = 0
+    held: StrictBool = False
 
     def moved(self, offsets: Offsets) -> tuple[OffsetEntry, ...]:
         """Returns the changes that would restore the pin's offsets; none if they are in place."""
@@ -72,8 +93,8 @@ class Renaming:
     """
 
     stage: RenameStage
-    applied_ms: int = 0
-    held: bool = False
+    applied_ms: TimeMs = 0
+    held: StrictBool = False
 
 
 Record = TypeVar("Record", AppliedPin, Renaming)

@@ -6,18 +6,24 @@ those of the journal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from typing import Any, Final, TypeVar
 
 import orjson
+from pydantic import TypeAdapter
 
 from connect_reconciler.model.ledger import AppliedPin, Owned, Renaming
 from connect_runtime.storage.log import NewRecord
-from connect_specs.desired import OffsetEntry, TargetState
+from connect_specs.desired import OffsetEntry
 
 FORMAT = 1
 
-_YEAR_10000_MS = 253_402_300_800_000
+T = TypeVar("T")
+
+_OWNED: Final = TypeAdapter(Owned)
+_PIN: Final = TypeAdapter(AppliedPin)
+_RENAME: Final = TypeAdapter(Renaming)
 
 CONNECTOR = "connector"
 PIN = "pin"
@@ -64,128 +70,65 @@ def text(value: object) -> str:
     return value
 
 
-def optional_text(value: object) -> str | None:
-    """Returns a field that is text or null. Raises TypeError."""
-    return None if value is None else text(value)
+def read(adapter: TypeAdapter[T], value: Mapping[str, Any], required: str) -> T:
+    """Reads a record's fields. Raises ValueError, and KeyError where one of `required` is missing,
+    whose default would mean something else."""
+    for name in required.split():
+        _ = value[name]
+    return adapter.validate_python(value)
 
 
-def time_ms(value: Any) -> int:
-    """Returns a time in milliseconds since 1970, before the year 10000. Raises ValueError."""
-    time = int(value)
-    if not 0 <= time < _YEAR_10000_MS:
-        raise ValueError("its time is none")
-    return time
-
-
-def flag(value: object) -> bool:
-    """Returns a field that must be true or false: a misread `prevent_delete` would protect nothing.
-    Raises TypeError."""
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def target(value: object) -> TargetState | None:
-    """Returns a target state, or None."""
-    return None if value is None else TargetState(text(value))
-
-
-def entries_to_json(entries: Sequence[OffsetEntry] | None) -> list[dict[str, Any]] | None:
+def entries_to_json(entries: Iterable[OffsetEntry]) -> list[dict[str, Any]]:
     """Returns offsets in the form of KIP-875."""
-    if entries is None:
-        return None
-    return [
-        {
-            "partition": dict(entry.partition),
-            "offset": None if entry.offset is None else dict(entry.offset),
-        }
-        for entry in entries
-    ]
+    return [asdict(entry) for entry in entries]
 
 
-def entries_from_json(value: list[dict[str, Any]] | None) -> tuple[OffsetEntry, ...] | None:
-    """Reads what `entries_to_json` wrote."""
-    if value is None:
-        return None
-    return tuple(OffsetEntry(_map(entry["partition"]), _offset(entry["offset"])) for entry in value)
-
-
-def _map(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError
-    return value
-
-
-def _offset(value: object) -> dict[str, Any] | None:
-    return None if value is None else _map(value)
+def entries_from_json(value: Iterable[Mapping[str, Any]]) -> tuple[OffsetEntry, ...]:
+    """Reads what `entries_to_json` wrote, also values that Connect allows in no offset. Raises
+    KeyError, TypeError."""
+    entries = tuple(OffsetEntry(entry["partition"], entry["offset"]) for entry in value)
+    for entry in entries:
+        if not (isinstance(entry.partition, dict) and isinstance(entry.offset, dict | None)):
+            raise TypeError
+    return entries
 
 
 def owned_to_json(owned: Owned) -> dict[str, Any]:
     """Returns the owner of a connector, and what was applied."""
-    return {
-        "project": owned.project,
-        "config": dict(owned.config),
-        "state": owned.state,
-        "prevent_delete": owned.prevent_delete,
-        "held_from": owned.restore_to,
-        "applied_ms": owned.applied_ms,
-        **({"env": owned.env} if owned.env_known else {}),
-        **({"untyped": sorted(owned.untyped)} if owned.untyped else {}),
-        **({"added": sorted(owned.added)} if owned.added else {}),
-    }
-
-
-def owned_from_json(value: dict[str, Any], state: TargetState | None) -> Owned:
-    """Reads what `owned_to_json` wrote, but for the state."""
-    return Owned(
-        project=text(value["project"]),
-        config={text(key): text(item) for key, item in value["config"].items()},
-        state=state,
-        prevent_delete=flag(value["prevent_delete"]),
-        restore_to=target(value["held_from"]),
-        applied_ms=time_ms(value["applied_ms"]),
-        env=optional_text(value.get("env")),
-        env_known="env" in value,
-        untyped=frozenset(text(key) for key in value.get("untyped", ())),
-        added=frozenset(text(key) for key in value.get("added", ())),
+    left_out = {"resuming", "env_known"} if owned.env_known else {"resuming", "env_known", "env"}
+    document: dict[str, Any] = _OWNED.dump_python(
+        owned, mode="json", by_alias=True, exclude=left_out
     )
+    return document
+
+
+def owned_from_json(value: Mapping[str, Any]) -> Owned:
+    """Reads what `owned_to_json` wrote. Raises ValueError, KeyError."""
+    # A misread `prevent_delete` would protect nothing
+    owned = read(_OWNED, value, "prevent_delete held_from applied_ms")
+    return replace(owned, env_known="env" in value)
 
 
 def pin_to_json(applied: AppliedPin) -> dict[str, Any]:
     """Returns an applied pin."""
-    return {
-        "content_hash": applied.content_hash,
-        "resolved": entries_to_json(applied.resolved),
-        "applied_ms": applied.applied_ms,
-        "held": applied.held,
-    }
+    return asdict(applied)
 
 
-def pin_from_json(value: dict[str, Any]) -> AppliedPin:
-    """Reads what `pin_to_json` wrote."""
-    return AppliedPin(
-        content_hash=text(value["content_hash"]),
-        resolved=entries_from_json(value["resolved"]),
-        applied_ms=time_ms(value["applied_ms"]),
-        held=flag(value["held"]),
-    )
+def pin_from_json(value: Mapping[str, Any]) -> AppliedPin:
+    """Reads what `pin_to_json` wrote. Raises ValueError, KeyError, TypeError."""
+    entries = value["resolved"]
+    applied = read(_PIN, {**value, "resolved": None}, "applied_ms held")
+    return replace(applied, resolved=None if entries is None else entries_from_json(entries))
 
 
 def rename_to_json(renaming: Renaming) -> dict[str, Any]:
     """Returns an unfinished rename."""
-    return {
-        "stage": renaming.stage,
-        "applied_ms": renaming.applied_ms,
-        "held": renaming.held,
-    }
+    return asdict(renaming)
 
 
-def rename_from_json(value: dict[str, Any]) -> Renaming:
-    """Reads what `rename_to_json` wrote. Raises ValueError."""
-    stage = value["stage"]
-    if stage not in ("begun", "carried"):
-        raise ValueError(f"its stage is {stage!r}, this version of connect knows begun and carried")
-    return Renaming(stage, time_ms(value["applied_ms"]), flag(value["held"]))
+def rename_from_json(value: Mapping[str, Any]) -> Renaming:
+    """Reads what `rename_to_json` wrote. Raises ValueError, KeyError."""
+    return read(_RENAME, value, "applied_ms held")
 
 
 # --- records of connectors, pins and renames ---

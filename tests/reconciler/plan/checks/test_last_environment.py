@@ -27,8 +27,8 @@ def test_the_environment_that_counts_is_the_last_one_that_is_known() -> None:
 
 def test_older_records_do_not_say_which_environment() -> None:
     written = owned_to_json(Owned("p", {}, None))
-    assert owned_from_json(written, None).env_known
+    assert owned_from_json(written).env_known
     del written["env"]
-    read = owned_from_json(written, None)
+    read = owned_from_json(written)
     assert not read.env_known
     assert owned_to_json(read) == written
