@@ -15,9 +15,10 @@ folder that a run, or all of a file of cases, is in. With `same out` each of its
 prints the same.
 
 A file of cases or a case with a `worker` has a Connect worker with these connectors, and `offsets`,
-and nothing but its REST API. It refuses to create the connector `refused`, and adds the key `stamp`
-to each config. `changes` are the requests that changed something since the case began, and
-`cluster` has parts of configs.
+and nothing but its REST API. Their configs may name projects as `owners`, and `statuses` give the
+states of connectors and then of their tasks; one that failed has the `trace`. The worker refuses to
+create the connector `refused`, and adds the key `stamp` to each config. `changes` are the requests
+that changed something since the case began, and `cluster` has parts of configs.
 
 `$CLUSTER` stands for a cluster on the tests' Kafka, `$KAFKA` for its client properties, `$GROUP`
 for its group, `$FOLDER` for the folder, `$PORT` for a free port, `$PLAN` for a saved plan; in
@@ -40,6 +41,9 @@ import pytest
 import yaml
 from starlette.responses import JSONResponse, Response
 
+from connect_reconciler.ledger.config_entry import Entry, dump_entry
+from connect_reconciler.model.config_values import LEDGER_KEY
+from connect_reconciler.model.ledger import Owned
 from connect_reconciler.render.plan_file import dump_plan
 from connect_runtime.kafka.local_processes import free_port
 from connect_specs.desired import TargetState
@@ -106,14 +110,37 @@ def worker_of(case: Mapping[str, Any], folder: Path) -> Iterator[FakeWorker | No
     if "worker" not in case:
         yield None
         return
-    stamp = case.get("stamp", "")
+    stamp, owners = case.get("stamp", ""), case.get("owners", {})
     worker = Worker(stamp=stamp)
     for name, config in case["worker"].items():
         config = {**config, "name": name} | ({stamp: "7"} if stamp else {})
+        if name in owners:
+            config[LEDGER_KEY] = dump_entry(Entry(Owned(owners[name], {}, None), {}))
         worker.connectors[name] = Stored(config, TargetState.RUNNING)
         worker.set_offsets(name, case.get("offsets", {}).get(name, []))
-    with served_project(worker, folder, file_sinks, asked=[]):
+
+    def seen(path: str, body: Any) -> Any:
+        if path.endswith("/status"):
+            return body | status_of(case, body["name"])
+        if path == "/connectors" and isinstance(body, dict):
+            for name, each in body.items():
+                if "status" in each:
+                    each["status"] |= status_of(case, name)
+        return body
+
+    with served_project(worker, folder, file_sinks, seen, asked=[]):
         yield worker
+
+
+def status_of(case: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The states of a connector and its tasks, if the case gives them."""
+    states = case.get("statuses", {}).get(name)
+    if states is None:
+        return {}
+    connector, *tasks = [{"state": state, "worker_id": "w:8083"} for state in states]
+    for number, task in enumerate(tasks):
+        task |= {"id": number} | ({"trace": case["trace"]} if task["state"] == "FAILED" else {})
+    return {"connector": connector, "tasks": tasks}
 
 
 @pytest.mark.parametrize(("topic", "case"), CASES)
