@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final
@@ -93,6 +93,14 @@ def width_of(text: str) -> int:
 def padded(text: str, width: int) -> str:
     """Returns the text with trailing spaces, to fill `width` columns."""
     return text + " " * (width - width_of(text))
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Returns columns of text, as wide as they need to be; control characters are escaped."""
+    cells = [[one_line(cell) for cell in row] for row in [head, *rows]]
+    widths = [max(map(width_of, column)) for column in zip(*cells, strict=True)]
+    lines = ("  ".join(map(padded, row, widths)).rstrip() for row in cells)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _columns_of(char: str) -> int:

@@ -18,9 +18,9 @@ from connect_reconciler.apply.report import (
     Outcome,
 )
 from connect_reconciler.cli.apply_report import render_report
-from connect_reconciler.cli.output import progress, table
+from connect_reconciler.cli.output import progress
 from connect_specs.diagnostics import Diagnostic, ExitCode, Location
-from connect_specs.plain_text import render_diagnostics
+from connect_specs.plain_text import render_diagnostics, table
 from support.command import CONNECT, Command
 
 ODD = "a\x1b]0;b\x07\x9b31m\r"

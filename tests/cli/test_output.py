@@ -11,10 +11,11 @@ import typer
 from connect_reconciler.apply.report import Waiting
 from connect_reconciler.cli import plan_output
 from connect_reconciler.cli.options import PlanForms
-from connect_reconciler.cli.output import confirmed, table, with_hanging_indent
+from connect_reconciler.cli.output import confirmed, with_hanging_indent
 from connect_reconciler.cli.session import Invocation
 from connect_reconciler.cli.terminal import ProgressLines
 from connect_reconciler.model.live import Live
+from connect_specs.plain_text import table
 from support.command import Command
 from support.plans import plan_with_everything
 

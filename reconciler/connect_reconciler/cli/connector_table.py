@@ -1,16 +1,18 @@
-"""One row per connector, the same in `status` and `up`."""
+"""One row per connector, the same in `status` and `up`; and its status as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 from connect_reconciler.backend.observe.plugin_facts import error_line
-from connect_reconciler.cli.output import table
-from connect_runtime.herder.verbs import ConnectorStatus
-from connect_runtime.storage.snapshots import State, TaskId
-from connect_specs.plain_text import listed, one_line, width_of
+from connect_reconciler.model.live import Kind
+from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
+from connect_runtime.storage.snapshots import ConnectorState, State, TaskId
+from connect_specs.desired import TargetState
+from connect_specs.plain_text import listed, one_line, table, width_of
 
 _UNKNOWN = "-"
 _REASON = "REASON"
@@ -80,6 +82,72 @@ def reasons(status: ConnectorStatus) -> tuple[str, ...]:
             reason if len(numbers) == len(status.tasks) else f"{_task_numbers(numbers)}: {reason}"
         )
     return tuple(dict.fromkeys(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class StatusEntry:
+    """A connector on the cluster; `status` is None if none was reported. In its methods `leader` is
+    None if no runtime runs it."""
+
+    connector: ConnectorState
+    status: ConnectorStatus | None
+    kind: Kind
+
+    def is_well(self, leader: str | None) -> bool:
+        """Returns true if it runs as it should, or if it need not and has not failed."""
+        status = self.status
+        if self.connector.target is not TargetState.RUNNING:
+            return status is None or state_of(status) is not State.FAILED
+        if status is None or leader is None:
+            return False
+        instances = (status.connector, *status.tasks.values())
+        return all(instance.state is State.RUNNING for instance in instances)
+
+    def row(self, leader: str | None, waiting: Sequence[TaskId] | None) -> Row:
+        """Returns its row; `waiting` are the tasks without a slot, None if unknown."""
+        connector, status = self.connector, self.status
+        if status is None or leader is None:
+            tasks = len(connector.task_configs)
+            return Row(connector.name, self.kind, "-", tasks, None, None, target=connector.target)
+        row = replace(row_of(status, waiting or (), target=connector.target), kind=self.kind)
+        return row if waiting is not None else replace(row, short=None)
+
+    def document(self, leader: str | None) -> dict[str, Any]:
+        """Returns it as `--json` shows it."""
+        status = self.status
+        tasks = sorted(status.tasks.items()) if status else []
+        return {
+            "name": self.connector.name,
+            "type": self.kind,
+            "target": self.connector.target.value,
+            "project": None,
+            "running": leader is not None,
+            "state": None if status is None or leader is None else state_of(status).value,
+            "why": [] if status is None else list(reasons(status)),
+            "connector": None if status is None else _instance(status.connector),
+            "tasks": [{"id": number, **_instance(task)} for number, task in tasks],
+            "generation": self.connector.generation,
+        }
+
+
+def missing_json(row: Row) -> dict[str, Any]:
+    """Returns the row of a missing connector as `--json` shows it."""
+    return {
+        "name": row.name,
+        "type": None,
+        "target": row.target,
+        "project": None,
+        "running": False,
+        "state": row.state,
+        "why": list(row.reasons),
+        "connector": None,
+        "tasks": [],
+        "generation": None,
+    }
+
+
+def _instance(instance: InstanceStatus) -> dict[str, Any]:
+    return {"state": instance.state.value, "worker_id": instance.worker_id, "trace": instance.trace}
 
 
 def draw(rows: Sequence[Row], *, width: int | None = None) -> str:

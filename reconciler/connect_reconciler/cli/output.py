@@ -11,14 +11,14 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from io import TextIOWrapper
 from typing import NoReturn, TextIO, TypeVar
 
 import typer
 
 from connect_specs.diagnostics import ConnectError
-from connect_specs.plain_text import duration_text, lines_of, one_line, padded, width_of
+from connect_specs.plain_text import duration_text, lines_of, width_of
 
 T = TypeVar("T")
 
@@ -153,14 +153,6 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns of text, as wide as they need to be; control characters are escaped."""
-    cells = [[one_line(cell) for cell in row] for row in [head, *rows]]
-    widths = [max(map(width_of, column)) for column in zip(*cells, strict=True)]
-    lines = ("  ".join(map(padded, row, widths)).rstrip() for row in cells)
-    return "".join(f"{line}\n" for line in lines)
 
 
 def watch(look: Callable[[], T], pause_s: float, show: Callable[[T], None]) -> NoReturn:

@@ -17,7 +17,7 @@ from connect_reconciler.cli.output import (
     width,
     with_hanging_indent,
 )
-from connect_reconciler.cli.project_files import not_written
+from connect_reconciler.cli.project_files import write_file
 from connect_reconciler.plan.checks.hidden_values import ensure_typed
 from connect_reconciler.render.plan_file import (
     dump_plan,
@@ -28,7 +28,6 @@ from connect_reconciler.render.plan_file import (
 )
 from connect_reconciler.render.plan_text import render_plan
 from connect_reconciler.render.texts import style
-from connect_runtime.files import replace_file
 from connect_specs.text_files import read_text
 
 if TYPE_CHECKING:
@@ -36,6 +35,10 @@ if TYPE_CHECKING:
     from connect_reconciler.cli.options import PlanForms
     from connect_reconciler.cli.session import Invocation
     from connect_reconciler.model.live import Live
+
+_UNWRITABLE = "plan-file.unwritable"
+# Plans hold parts of configs
+_MODE = 0o600
 
 
 def show_and_save(
@@ -94,7 +97,7 @@ def write_page(plan: Plan, file: Path) -> str:
     """Writes the plan as an HTML page; returns the message. Raises Invalid."""
     from connect_reconciler.render.plan_html import render_html
 
-    _write(file, render_html(plan), "the page cannot be written")
+    write_file(file, render_html(plan), "the page cannot be written", _UNWRITABLE, mode=_MODE)
     return f"page written to {file}"
 
 
@@ -102,19 +105,11 @@ def _save(plan: Plan, call: Invocation, file: Path, options: Sequence[str]) -> s
     """Writes a plan file; returns the command that applies it."""
     from connect_reconciler.cli.apply_report import base_of
 
-    _write(call.path(file), dump_plan(plan), "the plan file cannot be written")
+    problem = "the plan file cannot be written"
+    write_file(call.path(file), dump_plan(plan), problem, _UNWRITABLE, mode=_MODE)
     verb = ("rollback", plan.rolls_back) if plan.rolls_back else ("apply",)
     apply = join(("connect", *base_of(call, call.project().secrets), *verb, str(file), *options))
     return f"saved: `{apply}` applies exactly this plan, or refuses"
-
-
-def _write(file: Path, text: str, problem: str) -> None:
-    """Writes a file that only its owner can read: it holds parts of configs. `problem` is the text
-    of an error."""
-    try:
-        replace_file(file, text, mode=0o600)
-    except OSError as error:
-        raise not_written(problem, file, error, "plan-file.unwritable") from error
 
 
 def read_plan(file: Path) -> Plan:

@@ -126,6 +126,16 @@ def written(
         raise
 
 
+def write_file(
+    file: Path, text: str, problem: str, code: str = "file.unwritable", *, mode: int = 0o666
+) -> None:
+    """Writes a file that the user named. Raises Invalid with this problem and code."""
+    try:
+        replace_file(file, text, mode=mode)
+    except OSError as error:
+        raise not_written(problem, file, error, code) from error
+
+
 def not_written(problem: str, file: Path, error: OSError, code: str = "file.unwritable") -> Invalid:
     """Returns the error for a file that the user named; the system may name another, half-written
     one."""

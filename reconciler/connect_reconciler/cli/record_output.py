@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from connect_reconciler.cli.output import progress, result, result_json, table
+from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.render.record_tests import (
     HEAD,
     OLD_AND_NEW,
@@ -24,7 +24,7 @@ from connect_reconciler.testing.outcomes import FailedRecord
 from connect_reconciler.workflow.record_runs import Compared, Comparisons, Shown
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ExitCode
-from connect_specs.plain_text import one_line
+from connect_specs.plain_text import one_line, table
 
 if TYPE_CHECKING:
     from connect_reconciler.cli.options import RecordOptions

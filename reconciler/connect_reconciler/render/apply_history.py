@@ -1,10 +1,10 @@
-"""Applies as people read them: a list, newest first, or one in detail."""
+"""Applies as text and JSON: a list, newest first, or one in detail."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from connect_reconciler.actions import verb_of
 from connect_reconciler.ledger.journal import Ending, Journal, JournalEntry
@@ -12,12 +12,43 @@ from connect_reconciler.model.ledger import ConnectorSnapshot
 from connect_reconciler.model.offsets import Offsets, same_offset
 from connect_reconciler.plan.offsets.moves import label_of, place_of
 from connect_specs.desired import Offset, OffsetEntry, Partition
-from connect_specs.plain_text import lines_of, time_text
+from connect_specs.plain_text import lines_of, table, time_text
 
 _SHOWN = 20
 
 
-def ending(journal: Journal) -> str:
+Apply: TypeAlias = tuple[Journal, Sequence[JournalEntry]]
+
+
+def list_text(applies: Sequence[Apply]) -> str:
+    """Returns a table with one row for each apply."""
+    notes = _notes([journal for journal, _ in applies])
+    rows = [
+        (
+            journal.id,
+            _when(journal.since_ms),
+            _ending(journal),
+            _counts_text(_counts_of(journal, steps)),
+            journal.by.partition(" since ")[0],
+            notes.get(journal.id, ""),
+        )
+        for journal, steps in applies
+    ]
+    return table(("APPLY", "BEGAN", "ENDED", "ACTIONS", "BY", ""), rows)
+
+
+def detail_text(
+    journal: Journal, steps: Sequence[JournalEntry], snapshots: Mapping[str, ConnectorSnapshot]
+) -> str:
+    """Returns one apply with its steps, and the offsets that it moved."""
+    paragraphs = [_head(journal, steps), offsets_text(snapshots)]
+    if steps:
+        rows = [_step_row(step) for step in steps]
+        paragraphs.insert(1, table(("#", "CONNECTOR", "ACTION", "TOOK", "END"), rows))
+    return "\n".join(filter(None, paragraphs))
+
+
+def _ending(journal: Journal) -> str:
     """Returns `done`, `failed (exit 3)` or `not finished`."""
     if journal.ending is None:
         return "not finished"
@@ -26,19 +57,19 @@ def ending(journal: Journal) -> str:
     return f"{journal.ending.value} (exit {journal.exit_code})"
 
 
-def counts_of(journal: Journal, steps: Sequence[JournalEntry]) -> dict[str, int]:
+def _counts_of(journal: Journal, steps: Sequence[JournalEntry]) -> dict[str, int]:
     """Returns the numbers of actions by their end; those that never began were skipped."""
     counts: Counter[str] = Counter(step.end or "half done" for step in steps)
     counts["skipped"] = max(0, journal.actions - len(steps))
     return {end: count for end, count in counts.items() if count}
 
 
-def counts_text(counts: dict[str, int]) -> str:
+def _counts_text(counts: dict[str, int]) -> str:
     """Returns `3 done, 1 failed`."""
     return ", ".join(f"{count} {end}" for end, count in counts.items()) or "nothing to do"
 
 
-def notes(journals: Sequence[Journal]) -> dict[str, str]:
+def _notes(journals: Sequence[Journal]) -> dict[str, str]:
     """Returns `rollback of ID` and `rolled back by ID` by apply. A rollback is partial if it is not
     finished, or was targeted."""
     relations: dict[str, list[str]] = {}
@@ -51,7 +82,7 @@ def notes(journals: Sequence[Journal]) -> dict[str, str]:
     return {apply_id: ", ".join(sorted(texts)) for apply_id, texts in relations.items()}
 
 
-def when(ms: int) -> str:
+def _when(ms: int) -> str:
     """Returns the time in UTC, to the second."""
     return time_text(ms).replace("T", " ")
 
@@ -69,7 +100,7 @@ def journal_json(journal: Journal, steps: Sequence[JournalEntry]) -> dict[str, A
         "rolls_back": journal.rolls_back,
         "partial": journal.partial,
         "actions": journal.actions,
-        "counts": counts_of(journal, steps),
+        "counts": _counts_of(journal, steps),
     }
 
 
@@ -101,14 +132,14 @@ def detail_json(
     }
 
 
-def detail_head(journal: Journal, steps: Sequence[JournalEntry]) -> str:
+def _head(journal: Journal, steps: Sequence[JournalEntry]) -> str:
     """Returns the lines above an apply's steps."""
     lines = [
         f"Apply {journal.id}",
         f"  by: {journal.by}",
-        f"  began: {when(journal.since_ms)}",
-        f"  ended: {f'{when(journal.ended_ms)}, ' if journal.ended_ms else ''}{ending(journal)}",
-        f"  actions: {counts_text(counts_of(journal, steps))}",
+        f"  began: {_when(journal.since_ms)}",
+        f"  ended: {f'{_when(journal.ended_ms)}, ' if journal.ended_ms else ''}{_ending(journal)}",
+        f"  actions: {_counts_text(_counts_of(journal, steps))}",
     ]
     if journal.rolls_back:
         lines.append(f"  rollback of: apply {journal.rolls_back}")
@@ -149,7 +180,7 @@ def _offset(partition: Partition, offset: Offset | None) -> str:
     return "none" if offset is None else place_of(OffsetEntry(partition, offset))
 
 
-def step_row(step: JournalEntry) -> tuple[str, str, str, str, str]:
+def _step_row(step: JournalEntry) -> tuple[str, str, str, str, str]:
     """Returns number, connector, action, duration and end of one step."""
     took = f"{(step.ended_ms - step.started_ms) / 1000:.1f} s" if step.ended_ms else ""
     end = (step.end or "began, end not known") + (f": {step.detail}" if step.detail else "")

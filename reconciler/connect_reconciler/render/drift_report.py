@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, assert_never
 
 from connect_reconciler.actions import FieldChange
-from connect_reconciler.drift.model import ChangedIn, Drift, Finding, FindingKind
+from connect_reconciler.drift.model import ChangedIn, Drift, Finding, FindingKind, changes
 from connect_reconciler.model.config_values import Plain, Secret, Value
 from connect_reconciler.render.markdown import code_span, lines_within
 from connect_reconciler.render.texts import PLAIN, Role, Style, change_text, value_text
@@ -241,6 +241,17 @@ def _word(value: object) -> str:
     return value.text if isinstance(value, Plain) else "not managed"
 
 
+def difference_text(previous: Drift, drift: Drift, style: Style) -> str:
+    """Returns the findings that appeared and disappeared between two looks; empty for none."""
+    appeared, gone = changes(previous, drift)
+    lines = [f"{time_text(drift.now_ms)} {headline(drift)}"]
+    for title, findings in (("New", appeared), ("Gone", gone)):
+        if findings:
+            lines.append(title)
+            lines += [line for finding in findings for line in finding_lines(finding, style)]
+    return "\n".join(lines) if appeared or gone else ""
+
+
 # --- for programs ---
 
 VERSION = 1
@@ -292,6 +303,19 @@ def finding_json(finding: Finding, event: Event = "found") -> str:
             "apply": None if run is None else {"id": run.id, "project": run.project, "by": run.by},
         }
     )
+
+
+def drift_json(drift: Drift) -> str:
+    """Returns all findings, and the summary, in lines."""
+    return "\n".join([*map(finding_json, drift.findings), summary_json(drift)]) + "\n"
+
+
+def difference_json(previous: Drift, drift: Drift) -> str:
+    """Returns the findings that disappeared and appeared, and the summary; empty for none."""
+    appeared, gone = changes(previous, drift)
+    lines = [finding_json(finding, "gone") for finding in gone]
+    lines += map(finding_json, appeared)
+    return "\n".join([*lines, summary_json(drift)]) if lines else ""
 
 
 def summary_json(drift: Drift) -> str:

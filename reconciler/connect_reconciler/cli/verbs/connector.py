@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connect_reconciler.cli.options import NAME, AsJson, Force, Yes
-from connect_reconciler.cli.output import confirmed, progress, result, result_json, table
+from connect_reconciler.cli.output import confirmed, progress, result, result_json
 from connect_reconciler.cli.session import invocation
 from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Diagnostic, ExitCode, Failed, Invalid
+from connect_specs.plain_text import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from connect_reconciler.backend.backend import Backend, Cluster
     from connect_reconciler.cli.connector_access import Known
@@ -136,12 +138,18 @@ def act_on(
     as_json: bool,
 ) -> None:
     """Acts on a connector and reports it as `done`, in one word; `force` ignores its owner."""
-    from connect_reconciler.cli.connector_access import cluster_of
-
-    with cluster_of(invocation(context).project(), name, force=force) as cluster:
+    with _cluster_of(context, name, force=force) as cluster:
         act(cluster)
         runs = cluster.runs_tasks
     _report(name, done, runs=runs, as_json=as_json)
+
+
+def _cluster_of(
+    context: typer.Context, name: str, *, reads: bool = False, force: bool = True
+) -> AbstractContextManager[Cluster]:
+    from connect_reconciler.cli.connector_access import cluster_of
+
+    return cluster_of(invocation(context).project(), name, reads=reads, force=force)
 
 
 def _report(name: str, done: str, *, runs: bool, as_json: bool) -> None:
@@ -178,9 +186,7 @@ offsets = typer.Typer(
 @offsets.command("list")
 def list_offsets(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
     """Show the offsets that a connector has committed."""
-    from connect_reconciler.cli.connector_access import cluster_of
-
-    with cluster_of(invocation(context).project(), name, reads=True) as cluster:
+    with _cluster_of(context, name, reads=True) as cluster:
         entries = cluster.offsets(name)
     if as_json:
         from connect_runtime.rest.wire import offsets_json
@@ -208,12 +214,9 @@ def alter_offsets(
     as_json: AsJson = False,
 ) -> None:
     """Set offsets of a stopped connector. A null offset resets that partition."""
-    from connect_reconciler.cli.connector_access import cluster_of
-
     call = invocation(context)
-    project = call.project()
     entries = read_offsets(file if str(file) == _STDIN else call.path(file))
-    with cluster_of(project, name, force=force) as cluster:
+    with _cluster_of(context, name, force=force) as cluster:
         message = cluster.alter_offsets(name, entries)
     _say(name, message, as_json=as_json)
 
@@ -223,9 +226,7 @@ def reset_offsets(
     context: typer.Context, name: Name, force: Force = False, as_json: AsJson = False
 ) -> None:
     """Reset all offsets of a stopped connector: it starts over."""
-    from connect_reconciler.cli.connector_access import cluster_of
-
-    with cluster_of(invocation(context).project(), name, force=force) as cluster:
+    with _cluster_of(context, name, force=force) as cluster:
         message = cluster.reset_offsets(name)
     _say(name, message, as_json=as_json)
 

@@ -14,7 +14,6 @@ from connect_reconciler.cli.output import colour, progress, result, watch
 from connect_reconciler.cli.session import invocation
 from connect_reconciler.render.texts import PLAIN, Style, style
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
-from connect_specs.plain_text import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,18 +81,13 @@ def drift(
 
 
 def _report(drift: Drift, paint: Style, *, as_json: bool, markdown: bool, all_offsets: bool) -> str:
-    from connect_reconciler.render.drift_report import (
-        drift_markdown,
-        drift_text,
-        finding_json,
-        summary_json,
-    )
+    from connect_reconciler.render import drift_report as report
 
     if as_json:
-        return "\n".join([*map(finding_json, drift.findings), summary_json(drift)]) + "\n"
+        return report.drift_json(drift)
     if markdown:
-        return drift_markdown(drift, left_offsets=all_offsets)
-    return drift_text(drift, paint, left_offsets=all_offsets)
+        return report.drift_markdown(drift, left_offsets=all_offsets)
+    return report.drift_text(drift, paint, left_offsets=all_offsets)
 
 
 def _write(file: Path, text: str, drift: Drift) -> None:
@@ -107,35 +101,15 @@ def _write(file: Path, text: str, drift: Drift) -> None:
 
 def _watch(earlier: Drift, look: Callable[[], Drift], pause_s: float, *, as_json: bool) -> None:
     """Compares each look with the one before, until interrupted."""
+    from connect_reconciler.render.drift_report import difference_json, difference_text
 
     def show(drift: Drift) -> None:
         nonlocal earlier
-        _show_difference(earlier, drift, as_json=as_json)
+        paint = style(colour=colour(sys.stdout))
+        if text := (
+            difference_json(earlier, drift) if as_json else difference_text(earlier, drift, paint)
+        ):
+            result(text)
         earlier = drift
 
     watch(look, pause_s, show)
-
-
-def _show_difference(earlier: Drift, drift: Drift, *, as_json: bool) -> None:
-    from connect_reconciler.drift.model import changes
-    from connect_reconciler.render.drift_report import (
-        finding_json,
-        finding_lines,
-        headline,
-        summary_json,
-    )
-
-    appeared, gone = changes(earlier, drift)
-    if not appeared and not gone:
-        return
-    if as_json:
-        lines = [finding_json(finding, "gone") for finding in gone]
-        result("\n".join([*lines, *map(finding_json, appeared), summary_json(drift)]))
-        return
-    paint = style(colour=colour(sys.stdout))
-    lines = [f"{time_text(drift.now_ms)} {headline(drift)}"]
-    for title, findings in (("New", appeared), ("Gone", gone)):
-        if findings:
-            lines.append(title)
-            lines += [line for finding in findings for line in finding_lines(finding, paint)]
-    result("\n".join(lines))

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from connect_reconciler.cli import options as opt
-from connect_reconciler.cli.output import progress, result, result_json, table
+from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.session import invocation
 from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 
 if TYPE_CHECKING:
     from connect_reconciler.actions.plan import Plan
-    from connect_reconciler.ledger.journal import Journal
-    from connect_reconciler.ledger.topic import LedgerSnapshot
-    from connect_specs.desired import Project
 
 
 def history(
@@ -32,71 +29,29 @@ def history(
     The ledger keeps the last 20.
     """
     from connect_reconciler.cli.connecting import backend_of
+    from connect_reconciler.render import apply_history as shown
     from connect_reconciler.workflow.rollback import journal_of, ledger_of
 
     project = invocation(context).project()
     with backend_of(project) as backend:
         ledger = ledger_of(backend)
     if apply_id is not None:
-        _show(journal_of(ledger, project, apply_id), ledger, as_json=as_json)
+        journal = journal_of(ledger, project, apply_id)
+        details = journal, ledger.steps(journal.id), ledger.snapshots(journal.id)
+        if as_json:
+            result_json(shown.detail_json(*details))
+        else:
+            result(shown.detail_text(*details))
+        return ExitCode.OK
+    journals = reversed(ledger.of_project(project.name))
+    applies = [(journal, ledger.steps(journal.id)) for journal in journals]
+    if as_json:
+        result_json({"applies": [shown.journal_json(*apply) for apply in applies]})
+    elif applies:
+        result(shown.list_text(applies))
     else:
-        _list(ledger, project, as_json=as_json)
-    return ExitCode.OK
-
-
-def _list(ledger: LedgerSnapshot, project: Project, *, as_json: bool) -> None:
-    from connect_reconciler.render.apply_history import (
-        counts_of,
-        counts_text,
-        ending,
-        journal_json,
-        notes,
-        when,
-    )
-
-    applies = [
-        (journal, ledger.steps(journal.id)) for journal in reversed(ledger.of_project(project.name))
-    ]
-    if as_json:
-        result_json({"applies": [journal_json(*apply) for apply in applies]})
-        return
-    if not applies:
         result(f"project {project.name} has no recorded applies")
-        return
-    remarks = notes([journal for journal, _ in applies])
-    rows = [
-        (
-            journal.id,
-            when(journal.since_ms),
-            ending(journal),
-            counts_text(counts_of(journal, steps)),
-            journal.by.partition(" since ")[0],
-            remarks.get(journal.id, ""),
-        )
-        for journal, steps in applies
-    ]
-    result(table(("APPLY", "BEGAN", "ENDED", "ACTIONS", "BY", ""), rows))
-
-
-def _show(journal: Journal, ledger: LedgerSnapshot, *, as_json: bool) -> None:
-    from connect_reconciler.render.apply_history import (
-        detail_head,
-        detail_json,
-        offsets_text,
-        step_row,
-    )
-
-    steps, snapshots = ledger.steps(journal.id), ledger.snapshots(journal.id)
-    if as_json:
-        result_json(detail_json(journal, steps, snapshots))
-        return
-    text = detail_head(journal, steps)
-    if steps:
-        rows = [step_row(step) for step in steps]
-        text += "\n" + table(("#", "CONNECTOR", "ACTION", "TOOK", "END"), rows)
-    if offsets := offsets_text(snapshots):
-        text += f"\n{offsets}" if text.endswith("\n") else f"\n\n{offsets}"
-    result(text)
+    return ExitCode.OK
 
 
 def rollback(

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connect_reconciler.cli.options import AsJson
-from connect_reconciler.cli.output import progress, result, result_json, table
+from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.session import invocation
 from connect_specs.diagnostics import ExitCode
+from connect_specs.plain_text import one_line, table
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from connect_reconciler.backend.plugins import PluginSource
     from connect_reconciler.render.plugin_changes import PluginChange
     from connect_specs.desired import Project
@@ -67,6 +66,7 @@ def lock_plugins(
     cluster is not reachable. Shows what a plugin upgrade changes.
     """
     from connect_reconciler.backend.plugins import locked
+    from connect_reconciler.cli.project_files import write_file
     from connect_reconciler.render.plugin_changes import plugin_changes
     from connect_specs.loader import load_specs
     from connect_specs.plugin_definitions import PluginSet
@@ -80,7 +80,8 @@ def lock_plugins(
     changes = plugin_changes(earlier or PluginSet(), lock)
     stale = earlier is None or bool(changes)
     if stale and not check:
-        _write(project.folder / PLUGINS_LOCK, lock_text(lock))
+        problem, code = "the lock file cannot be written", "plugins-lock.unwritable"
+        write_file(project.folder / PLUGINS_LOCK, lock_text(lock), problem, code)
     if as_json:
         result_json({"up_to_date": not stale, "changes": list(map(_json, changes))})
     else:
@@ -108,19 +109,7 @@ def _source(project: Project) -> Iterator[PluginSource]:
             yield RestPlugins(stack.enter_context(connection))
 
 
-def _write(file: Path, text: str) -> None:
-    from connect_reconciler.cli.project_files import not_written
-    from connect_runtime.files import replace_file
-
-    try:
-        replace_file(file, text)
-    except OSError as error:
-        problem, code = "the lock file cannot be written", "plugins-lock.unwritable"
-        raise not_written(problem, file, error, code) from error
-
-
 def _text(changes: tuple[PluginChange, ...], *, stale: bool, check: bool, count: int) -> str:
-    from connect_specs.plain_text import one_line
     from connect_specs.plugins_lock import PLUGINS_LOCK
 
     lines = []

@@ -7,9 +7,9 @@ REST. Configs hold secrets and are not shown.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,64 +27,10 @@ if TYPE_CHECKING:
     from connect_reconciler.cli.connector_table import Row
     from connect_reconciler.doctor.look import Report
     from connect_reconciler.model.live import Kind
-    from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
-    from connect_runtime.storage.snapshots import ConnectorState, TaskId
+    from connect_runtime.herder.verbs import ConnectorStatus
+    from connect_runtime.storage.snapshots import TaskId
     from connect_specs.desired import Project
     from connect_specs.plugin_definitions import Definitions
-
-
-@dataclass(frozen=True, slots=True)
-class _StatusEntry:
-    """A connector on the cluster; `status` is None if none was reported. In its methods `leader` is
-    None if no runtime runs it."""
-
-    connector: ConnectorState
-    status: ConnectorStatus | None
-    kind: Kind
-
-    def is_well(self, leader: str | None) -> bool:
-        """Returns true if it runs as it should, or if it need not and has not failed."""
-        from connect_reconciler.cli.connector_table import state_of
-        from connect_runtime.storage.snapshots import State
-        from connect_specs.desired import TargetState
-
-        status = self.status
-        if self.connector.target is not TargetState.RUNNING:
-            return status is None or state_of(status) is not State.FAILED
-        if status is None or leader is None:
-            return False
-        instances = (status.connector, *status.tasks.values())
-        return all(instance.state is State.RUNNING for instance in instances)
-
-    def row(self, leader: str | None, waiting: Sequence[TaskId] | None) -> Row:
-        """Returns its row; `waiting` are the tasks without a slot, None if unknown."""
-        from connect_reconciler.cli.connector_table import Row, row_of
-
-        connector, status = self.connector, self.status
-        if status is None or leader is None:
-            tasks = len(connector.task_configs)
-            return Row(connector.name, self.kind, "-", tasks, None, None, target=connector.target)
-        row = replace(row_of(status, waiting or (), target=connector.target), kind=self.kind)
-        return row if waiting is not None else replace(row, short=None)
-
-    def document(self, leader: str | None) -> dict[str, Any]:
-        """Returns it as `--json` shows it."""
-        from connect_reconciler.cli.connector_table import reasons, state_of
-
-        status = self.status
-        tasks = sorted(status.tasks.items()) if status else []
-        return {
-            "name": self.connector.name,
-            "type": self.kind,
-            "target": self.connector.target.value,
-            "project": None,
-            "running": leader is not None,
-            "state": None if status is None or leader is None else state_of(status).value,
-            "why": [] if status is None else list(reasons(status)),
-            "connector": None if status is None else _instance(status.connector),
-            "tasks": [{"id": number, **_instance(task)} for number, task in tasks],
-            "generation": self.connector.generation,
-        }
 
 
 def status(
@@ -107,7 +53,7 @@ def status(
     """
     from connect_reconciler.cli.connecting import backend_of
     from connect_reconciler.cli.connector_access import owners_of
-    from connect_reconciler.cli.connector_table import missing
+    from connect_reconciler.cli.connector_table import StatusEntry, missing, missing_json
     from connect_reconciler.cli.session import secrets_of_specs
     from connect_reconciler.plan.scope import Scope, chosen
 
@@ -129,7 +75,7 @@ def status(
             secrets = secrets_of_specs(project).with_ledger(owners.owned)
             statuses = _redacted(live, present, plugins, secrets)
             entries = [
-                _StatusEntry(live.connectors[name], statuses.get(name), _kind(name, live, plugins))
+                StatusEntry(live.connectors[name], statuses.get(name), _kind(name, live, plugins))
                 for name in present
             ]
     hidden, leader = len(configs) - len(ours), live.leader
@@ -143,7 +89,7 @@ def status(
         progress("the specs cannot be read (see `connect validate`), so all connectors are shown")
     if as_json:
         documents = [entry.document(leader) for entry in entries]
-        documents += [_missing(row) for row in absent.values()]
+        documents += [missing_json(row) for row in absent.values()]
         for document in documents:
             document["project"] = owners.by_name.get(document["name"])
         documents.sort(key=itemgetter("name"))
@@ -220,25 +166,6 @@ def _waiting(project: Project, leader: str) -> list[TaskId] | None:
     answer = probe(project, f"{leader}/runtime", login(project.data))
     runtime = None if answer is None else runtime_from_json(answer)
     return list(runtime.waiting) if runtime and runtime.slots else None
-
-
-def _missing(row: Row) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "type": None,
-        "target": row.target,
-        "project": None,
-        "running": False,
-        "state": row.state,
-        "why": list(row.reasons),
-        "connector": None,
-        "tasks": [],
-        "generation": None,
-    }
-
-
-def _instance(instance: InstanceStatus) -> dict[str, Any]:
-    return {"state": instance.state.value, "worker_id": instance.worker_id, "trace": instance.trace}
 
 
 _UNREACHABLE = ("cluster.unreachable", "kafka.unreachable")
