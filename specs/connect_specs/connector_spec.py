@@ -8,7 +8,7 @@ it, as long as it has a name, so that two connectors of one name are found in th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
@@ -42,18 +42,18 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 class ConfigValues:
     """A config in file order, with the location of each key."""
 
-    values: dict[str, str]
-    places: dict[str, Location]
+    values: dict[str, str] = field(default_factory=dict)
+    places: dict[str, Location] = field(default_factory=dict)
 
 
 def read_spec(node: Map, problems: list[Diagnostic], *, is_json: bool) -> DesiredConnector | None:
     """Returns the connector of a spec; None if it does not even have a name."""
     names = (*_FIELDS, "initial_state") if is_json else _FIELDS
-    spec = Fields(node, names, problems, code=_CODE, noun="a spec", owner="the spec")
+    spec = Fields(node, names, problems, code=_CODE, noun="the spec")
     name = spec.read("name", read_name, required=True)
-    config = ConfigValues({}, {})
-    if config_map := spec.map("config", required=True):
-        config = read_config(config_map, problems)
+    config_map = spec.inner("config", None, required=True).node
+    config = read_config(config_map, problems)
+    if config_map is not None:
         read_class(config, config_map.location, problems)
     state = _state(spec, is_json=is_json)
     pin = spec.read("offsets", read_pin)
@@ -176,11 +176,11 @@ def make_connector(
 # which may be secret ---
 
 
-def read_config(node: Map, problems: list[Diagnostic]) -> ConfigValues:
+def read_config(node: Map | None, problems: list[Diagnostic]) -> ConfigValues:
     """Returns the strings of a flat config; adds the mistakes in other values to `problems`."""
     values: dict[str, str] = {}
     places: dict[str, Location] = {}
-    for key, value in node.entries:
+    for key, value in node.entries if node else ():
         if not key.text.strip():
             message, hint = "a config key is empty", "write the key, or remove the line"
             problems.append(Diagnostic("config.empty-key", message, key.location, hint=hint))
@@ -199,10 +199,8 @@ def _config_text(key: str, value: Node, problems: list[Diagnostic]) -> str | Non
         code, hint = "config.nested", f"write flat keys: {key}.<name>: <value>"
         message = f"the value of {key!r} is a map; Connect's configs are flat"
     elif is_null(value):
-        code, hint = (
-            "config.null",
-            'write "" for an empty string, "null" for that word, or remove the key',
-        )
+        code = "config.null"
+        hint = 'write "" for an empty string, "null" for that word, or remove the key'
         message = f"the value of {key!r} is null; Connect's configs are strings"
     else:
         return value.text

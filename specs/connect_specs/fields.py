@@ -42,25 +42,28 @@ class Fields:
     """The fields of one map, read by their types.
 
     Fields other than `names` are mistakes, unless it is None. `code` begins the codes of
-    diagnostics. In their texts `noun` names such a map, and `owner` this one where a field is
-    missing. An omitted or invalid map has no fields, and none is missing.
+    diagnostics, and `noun` names the map in their texts. An omitted or invalid map has no fields,
+    and none is missing.
     """
 
     def __init__(
         self,
-        node: Map | None,
+        node: Node | None,
         names: Collection[str] | None,
         problems: list[Diagnostic],
         *,
         code: str,
         noun: str,
-        owner: str = "",
     ) -> None:
-        self.node = node
+        self.node = node if isinstance(node, Map) else None
         self.problems = problems
         self._code = code
-        self._owner = owner or noun
-        for key, _ in node.entries if node else ():
+        self._noun = noun
+        if node is not None and self.node is None:
+            message = f"{noun} must be a map, and is {value_kind(node)}"
+            hint = "write name: value, with each name on a line of its own or in braces"
+            self.report("bad-value", node.location, message, hint)
+        for key, _ in self.node.entries if self.node else ():
             if names is not None and key.text not in names:
                 hint = did_you_mean(key.text, names)
                 message = f"{noun} has no field {key.text!r}"
@@ -70,7 +73,7 @@ class Fields:
         """Returns the value of a field as it is written."""
         value = None if self.node is None else self.node.get(field)
         if value is None and self.node is not None and required:
-            message = f"{self._owner} has no {field!r}"
+            message = f"{self._noun} has no {field!r}"
             self.report("missing-field", self.node.location, message, f"add '{field}:'")
         return value
 
@@ -94,7 +97,15 @@ class Fields:
     def text(self, field: str, *, required: bool = False) -> str | None:
         """Returns a non-empty string, as written."""
         node = self.get(field, required=required)
-        return None if node is None else as_text(node, field, self._code, self.problems)
+        return None if node is None else self._text(node, field)
+
+    def _text(self, node: Node, field: str) -> str | None:
+        if isinstance(node, Scalar) and not is_null(node) and node.text:
+            return node.text
+        kind = "empty" if isinstance(node, Scalar) else value_kind(node)
+        hint = "write one text, in quotes if it would be null or a map without them"
+        self.report("bad-value", node.location, f"{field!r} must be text, and is {kind}", hint)
+        return None
 
     def word(
         self,
@@ -103,15 +114,13 @@ class Fields:
         *,
         required: bool = False,
         code: str = "bad-value",
-        message: str = "{field!r} cannot be {text!r}",
-        hint: str = "",
     ) -> Word | None:
-        """Returns one of these words; `code`, `message` and `hint` are for another word."""
+        """Returns one of these words; `code` is for another word."""
         text, node = self.text(field, required=required), self.get(field)
         word = next((word for word in words if word == text), None)
         if word is None and text is not None and node is not None:
-            problem = message.format(field=field, text=text)
-            self.report(code, node.location, problem, hint or did_you_mean(text, words))
+            message = f"{field!r} cannot be {text!r}"
+            self.report(code, node.location, message, did_you_mean(text, words))
         return word
 
     def flag(self, field: str, *, if_false: str = "") -> bool | None:
@@ -129,39 +138,52 @@ class Fields:
             self.report("bad-value", node.location, f"{field!r} can only be true", if_false)
         return value
 
-    def count(self, field: str) -> int | None:
-        """Returns a whole number of at least 0, written without quotes."""
+    def count(
+        self, field: str, most: int | None = None, *, code: str = "bad-value", hint: str = ""
+    ) -> int | None:
+        """Returns a whole number of at least 0 and at most `most`, written without quotes."""
         node = self.get(field)
         if node is None:
             return None
         value = _typed(node)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        # True is an int as well
+        if type(value) is int and 0 <= value <= (value if most is None else most):
             return value
-        message = f"{field!r} must be a whole number of at least 0"
-        self.report("bad-value", node.location, message, f"write {field}: 10, without quotes")
+        bounds = "of at least 0" if most is None else f"from 0 to {most}"
+        if isinstance(node, Scalar) and not node.plain and node.text.isdecimal():
+            hint = "remove the quotes"
+        message = f"{field!r} must be a whole number {bounds}"
+        self.report(code, node.location, message, hint or f"write a number, as in {field}: 10")
         return None
 
     def texts(self, field: str) -> tuple[Scalar, ...]:
         """Returns the non-empty strings of a list."""
-        node = self.get(field)
-        return () if node is None else as_texts(node, field, self._code, self.problems)
+        items = self.items(field, f"write {field}: [first, second]")
+        texts = ((item, self._text(item, f"{field}[]")) for item in items)
+        return tuple(item for item, text in texts if text and isinstance(item, Scalar))
 
-    def map(self, field: str, *, required: bool = False) -> Map | None:
-        """Returns a map."""
+    def items(self, field: str, hint: str, *, required: bool = False) -> tuple[Node, ...]:
+        """Returns the items of a list; `hint` is for anything else."""
         node = self.get(field, required=required)
-        return None if node is None else as_map(node, field, self._code, self.problems)
+        if isinstance(node, Sequence):
+            return node.items
+        if node is not None:
+            message = f"{field!r} must be a list, and is {value_kind(node)}"
+            self.report("bad-value", node.location, message, hint)
+        return ()
 
     def inner(
         self, field: str, names: Collection[str] | None, *, noun: str = "", required: bool = False
     ) -> Fields:
         """Returns the fields of the map in a field."""
-        node = self.map(field, required=required)
+        node = self.get(field, required=required)
         return Fields(node, names, self.problems, code=self._code, noun=noun or field)
 
     def report(
-        self, code: str, location: Location, message: str, hint: str, *, why: str = ""
+        self, code: str, place: str | Location, message: str, hint: str, *, why: str = ""
     ) -> None:
-        """Adds a mistake."""
+        """Adds a mistake in a place, or at the key of a field."""
+        location = self.location(place) if isinstance(place, str) else place
         self.problems.append(Diagnostic(f"{self._code}.{code}", message, location, why, hint))
 
 
@@ -172,38 +194,6 @@ def value_kind(node: Node) -> str:
     if isinstance(node, Sequence):
         return "a list"
     return "null" if is_null(node) else "a single value"
-
-
-def as_text(node: Node, field: str, code: str, problems: list[Diagnostic]) -> str | None:
-    """Returns a non-empty string, as written."""
-    if isinstance(node, Scalar) and not is_null(node) and node.text:
-        return node.text
-    kind = "empty" if isinstance(node, Scalar) else value_kind(node)
-    message = f"{field!r} must be text, and is {kind}"
-    hint = "write one text, in quotes if it would be null or a map without them"
-    problems.append(Diagnostic(f"{code}.bad-value", message, node.location, hint=hint))
-    return None
-
-
-def as_texts(node: Node, field: str, code: str, problems: list[Diagnostic]) -> tuple[Scalar, ...]:
-    """Returns the non-empty strings of a list."""
-    if isinstance(node, Sequence):
-        texts = ((item, as_text(item, f"{field}[]", code, problems)) for item in node.items)
-        return tuple(item for item, text in texts if text and isinstance(item, Scalar))
-    message = f"{field!r} must be a list, and is {value_kind(node)}"
-    hint = f"write {field}: [first, second]"
-    problems.append(Diagnostic(f"{code}.bad-value", message, node.location, hint=hint))
-    return ()
-
-
-def as_map(node: Node, field: str, code: str, problems: list[Diagnostic]) -> Map | None:
-    """Returns the node if it is a map."""
-    if isinstance(node, Map):
-        return node
-    message = f"{field!r} must be a map, and is {value_kind(node)}"
-    hint = "write name: value, with each name on a line of its own or in braces"
-    problems.append(Diagnostic(f"{code}.bad-value", message, node.location, hint=hint))
-    return None
 
 
 def _typed(node: Node) -> object:

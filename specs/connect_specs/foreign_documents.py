@@ -67,16 +67,15 @@ def read_strimzi(node: Map, problems: list[Diagnostic]) -> DesiredConnector | No
         resource = Fields(node, None, problems, code=_CODE, noun="a resource")
         message = "the only Kubernetes resource that can be read is Strimzi's KafkaConnector"
         hint = "move other resources out of the folders that 'specs' names"
-        resource.report("kind", resource.location("kind"), message, hint)
+        resource.report("kind", "kind", message, hint)
         return None
-    noun, owner = "a KafkaConnector", "the KafkaConnector"
-    resource = Fields(node, names, problems, code=_CODE, noun=noun, owner=owner)
+    resource = Fields(node, names, problems, code=_CODE, noun="the KafkaConnector")
     metadata = resource.inner("metadata", None, noun="the metadata", required=True)
     name = metadata.read("name", read_name, required=True)
     annotations = metadata.get("annotations")
     if isinstance(annotations, Map):
         _report_orders(annotations, _ANNOTATIONS, "the annotation", problems)
-    spec_map = resource.map("spec", required=True)
+    spec_map = resource.inner("spec", None, required=True).node
     if spec_map is None:
         return None
     _report_orders(spec_map, _FIELDS, "the field", problems)
@@ -106,13 +105,12 @@ def _strimzi_state(spec: Fields) -> TargetState | None:
     pause = spec.flag("pause")
     if spec.get("state") is not None:
         message = "'state' and 'pause' exclude each other"
-        spec.report("state-twice", spec.location("pause"), message, "remove 'pause'")
+        spec.report("state-twice", "pause", message, "remove 'pause'")
     return TargetState.PAUSED if pause else TargetState.RUNNING
 
 
 def _strimzi_config(spec: Fields) -> ConfigValues:
-    config_map = spec.map("config")
-    config = read_config(config_map, spec.problems) if config_map else ConfigValues({}, {})
+    config = read_config(spec.inner("config", None).node, spec.problems)
     values: dict[str, str] = {}
     places: dict[str, Location] = {}
     for field, key in (("class", CLASS_KEY), ("tasksMax", "tasks.max"), ("version", VERSION_KEY)):

@@ -23,7 +23,7 @@ from connect_specs.desired import (
 )
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.documents import INT64_MAX, Map, Node, Scalar, Sequence, is_null, typed
-from connect_specs.fields import Fields, as_map, as_text, value_kind
+from connect_specs.fields import Fields, value_kind
 from connect_specs.json_documents import parse_json
 
 _CODE: Final = "offsets"
@@ -43,16 +43,17 @@ def read_pin(node: Node, problems: list[Diagnostic]) -> Pin | None:
         hint = "put the entries under set, and name them: offsets: {pin: <id>, set: [...]}"
         problems.append(Diagnostic("offsets.bad-value", message, node.location, hint=hint))
         return None
-    offsets = as_map(node, "offsets", _CODE, problems)
+    fields = Fields(node, ("pin", *_WAYS), problems, code=_CODE, noun="'offsets'")
+    offsets, pin = fields.node, fields.get("pin")
     if offsets is None:
         return None
-    fields = Fields(offsets, ("pin", *_WAYS), problems, code=_CODE, noun="offsets")
-    pin = fields.get("pin")
     if pin is None:
         message = "offsets need a pin id: they are applied once, and recorded under it"
         hint = "add 'pin:' with an id of your choice, such as rewind-orders-1"
         fields.report("missing-pin", offsets.location, message, hint)
-    name = fields.read("pin", _read_id)
+    name = fields.text("pin")
+    location = offsets.location if pin is None else pin.location
+    _check_id(name, location, problems)
     ways = [way for way in _WAYS if fields.get(way) is not None]
     if len(ways) != 1:
         words = " and ".join(f"'{way}'" for way in ways)
@@ -60,11 +61,10 @@ def read_pin(node: Node, problems: list[Diagnostic]) -> Pin | None:
         hint = "write set: [...] to move partitions, reset: true to start from nothing, or for a "
         hint += "sink to: earliest, latest or a time"
         fields.report("set-or-reset", offsets.location, message, hint)
-    entries = fields.read("set", _read_entries) or ()
+    entries = _read_entries("set", fields)
     fields.flag("reset", if_false="remove the offsets to leave them as they are")
     is_reset = fields.get("reset") is not None
     position: Position | None = fields.read("to", read_position)
-    location = offsets.location if pin is None else pin.location
     return Pin(name, entries, is_reset, location, position) if name else None
 
 
@@ -76,55 +76,53 @@ def read_offsets_json(text: str, name: str) -> tuple[OffsetEntry, ...]:
     parsed = parse_json(text, name)
     problems = list(parsed.problems)
     document = parsed.documents[0] if parsed.documents else None
-    node = document.get("offsets") if isinstance(document, Map) else None
-    if node is None and not problems:
+    if not problems and not (isinstance(document, Map) and document.get("offsets")):
         message = "the field 'offsets' is missing"
         hint = 'write {"offsets": [{"partition": {...}, "offset": {...}}]}'
         location = Location(name, 1, 1)
         problems.append(Diagnostic("offsets.missing-field", message, location, hint=hint))
-    entries = () if node is None or problems else _read_entries(node, problems)
+    if problems:
+        raise Invalid(*problems)
+    fields = Fields(document, None, problems, code=_CODE, noun="the file")
+    entries = _read_entries("offsets", fields)
     if problems:
         raise Invalid(*problems)
     return entries
 
 
-def _read_id(node: Node, problems: list[Diagnostic]) -> str | None:
-    name = as_text(node, "pin", _CODE, problems)
+def _check_id(name: str | None, location: Location, problems: list[Diagnostic]) -> None:
     prefix = next((prefix for prefix in RESERVED_PINS if name and name.startswith(prefix)), None)
     if prefix is not None:
         message = f"pin ids that begin with {prefix!r} are reserved, and this is {name!r}"
         hint = "choose another id; if these offsets were applied under this one, remove 'offsets'"
         hint += " instead: under another id they are applied again"
         reason = "renames and rollbacks are recorded under such ids"
-        problems.append(Diagnostic("offsets.reserved-pin", message, node.location, reason, hint))
-    return name
+        problems.append(Diagnostic("offsets.reserved-pin", message, location, reason, hint))
 
 
-def _read_entries(node: Node, problems: list[Diagnostic]) -> tuple[OffsetEntry, ...]:
-    if not isinstance(node, Sequence):
-        message = f"'set' must be a list, and is {value_kind(node)}"
-        hint = "write set: [{partition: {...}, offset: {...}}]"
-        problems.append(Diagnostic("offsets.bad-value", message, node.location, hint=hint))
-        return ()
-    if not node.items:
-        message, hint = "'set' is empty", "add an entry, or remove the offsets"
-        problems.append(Diagnostic("offsets.empty-set", message, node.location, hint=hint))
+def _read_entries(field: str, fields: Fields) -> tuple[OffsetEntry, ...]:
+    node = fields.get(field)
+    items = fields.items(field, f"write {field}: [{{partition: {{...}}, offset: {{...}}}}]")
+    if isinstance(node, Sequence) and not items:
+        message, hint = f"{field!r} is empty", "add an entry, or remove the offsets"
+        fields.report("empty-set", node.location, message, hint)
     entries: list[OffsetEntry] = []
     first: tuple[bool, Location] | None = None
     locations: dict[PartitionKey, Location] = {}
-    for item in node.items:
-        fields = as_map(item, "set[]", _CODE, problems)
-        if fields is None:
+    for item in items:
+        noun = f"an entry of {field!r}"
+        entry_fields = Fields(item, ("partition", "offset"), fields.problems, code=_CODE, noun=noun)
+        if entry_fields.node is None:
             continue
-        is_sink = _is_sink(fields)
-        first = first or (is_sink, fields.location)
+        is_sink = _is_sink(entry_fields.node)
+        first = first or (is_sink, item.location)
         if is_sink is not first[0]:
             message = "the set mixes offsets of a sink and of a source"
             reason = f"the first entry, at {first[1]}, is of the other kind"
             hint = "a sink's entry is {partition: {kafka_topic, kafka_partition}, "
             hint += "offset: {kafka_offset}}"
-            problems.append(Diagnostic("offsets.mixed", message, fields.location, reason, hint))
-        entry = _read_entry(fields, problems, is_sink=is_sink)
+            fields.report("mixed", item.location, message, hint, why=reason)
+        entry = _read_entry(entry_fields, is_sink=is_sink)
         if entry is None:
             continue
         entries.append(entry)
@@ -132,10 +130,8 @@ def _read_entries(node: Node, problems: list[Diagnostic]) -> tuple[OffsetEntry, 
         if key in locations:
             message, hint = "this partition is already in the set", "remove one of the two"
             reason = f"it is first given at {locations[key]}"
-            problems.append(
-                Diagnostic("offsets.same-partition", message, fields.location, reason, hint)
-            )
-        locations.setdefault(key, fields.location)
+            fields.report("same-partition", item.location, message, hint, why=reason)
+        locations.setdefault(key, item.location)
     return tuple(entries)
 
 
@@ -148,75 +144,47 @@ def _is_sink(entry: Map) -> bool:
     ) or (isinstance(offset, Map) and "kafka_offset" in offset.names())
 
 
-def _read_entry(node: Map, problems: list[Diagnostic], *, is_sink: bool) -> OffsetEntry | None:
-    valid = len(problems)
-    names, noun = ("partition", "offset"), "an entry of 'set'"
-    entry = Fields(node, names, problems, code=_CODE, noun=noun)
-    partition = entry.map("partition", required=True)
-    offset = entry.get("offset")
-    if offset is None:
+def _read_entry(entry: Fields, *, is_sink: bool) -> OffsetEntry | None:
+    valid = len(entry.problems)
+    keys = tuple(sorted(SINK_PARTITION_KEYS)) if is_sink else ()
+    partition = _read_values("partition", entry, keys)
+    node = entry.get("offset")
+    if node is None:
         hint = "write offset: null to reset this partition"
-        entry.report("missing-field", node.location, f"{noun} has no 'offset'", hint)
-    target = None if offset is None or is_null(offset) else entry.map("offset")
-    if not partition:
-        return None
-    if is_sink:
-        _check_sink_keys(partition, sorted(SINK_PARTITION_KEYS), "a sink's partition", problems)
-        if target:
-            _check_sink_keys(target, ["kafka_offset"], "a sink's offset", problems)
-    values = _read_values(partition, problems, is_sink=is_sink)
-    numbers = None if target is None else _read_values(target, problems, is_sink=is_sink)
-    return OffsetEntry(values, numbers) if len(problems) == valid else None
+        entry.report("missing-field", "offset", "an entry has no 'offset'", hint)
+    is_reset = node is None or is_null(node)
+    offset = (
+        None if is_reset else _read_values("offset", entry, ("kafka_offset",) if is_sink else ())
+    )
+    return OffsetEntry(partition, offset) if len(entry.problems) == valid else None
 
 
-def _check_sink_keys(node: Map, keys: list[str], noun: str, problems: list[Diagnostic]) -> None:
-    fields = Fields(node, keys, problems, code=_CODE, noun=noun)
-    for key in keys:
-        fields.get(key, required=True)
-
-
-def _read_values(node: Map, problems: list[Diagnostic], *, is_sink: bool) -> dict[str, JsonScalar]:
+def _read_values(field: str, entry: Fields, sink_keys: tuple[str, ...]) -> dict[str, JsonScalar]:
+    """Returns the values of a partition or an offset, those of a sink by their types."""
+    noun = f"a sink's {field}" if sink_keys else field
+    fields = entry.inner(field, sink_keys or None, noun=noun, required=True)
+    for sink_key in sink_keys:
+        fields.get(sink_key, required=True)
     values: dict[str, JsonScalar] = {}
-    for key, value in node.entries:
-        if is_sink and key.text == "kafka_topic":
-            values[key.text] = as_text(value, key.text, _CODE, problems)
-        elif is_sink:
-            values[key.text] = _read_count(key.text, value, problems)
+    for key, value in fields.node.entries if fields.node else ():
+        if sink_keys and key.text == "kafka_topic":
+            values[key.text] = fields.text(key.text)
+        elif sink_keys:
+            most = _PARTITION_MAX if key.text == "kafka_partition" else INT64_MAX
+            hint = "to reset the partition, write offset: null" if field == "offset" else ""
+            values[key.text] = fields.count(key.text, most, code="bad-number", hint=hint)
         elif not isinstance(value, Scalar):
             message = f"the value of {key.text!r} is {value_kind(value)}"
             reason = "Connect's offsets hold text, numbers, true, false and null"
             hint = "write one value, in quotes if it is text"
-            problems.append(Diagnostic("offsets.nested", message, value.location, reason, hint))
+            fields.report("nested", value.location, message, hint, why=reason)
         else:
             try:
                 values[key.text] = typed(value)
             except ValueError as error:
                 hint = "write a smaller number, or quote it if it is text"
-                problems.append(
-                    Diagnostic("offsets.bad-number", str(error), value.location, hint=hint)
-                )
+                fields.report("bad-number", value.location, str(error), hint)
     return values
-
-
-def _read_count(key: str, node: Node, problems: list[Diagnostic]) -> int | None:
-    """Returns a whole number of at least 0 that Kafka can hold."""
-    most = _PARTITION_MAX if key == "kafka_partition" else INT64_MAX
-    number: JsonScalar = None
-    if isinstance(node, Scalar):
-        try:
-            number = typed(node)
-        except ValueError:
-            number = None
-    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= most:
-        return number
-    message = f"{key!r} must be a whole number from 0 to {most}"
-    hint = "write a whole number"
-    if isinstance(node, Scalar) and not node.plain and node.text.isdecimal():
-        hint = "remove the quotes"
-    elif key == "kafka_offset":
-        hint = "to reset the partition, write offset: null"
-    problems.append(Diagnostic("offsets.bad-number", message, node.location, hint=hint))
-    return None
 
 
 def read_position(node: Node, problems: list[Diagnostic]) -> Position | None:

@@ -26,7 +26,7 @@ from connect_specs.desired import (
 )
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, Severity, by_place
 from connect_specs.documents import Map, Node, Scalar, Sequence, rendered_source
-from connect_specs.fields import Fields, as_map
+from connect_specs.fields import Fields
 from connect_specs.names import ClusterTopics, is_topic_name
 from connect_specs.rest_target import read_target
 from connect_specs.text_files import read_text, real_path
@@ -109,23 +109,22 @@ def _read_project(
     deletes = DeleteLimits(
         fields.count("max_deletes"), where=most_deletes.location if most_deletes else None
     )
-    unknown_keys = fields.inner("validate", ("unknown_keys",)).word(
-        "unknown_keys",
-        _SEVERITIES,
-        message="{field!r} must be 'error' or 'warning'",
-        hint="write unknown_keys: error, or leave it out for warnings",
-    )
+    validate = fields.inner("validate", ("unknown_keys",))
+    unknown_keys = validate.word("unknown_keys", _SEVERITIES)
     cluster = fields.inner("cluster", _CLUSTER, required=True)
     if cluster.node is None:
         return None
     target_node = _resolved(cluster.get("target"), variables, problems)
     target = read_target(target_node, file.resolve().parent, problems)
     warnings: list[Diagnostic] = []
-    authentication = _embedded_authentication(cluster.get("kafka"), target, problems)
-    kafka = ConfigValues({}, {})
-    if authentication is None:
-        kafka_node = _resolved(cluster.get("kafka"), variables, problems)
-        kafka = _kafka(kafka_node, target, problems, warnings)
+    kafka, authentication = ConfigValues(), False
+    kafka_node = cluster.get("kafka")
+    if not _is_embedded(kafka_node):
+        kafka_node = _resolved(kafka_node, variables, problems)
+    if _is_embedded(kafka_node):
+        authentication = _embedded_authentication(cluster, target)
+    else:
+        kafka = _kafka(kafka_node, problems, warnings)
     group = cluster.text("group.id", required=True)
     topics = _topics(cluster, group or "")
     worker = _worker(cluster)
@@ -147,7 +146,7 @@ def _read_project(
         worker_locations=worker.places,
         cluster_locations={key.text: key.location for key, _ in cluster.node.entries},
         warnings=tuple(warnings),
-        embedded_authentication=authentication or False,
+        embedded_authentication=authentication,
         deletes=deletes,
         unknown_keys=unknown_keys or "warning",
     )
@@ -215,50 +214,35 @@ def _resolved_scalar(
 # --- the fields of `cluster` ---
 
 
-def _embedded_authentication(
-    node: Node | None, target: RestTarget | None, problems: list[Diagnostic]
-) -> bool | None:
-    """Returns True if the embedded broker asks for a login; None if `kafka` has no `embedded`
-    map."""
-    if not isinstance(node, Map) or node.get("embedded") is None:
-        return None
-    fields = Fields(node, ("embedded",), problems, code=_CODE, noun="kafka")
-    authentication = fields.inner("embedded", ("authentication",)).word(
-        "authentication",
-        ("none", "sasl"),
-        code="bad-kafka",
-        message="{field!r} of the embedded broker must be 'sasl' or 'none'",
-        hint="write authentication: sasl, or leave it out",
-    )
+def _is_embedded(node: Node | None) -> bool:
+    if isinstance(node, Map):
+        return node.get("embedded") is not None
+    return isinstance(node, Scalar) and node.text == "embedded"
+
+
+def _embedded_authentication(cluster: Fields, target: RestTarget | None) -> bool:
+    """Returns True if the embedded broker asks for a login."""
     if target is not None:
-        problems.append(_embedded_rest(node))
-    return authentication == "sasl"
-
-
-def _embedded_rest(node: Node) -> Diagnostic:
-    message = "the embedded broker is only for our own runtime"
-    hint = "name the bootstrap.servers of that cluster, or omit 'kafka' to use REST alone"
-    return Diagnostic("project.embedded-rest", message, node.location, hint=hint)
+        message = "the embedded broker is only for our own runtime"
+        hint = "name the bootstrap.servers of that cluster, or omit 'kafka' to use REST alone"
+        location = node.location if (node := cluster.get("kafka")) else cluster.location("kafka")
+        cluster.report("embedded-rest", location, message, hint)
+    if isinstance(cluster.get("kafka"), Scalar):
+        return False
+    embedded = cluster.inner("kafka", ("embedded",)).inner("embedded", ("authentication",))
+    return embedded.word("authentication", ("none", "sasl"), code="bad-kafka") == "sasl"
 
 
 def _kafka(
-    node: Node | None,
-    target: RestTarget | None,
-    problems: list[Diagnostic],
-    warnings: list[Diagnostic],
+    node: Node | None, problems: list[Diagnostic], warnings: list[Diagnostic]
 ) -> ConfigValues:
-    """Returns client properties; none for the embedded broker, or for REST without Kafka."""
-    if node is None:
-        return ConfigValues({}, {})
-    if isinstance(node, Scalar) and node.text == "embedded":
-        if target is not None:
-            problems.append(_embedded_rest(node))
-        return ConfigValues({}, {})
-    if not isinstance(node, Map):
+    """Returns client properties; none for REST without Kafka."""
+    if node is not None and not isinstance(node, Map):
         message = "'kafka' must be 'embedded', or a map of client properties"
         hint = 'write kafka: {bootstrap.servers: "localhost:9092"}'
         problems.append(Diagnostic("project.bad-kafka", message, node.location, hint=hint))
-        return ConfigValues({}, {})
+    if not isinstance(node, Map):
+        return ConfigValues()
     config = read_config(node, problems)
     check_client_properties(config.values, config.places, problems, warnings)
     is_invalid = "bootstrap.servers" in config.places.keys() - config.values.keys()
@@ -290,15 +274,10 @@ def _topics(cluster: Fields, group: str) -> ClusterTopics:
 
 
 def _worker(cluster: Fields) -> ConfigValues:
-    node = cluster.map("worker")
-    if node is None:
-        return ConfigValues({}, {})
-    config = read_config(node, cluster.problems)
+    config = read_config(cluster.inner("worker", None).node, cluster.problems)
     for key in _SET_ELSEWHERE.keys() & config.places.keys():
-        message, hint = (
-            f"{key!r} cannot be set under 'worker'",
-            f"it is set as {_SET_ELSEWHERE[key]}",
-        )
+        message = f"{key!r} cannot be set under 'worker'"
+        hint = f"it is set as {_SET_ELSEWHERE[key]}"
         cluster.report("worker-key", config.places[key], message, hint)
     return config
 
@@ -331,9 +310,8 @@ def read_consequences(folder: Path, problems: list[Diagnostic]) -> tuple[Consequ
 
 def _consequence_rule(node: Node, problems: list[Diagnostic]) -> ConsequenceRule | None:
     valid = len(problems)
-    rule_map = as_map(node, "a rule", "consequences", problems)
     names = ("match", "consequence", "says")
-    rule = Fields(rule_map, names, problems, code="consequences", noun="a rule")
+    rule = Fields(node, names, problems, code="consequences", noun="a rule")
     consequence = rule.word("consequence", _CONSEQUENCES, required=True)
     says = rule.text("says", required=True)
     match = rule.inner("match", ("key", "class", "kind"), required=True)

@@ -24,7 +24,7 @@ from connect_specs.documents import (
     rendered_source,
     typed,
 )
-from connect_specs.fields import Fields, as_map, did_you_mean, value_kind
+from connect_specs.fields import Fields, did_you_mean, value_kind
 from connect_specs.json_documents import parse_json
 from connect_specs.spec_files import TEST_ENDINGS, find_spec_files, find_test_files
 from connect_specs.text_files import read_text, relative_name
@@ -206,21 +206,16 @@ def _read_file(
 def _read_document(
     node: Node, file: str, connectors: list[str], problems: list[Diagnostic]
 ) -> list[RecordTest]:
-    document = as_map(node, "the file", _CODE, problems)
-    if document is None:
+    names = ("connector", "records")
+    fields = Fields(node, names, problems, code=_CODE, noun="the test file")
+    if fields.node is None:
         return []
-    names, noun = ("connector", "records"), "test file"
-    fields = Fields(document, names, problems, code=_CODE, noun=f"a {noun}", owner=f"the {noun}")
     connector = _connector(fields, file, connectors)
-    records = fields.get("records", required=True)
-    if records is None or connector is None:
+    hint = "write records: and below it, for each record, - name: ..."
+    records = fields.items("records", hint, required=True)
+    if connector is None:
         return []
-    if not isinstance(records, Sequence):
-        message = f"'records' must be a list, and is {value_kind(records)}"
-        hint = "write records: and below it, for each record, - name: ..."
-        fields.report("bad-value", records.location, message, hint)
-        return []
-    tests = (_read_test(item, connector, problems) for item in records.items)
+    tests = (_read_test(item, connector, problems) for item in records)
     return [test for test in tests if test is not None]
 
 
@@ -244,45 +239,43 @@ def _connector(fields: Fields, file: str, connectors: list[str]) -> str | None:
     else:
         message = f"the spec beside it has no connector {name!r}"
         hint = did_you_mean(name, connectors)
-    fields.report("which-connector", fields.location("connector"), message, hint)
+    fields.report("which-connector", "connector", message, hint)
     return None
 
 
 def _read_test(node: Node, connector: str, problems: list[Diagnostic]) -> RecordTest | None:
-    record = as_map(node, "records[]", _CODE, problems)
-    if record is None:
-        return None
     names = ("name", "input", *_OUTCOMES)
-    fields = Fields(record, names, problems, code=_CODE, noun="a tested record", owner="the record")
+    fields = Fields(node, names, problems, code=_CODE, noun="the tested record")
+    if fields.node is None:
+        return None
     name = fields.text("name", required=True)
-    record_input = fields.read("input", read_input, required=True)
-    expected = _expected(fields, record.location)
+    record_input = fields.read("input", _read_input, required=True)
+    expected = _expected(fields)
     if not name or record_input is None or expected is None:
         return None
-    return RecordTest(name, connector, record.location, record_input, expected)
+    return RecordTest(name, connector, node.location, record_input, expected)
 
 
-def _expected(fields: Fields, location: Location) -> Expected | None:
+def _expected(fields: Fields) -> Expected | None:
     outcomes = [name for name in _OUTCOMES if fields.get(name) is not None]
     if len(outcomes) != 1:
         names = " and ".join(outcomes) or "none"
         message = f"a record needs one of {', '.join(_OUTCOMES)}, and has {names}"
         hint = "write expect: {value: ...}, dropped: true, or error: {stage: ..., message: ...}"
-        place = fields.location(outcomes[-1]) if outcomes else location
-        fields.report("outcome", place, message, hint)
+        fields.report("outcome", outcomes[-1] if outcomes else "expect", message, hint)
         return None
     if outcomes == ["dropped"]:
         drops = fields.flag("dropped", if_false="write expect: {} for a record that is kept")
         return ExpectedDrop() if drops else None
     if outcomes == ["error"]:
         return _error(fields)
-    parts = fields.read("expect", lambda node, problems: read_parts(node, "expect", problems))
+    parts = fields.read("expect", _read_parts)
     return None if parts is None else ExpectedRecord(parts)
 
 
 def _error(fields: Fields) -> ExpectedError | None:
     error = fields.inner("error", ("stage", "message"), noun="an error")
-    stage = error.word("stage", STAGES, message="there is no {field} {text!r}")
+    stage = error.word("stage", STAGES)
     if error.node is None or (stage is None and error.get("stage") is not None):
         return None
     return ExpectedError(stage, error.text("message") or "")
@@ -302,50 +295,41 @@ def read_lines(text: str, file: str, problems: list[Diagnostic]) -> tuple[Record
             replace(problem, hint=_ONE_A_LINE) if problem.code == "file.syntax" else problem
             for problem in parsed.problems
         )
-        records += [read_input(node, problems, "the line") for node in parsed.documents]
+        records += [_read_input(node, problems) for node in parsed.documents]
     return tuple(record for record in records if record is not None)
 
 
-def read_input(node: Node, problems: list[Diagnostic], field: str = "input") -> RecordInput | None:
-    """Returns the record of a map; None for anything else. `field` names it in problems."""
-    parts = read_parts(node, field, problems)
+def _read_input(node: Node, problems: list[Diagnostic]) -> RecordInput | None:
+    """Returns the record of a map; None for anything else."""
+    parts = _read_parts(node, problems)
     return None if parts is None else RecordInput(node.location, **parts)
 
 
-def read_parts(node: Node, field: str, problems: list[Diagnostic]) -> dict[str, Any] | None:
+def _read_parts(node: Node, problems: list[Diagnostic]) -> dict[str, Any] | None:
     """Returns the fields of a record that a map lists, by their names."""
-    record = as_map(node, field, _CODE, problems)
-    if record is None:
+    fields = Fields(node, _PARTS, problems, code=_CODE, noun="a record")
+    if fields.node is None:
         return None
-    fields = Fields(record, _PARTS, problems, code=_CODE, noun="a record")
     parts: dict[str, Any] = {}
-    for key, value in record.entries:
+    for key, value in fields.node.entries:
         if key.text in _COUNTS:
-            parts[key.text] = None if is_null(value) else _count(fields, key.text)
+            most = _PARTITION_MAX if key.text == "partition" else None
+            parts[key.text] = None if is_null(value) else fields.count(key.text, most)
         elif key.text == "topic":
             parts[key.text] = fields.text("topic")
         elif key.text == "headers":
             parts[key.text] = _headers(value, problems)
         elif key.text in _JSON:
-            parts[key.text] = json_of(value, problems)
+            parts[key.text] = _json_of(value, problems)
     return parts
 
 
-def _count(fields: Fields, field: str) -> int | None:
-    count, node = fields.count(field), fields.get(field)
-    if field == "partition" and node is not None and (count or 0) > _PARTITION_MAX:
-        hint = f"the largest is {_PARTITION_MAX}"
-        fields.report("bad-value", node.location, "Kafka has no partition of this number", hint)
-        return None
-    return count
-
-
-def json_of(node: Node, problems: list[Diagnostic]) -> Json:
+def _json_of(node: Node, problems: list[Diagnostic]) -> Json:
     """Returns a node as JSON. Numbers that JSON does not know stay text."""
     if isinstance(node, Map):
-        return {key.text: json_of(value, problems) for key, value in node.entries}
+        return {key.text: _json_of(value, problems) for key, value in node.entries}
     if isinstance(node, Sequence):
-        return [json_of(item, problems) for item in node.items]
+        return [_json_of(item, problems) for item in node.items]
     try:
         return typed(node)
     except ValueError as error:
@@ -359,7 +343,7 @@ def _headers(node: Node, problems: list[Diagnostic]) -> HeaderValues:
     headers: list[tuple[str, Json]] = []
     for item in node.items if isinstance(node, Sequence) else (node,):
         if isinstance(item, Map):
-            headers += [(key.text, json_of(value, problems)) for key, value in item.entries]
+            headers += [(key.text, _json_of(value, problems)) for key, value in item.entries]
         elif not is_null(item):
             message = f"'headers' must be a map, or a list of maps, and is {value_kind(item)}"
             hint = "write headers: {name: value}, or [{name: first}, {name: second}]"

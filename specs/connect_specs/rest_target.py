@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from connect_specs.desired import RestTarget
 from connect_specs.diagnostics import Diagnostic, Invalid
 from connect_specs.documents import Map, Node, Scalar
-from connect_specs.fields import Fields, as_text
+from connect_specs.fields import Fields
 from connect_specs.plain_text import EXAMPLES, duration_text, seconds_of
 from connect_specs.text_files import read_text
 
@@ -50,7 +50,7 @@ def _read_fields(fields: Fields, node: Map, folder: Path) -> RestTarget | None:
     headers = _headers(fields)
     if user is not None and any(name.lower() == "authorization" for name in headers):
         message = "'user' and the header Authorization exclude each other"
-        fields.report("two-logins", fields.location("headers"), message, "keep one of them")
+        fields.report("two-logins", "headers", message, "keep one of them")
     ca_file, cert_file, key_file = _files(fields, url, folder)
     connect_s, answer_s = _timeouts(fields)
     if url is None:
@@ -92,7 +92,7 @@ def _login(
     if fields.get("password_file") is not None:
         if fields.get("password") is not None:
             message = "'password' and 'password_file' exclude each other"
-            fields.report("two-passwords", fields.location("password_file"), message, "keep one")
+            fields.report("two-passwords", "password_file", message, "keep one")
         password = _password_of_file(fields, folder)
     has_user = "user" in node.names()
     has_password = not node.names().isdisjoint({"password", "password_file"})
@@ -103,10 +103,10 @@ def _login(
         fields.report("half-login", node.location, message, hint)
     elif has_password and url is not None and "@" in url.netloc:
         message, hint = "the address contains a user, too", "remove it from the address"
-        fields.report("two-logins", fields.location("rest"), message, hint)
+        fields.report("two-logins", "rest", message, hint)
     if user and ":" in user:
         message = "'user' contains a colon, which basic authentication does not allow"
-        fields.report("bad-value", fields.location("user"), message, "use a name without a colon")
+        fields.report("bad-value", "user", message, "use a name without a colon")
     return user, password
 
 
@@ -132,10 +132,10 @@ def _password_of_file(fields: Fields, folder: Path) -> str | None:
 
 
 def _headers(fields: Fields) -> dict[str, str]:
-    node = fields.map("headers")
+    inner = fields.inner("headers", None)
     headers: dict[str, str] = {}
-    for key, value in node.entries if node else ():
-        text = as_text(value, key.text, "project", fields.problems)
+    for key, value in inner.node.entries if inner.node else ():
+        text = inner.text(key.text)
         if not _HEADER.fullmatch(key.text):
             message = f"{key.text!r} cannot be the name of a header"
             fields.report("bad-header", key.location, message, "use letters, digits and '-'")
@@ -153,10 +153,10 @@ def _files(fields: Fields, url: SplitResult | None, folder: Path) -> list[Path |
     names = [field for field in _FILES if fields.get(field) is not None]
     if names and url is not None and url.scheme != "https":
         message, hint = f"{names[0]!r} is only for https", "write https:// in the address"
-        fields.report("no-tls", fields.location(names[0]), message, hint)
+        fields.report("no-tls", names[0], message, hint)
     if "key_file" in names and "cert_file" not in names:
         message, hint = "'key_file' needs 'cert_file'", "add the key's certificate"
-        fields.report("missing-field", fields.location("key_file"), message, hint)
+        fields.report("missing-field", "key_file", message, hint)
     return [_file(fields, field, folder) for field in _FILES]
 
 

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_place, warning
 from connect_specs.documents import Map, Node, Scalar, Sequence, is_null, typed
-from connect_specs.fields import as_texts, did_you_mean
+from connect_specs.fields import Fields, did_you_mean
 from connect_specs.text_files import read_text
 from connect_specs.yaml_documents import parse_yaml
 
@@ -82,10 +82,8 @@ def load_values(folder: Path, env: str | None, given: Iterable[str] = ()) -> Val
         root = _read(values, stem, problems) if stem is not None and stem in stems else None
         if root is None:
             continue
-        secret_names = root.get(SENSITIVE)
-        if secret_names is not None:
-            texts = as_texts(secret_names, SENSITIVE, "values", problems)
-            sensitive += (name.text for name in texts)
+        fields = Fields(root, None, problems, code="values", noun="the file")
+        sensitive += (name.text for name in fields.texts(SENSITIVE))
         root = Map(tuple(e for e in root.entries if e[0].text != SENSITIVE), root.location)
         if stem != _DEFAULT:
             warnings = tuple(_typos(root, names))

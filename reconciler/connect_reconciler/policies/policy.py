@@ -94,7 +94,7 @@ def _read_policy(node: Node, problems: list[Diagnostic]) -> Policy | None:
         hint = "write name:, and deny: or warn: with an expression"
         problems.append(Diagnostic("policy.not-a-map", message, node.location, hint=hint))
         return None
-    fields = Fields(node, _FIELDS, problems, code="policy", noun="a policy", owner="the policy")
+    fields = Fields(node, _FIELDS, problems, code="policy", noun="the policy")
     name_node = fields.get("name", required=True)
     texts = {field: fields.text(field) for field in _FIELDS}
     rules = [verdict for verdict in _VERDICTS if fields.get(verdict) is not None]
