@@ -15,7 +15,7 @@ from support.wait import wait_until
 # What the cluster has done, and the ledger does not hold yet
 TURNS = tuple(
     f"before:done:{action}"
-    for action in ("StopOld", "Create", "CopyOffsets", "Resume", "DeleteOld")
+    for action in ("StopOld", "Create", "CarryOffsets", "Resume", "DeleteOld")
 )
 
 

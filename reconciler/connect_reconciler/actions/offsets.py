@@ -170,6 +170,10 @@ class CopyOffsets(OffsetsAction):
         return frozenset({self.connector, self.source})
 
     @property
+    def journal_name(self) -> str:
+        return "CarryOffsets"
+
+    @property
     def holds(self) -> bool:
         return True
 

@@ -158,6 +158,15 @@ def test_one_apply_moves_it(name: str) -> None:
     assert [verb_of(step.action) for step in steps] == [action.imperative for action in actions]
 
 
+def test_the_journal_names_its_steps_as_earlier_versions_do() -> None:
+    """Else their rollback of it would reset the offsets of the new name."""
+    world, desired = build(CASES["sink"])
+    report = world.apply(desired, cluster=FakeCluster(world.kafka))
+    steps = read_ledger(world.kafka.logs, TOPICS.ledger).steps(report.apply_id)
+    names = "StopOld Create CarryOffsets Resume DeleteOld"
+    assert " ".join(step.action for step in steps) == names
+
+
 @pytest.mark.parametrize(
     "before",
     [
