@@ -233,6 +233,19 @@ def test_a_secret_in_an_answer_is_hidden(world: Applying, cluster: FakeCluster) 
     assert not [record for record in kept if b"hunter2" in (record.value or b"")]
 
 
+def test_a_secret_of_a_template_is_hidden_where_an_answer_quotes_it_alone(
+    world: Applying, cluster: FakeCluster
+) -> None:
+    def refuse(name: str, config: Mapping[str, str], state: TargetState) -> None:
+        raise refused("hunter2 is no column", 400)
+
+    cluster.create = refuse  # type: ignore[method-assign]
+    query = spec("a", {"query": "select hunter2"})
+    desired = desired_of(replace(query, sensitive=("query",), secrets=("hunter2",)))
+    report = world.apply(desired, cluster=cluster)
+    assert report.connectors[0].results[0].detail == "(hidden) is no column"
+
+
 @pytest.mark.parametrize("took_place", [True, False])
 def test_an_unanswered_request_is_read_back(
     world: Applying, cluster: FakeCluster, took_place: bool

@@ -82,6 +82,16 @@ def test_a_deleted_connector_comes_back_with_its_pins(world: Applying, state: Ta
     assert {pin: each.held for (_, pin), each in world.ledger().pins.items()} == {"p": stopped}
 
 
+def test_a_pin_does_not_hold_a_connector_that_was_created_running(world: Applying) -> None:
+    """Stopped again later, it keeps the offsets that it has by then."""
+    pin = Pin("p", (at(3),))
+    apply(world, desired_of(spec("a", state=STOPPED, pin=pin)))
+    FakeCluster(world.kafka).delete("a")
+    apply(world, desired_of(spec("a", state=RUNNING, pin=pin)))
+    world.kafka.groups["connect-a"] = {("t", 0): 50}
+    assert names(world.plan(desired_of(spec("a", state=STOPPED, pin=pin)))) == ["Stop a"]
+
+
 def test_a_rollback_that_failed_half_way_rewinds_nothing_twice(world: Applying) -> None:
     """The connector that is back already has gone on since."""
     files = desired_of(*(spec(name, pin=Pin("p", (at(3),))) for name in "ab"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from connect_reconciler.backend.lease import LeaseLost
+from connect_reconciler.backend.lease import LeaseLost, taken_over
 from connect_reconciler.backend.ledger import Ledger, NotRecorded, read_ledger
 from connect_reconciler.ledger.journal import Ending, Journal, JournalEntry, snapshot_records
 from connect_reconciler.model.ledger import (
@@ -21,6 +21,7 @@ from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.log import Logs
 from connect_runtime.storage.memory import MemoryLogs
 from support.broker import BrokerAddress
+from support.projects import project_of
 
 JOURNAL = Journal("one", "orders", "me@here pid 1", 5, 2)
 STEP = JournalEntry(1, "a", "Stop")
@@ -74,6 +75,22 @@ def test_a_taken_over_apply_writes_nothing_more(logs: Logs, topic: str, unique: 
     assert found.state.fingerprint_key == b"key"
     first.close()
     second.close()
+
+
+def test_a_takeover_fences_the_ledger_before_it_is_opened(
+    broker: BrokerAddress, topic: str, unique: str
+) -> None:
+    """The apply before may hang, and never see that it has a rival."""
+    kafka = {"bootstrap.servers": broker.bootstrap_servers}
+    logs = KafkaLogs(kafka)
+    first = Ledger.open(logs, topic, unique)
+    first.begin(JOURNAL, new_fingerprint_key=b"key")
+    with taken_over(project_of(unique), kafka, print) as lease:
+        with pytest.raises(LeaseLost):
+            first.started(STEP, [owned_record(topic, "a", OWNED)])
+        lease.keep()
+    first.close()
+    logs.close()
 
 
 def test_a_key_of_the_users_own_is_not_replaced(logs: Logs, topic: str, unique: str) -> None:

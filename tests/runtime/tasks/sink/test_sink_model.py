@@ -365,6 +365,33 @@ def test_a_pre_commit_that_forgets_to_return_offsets_fails_the_task(lost: bool |
             model.give_up(P[:1], fails=False, lost=lost)
 
 
+@pytest.mark.parametrize("gives_up", [False, True])
+@pytest.mark.parametrize("kept", [False, True])
+def test_offsets_wait_for_the_reports_of_failed_records(gives_up: bool, kept: bool) -> None:
+    model = _model_of(ModelTask())
+    model.loop._errors.wait = lambda timeout_s: kept  # type: ignore[method-assign]
+    model.gain(P[:1])
+    model.step(set(), commit=False)
+    if gives_up:
+        model.give_up(P[:1], fails=False, lost=False)
+    else:
+        model.step(set(), commit=True)
+    assert model.task.safe
+    assert model.kafka.requests == ([{P[0]: 1}] if kept else [])
+
+
+def test_a_failed_flush_of_partitions_that_are_given_up_reads_the_others_again() -> None:
+    """The task may have dropped their records, too."""
+    model = _model_of(ModelTask())
+    model.gain(P[:2])
+    model.step(set(), commit=False)
+    model.give_up(P[:1], fails=True, lost=False)
+    for _ in range(2):
+        model.step(set(), commit=True)
+    assert model.task.safe == {(P[1], 0)}
+    assert model.kafka.requests == [{P[1]: 1}]
+
+
 def _model_of(task: ModelTask) -> SinkModel:
     """A model with one record in each partition."""
     model = SinkModel()
