@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final
 
 from connect_specs.desired import DesiredConnector, TargetState
 from connect_specs.diagnostics import Diagnostic, Location
 from connect_specs.documents import Map, Node, Scalar, Sequence, is_null
-from connect_specs.fields import Fields
+from connect_specs.fields import Fields, did_you_mean, typo_of
 from connect_specs.pins import read_pin
 from connect_specs.plugin_definitions import CLASS_KEY
 
@@ -109,14 +108,7 @@ def read_state(
     states = [state.value for state in TargetState]
     if (text.lower() if any_case else text) in states:
         return TargetState(text.lower())
-    hint = f"write {', '.join(states[:-1])} or {states[-1]}"
-    if is_null(node):
-        hint += ", or leave the field out"
-    elif text.lower() in states:
-        hint = f"write {text.lower()}"
-    elif near := get_close_matches(text.lower(), states, 1):
-        hint = f"did you mean {near[0]!r}?"
-    message = "this is not a target state"
+    message, hint = "this is not a target state", did_you_mean(text, states)
     problems.append(Diagnostic("spec.bad-state", message, node.location, hint=hint))
     return None
 
@@ -234,8 +226,8 @@ def read_class(config: ConfigValues, location: Location, problems: list[Diagnost
     if CLASS_KEY not in config.places:
         message = f"the config has no {CLASS_KEY!r}"
         hint = f"add '{CLASS_KEY}:' with the connector's class or its short name"
-        if near := get_close_matches(CLASS_KEY, config.places, 1, 0.8):
-            hint, location = f"write {CLASS_KEY!r} instead of {near[0]!r}", config.places[near[0]]
+        if typo := typo_of(CLASS_KEY, config.places):
+            hint, location = f"write {CLASS_KEY!r} instead of {typo!r}", config.places[typo]
     elif not config.values.get(CLASS_KEY, " "):
         message = f"{CLASS_KEY!r} is empty"
         hint = "write the connector's class or its short name"

@@ -59,6 +59,11 @@ class FileFormat(Enum):
     PROPERTIES = "properties"
 
 
+_FORMATS: Final[Mapping[str, FileFormat]] = {
+    ".yaml": FileFormat.YAML,
+    ".yml": FileFormat.YAML,
+    ".json": FileFormat.JSON,
+}
 _PARSERS: Final[Mapping[FileFormat, Parse]] = {
     FileFormat.YAML: parse_yaml,
     FileFormat.JSON: parse_json,
@@ -115,7 +120,7 @@ class SpecReader:
 
     def read(self, path: Path, file: str) -> None:
         """Reads one file."""
-        file_format = _format(path)
+        file_format = _FORMATS.get(path.suffix.lower(), FileFormat.PROPERTIES)
         try:
             text = read_text(path, file, latin1_fallback=file_format is FileFormat.PROPERTIES)
             source = rendered_source(text, file, self._values)
@@ -273,10 +278,3 @@ def _empty(file: str) -> Diagnostic:
         "`connect` deletes a connector whose spec is gone; remove the file if that is what you want"
     )
     return warning("spec.empty-file", message, Location(file, 1, 1), hint=hint)
-
-
-def _format(path: Path) -> FileFormat:
-    ending = path.suffix.lower()
-    if ending in (".yaml", ".yml"):
-        return FileFormat.YAML
-    return FileFormat.JSON if ending == ".json" else FileFormat.PROPERTIES

@@ -50,13 +50,13 @@ def is_secret_name(name: str) -> bool:
     return bool(_WEBHOOK_NAME.search(name))
 
 
-def is_secret_value(name: str, listed: Iterable[str]) -> bool:
+def is_secret_value(name: str, globs: Iterable[str]) -> bool:
     """Returns True if the value in `values/` of this dotted name is secret: by its name, or that of
-    a map around it, or because the names or globs `listed` in values files match one of them."""
+    a map around it, or because the names or globs `globs` in values files match one of them."""
     keys = name.split(".")
     names = [".".join(keys[: end + 1]) for end in range(len(keys))]
     return any(is_secret_name(key) for key in keys) or any(
-        fnmatchcase(prefix, glob) for prefix in names for glob in listed
+        fnmatchcase(prefix, glob) for prefix in names for glob in globs
     )
 
 

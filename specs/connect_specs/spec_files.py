@@ -135,18 +135,8 @@ def _files_of(
     folder: Path, entry: str, location: Location, kind: _FileKind, problems: list[Diagnostic]
 ) -> list[Path]:
     folders = Folders(folder, problems)
-    path = folder / entry
-    if path.is_dir():
-        return list(folders.files(path, kind.endings))
-    if path.exists():
-        if path.suffix.lower() in kind.endings:
-            return [path] if folders.is_readable(path) else []
-        message = f"the format of {entry!r} cannot be recognized from its name"
-        hint = f"name it *{', *'.join(kind.endings)}"
-        problems.append(Diagnostic("project.unknown-format", message, location, hint=hint))
-        return []
-    valid = len(problems)
-    matches = folders.matches(entry)
+    path, valid = folder / entry, len(problems)
+    matches = [path] if path.exists() else folders.matches(entry)
     if not matches and len(problems) == valid:
         # an error, not "no specs": every connector would count as deleted
         is_glob = any(mark in entry for mark in "*?[")
@@ -157,8 +147,12 @@ def _files_of(
     for match in matches:
         if match.is_dir():
             files += folders.files(match, kind.endings)
-        elif match.suffix.lower() in kind.endings and folders.is_readable(match):
-            files.append(match)
+        elif match.suffix.lower() in kind.endings:
+            files += [match] if folders.is_readable(match) else []
+        elif match == path:
+            message = f"the format of {entry!r} cannot be recognized from its name"
+            hint = f"name it *{', *'.join(kind.endings)}"
+            problems.append(Diagnostic("project.unknown-format", message, location, hint=hint))
     return files
 
 

@@ -117,9 +117,9 @@ def _pin(connector: DesiredConnector) -> object:
     return None if pin is None else replace(pin, where=None)
 
 
-def _texts(value: Value | Mapping[str, Value], name: str, listed: Iterable[str]) -> Iterator[str]:
+def _texts(value: Value | Mapping[str, Value], name: str, globs: Iterable[str]) -> Iterator[str]:
     for key, leaf in _leaves(value, name):
-        if _is_secret(leaf, key, listed):
+        if _is_secret(leaf, key, globs):
             text = str(leaf)
             yield from (text, text.strip(), repr(text)[1:-1], *secret_parts(text))
 
@@ -138,12 +138,12 @@ def _leaves(
         yield name, value
 
 
-def _stand_in(value: Value, name: str, listed: Iterable[str]) -> Value:
+def _stand_in(value: Value, name: str, globs: Iterable[str]) -> Value:
     if isinstance(value, dict):
-        return {key: _stand_in(inner, f"{name}.{key}", listed) for key, inner in value.items()}
+        return {key: _stand_in(inner, f"{name}.{key}", globs) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_stand_in(inner, name, listed) for inner in value]
-    if not _is_secret(value, name, listed):
+        return [_stand_in(inner, name, globs) for inner in value]
+    if not _is_secret(value, name, globs):
         return value
     if isinstance(value, int):
         return int(str(value).translate(_STAND_INS))
@@ -151,11 +151,11 @@ def _stand_in(value: Value, name: str, listed: Iterable[str]) -> Value:
     return stand_in if stand_in != value else f"{value}x"
 
 
-def _is_secret(value: str | int | bool, name: str, listed: Iterable[str]) -> bool:
+def _is_secret(value: str | int | bool, name: str, globs: Iterable[str]) -> bool:
     """Returns True if the value is secret; references are not, and neither are true and false."""
     if isinstance(value, bool) or not without_references(str(value)).strip():
         return False
-    return is_secret_value(name, listed)
+    return is_secret_value(name, globs)
 
 
 # --- the origins of values: the file that sets each, and others that it overrides ---
@@ -189,7 +189,7 @@ def _locations(layer: Mapping[str, Location], name: str) -> list[Location]:
     return [at for key, at in layer.items() if key in prefixes or key.startswith(f"{name}.")]
 
 
-def _shown(name: str, value: Value, listed: tuple[str, ...]) -> str | None:
+def _shown(name: str, value: Value, globs: tuple[str, ...]) -> str | None:
     text = "true" if value is True else "false" if value is False else str(value)
-    is_secret = any(True for _ in _texts(value, name, listed))
+    is_secret = any(True for _ in _texts(value, name, globs))
     return None if is_secret or is_sensitive("", text) else text
