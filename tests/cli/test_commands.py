@@ -21,8 +21,8 @@ create the connector `refused`, and adds the key `stamp` to each config. `change
 that changed something since the case began, and `cluster` has parts of configs.
 
 `$CLUSTER` stands for a cluster on the tests' Kafka, `$KAFKA` for its client properties, `$GROUP`
-for its group, `$FOLDER` for the folder, `$PORT` for a free port, `$PLAN` for a saved plan; in
-`json` `$some` for anything but nothing.
+for its group, `$FOLDER` for the folder, `$PORT` for a free port, `$PLAN` for a saved plan, `$APPLY`
+for the id of the newest apply; in `json` `$some` for anything but nothing.
 """
 
 from __future__ import annotations
@@ -79,6 +79,9 @@ def fill(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> Callabl
         "$GROUP": lambda: unique,
         "$FOLDER": lambda: tmp_path,
         "$PORT": free_port,
+        "$APPLY": lambda: json.loads(Command(tmp_path)("history", "--json").stdout)["applies"][0][
+            "apply_id"
+        ],
         "$PLAN": lambda: PLAN,
     }
 

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from support.broker import BrokerAddress
-from support.by_hand import ByHand
-from support.command import Command
 from support.rig import Rig
 
 
@@ -179,56 +177,3 @@ def test_the_first_apply_of_all_is_killed_and_goes_on_with_its_file(rig: Rig) ->
     assert "did not end this plan" in second.stdout
     assert rig.states().keys() == {"a", "b"}
     assert ": no changes, " in rig("plan").stdout
-
-
-# --- a connector whose values others change, too ---
-
-
-def spec(file: str) -> str:
-    config = {"connector.class": "FileStreamSource", "file": file, "topic": "lines"}
-    config |= {"tasks.max": "1", "db.password": "hunter2"}
-    ignore = "{ignore: [config.tasks.max, config.db.password]}"
-    return f"name: a\nstate: stopped\nlifecycle: {ignore}\nconfig: {json.dumps(config)}\n"
-
-
-def test_values_that_others_own_stay(on_kafka: Command, by_hand: ByHand) -> None:
-    """An autoscaler's, and a password that was rotated."""
-    on_kafka.write("connectors/a.yaml", spec("/dev/null"))
-    assert on_kafka("apply", "--yes").returncode == 0
-    on_kafka.write("connectors/a.yaml", spec("/dev/zero"))
-    applied = json.loads(on_kafka("apply", "--yes", "--json").stdout)["report"]["apply_id"]
-
-    by_hand.config("a", file="/dev/zero", **{"tasks.max": "8", "db.password": "hunter3"})
-    undone = on_kafka("rollback", applied, "--yes")
-    assert undone.returncode == 0, undone.stdout + undone.stderr
-    assert "warning[rollback.ignored]" in undone.stdout
-    assert "db.password, tasks.max" in undone.stdout
-    exported = json.loads(on_kafka("export", "a", "--live", "--show-secrets").stdout)
-    config = exported.get("config", exported)
-    assert (config["file"], config["tasks.max"]) == ("/dev/null", "8")
-    # What the specs and the cluster say of the rest
-    on_kafka.write("connectors/a.yaml", spec("/dev/null"))
-    assert ": no changes, " in on_kafka("plan").stdout
-
-
-def test_a_rollback_works_without_the_specs(on_kafka: Command) -> None:
-    """The ledger keeps what the spec ignored then."""
-    on_kafka.write("connectors/a.yaml", spec("/dev/null"))
-    assert on_kafka("apply", "--yes").returncode == 0
-    on_kafka.write("connectors/a.yaml", spec("/dev/zero"))
-    applied = json.loads(on_kafka("apply", "--yes", "--json").stdout)["report"]["apply_id"]
-    on_kafka.write("connectors/a.yaml", "not: [a spec")
-    undone = on_kafka("rollback", applied, "--yes")
-    assert undone.returncode == 0, undone.stdout + undone.stderr
-
-
-def test_a_rollback_deletes_what_its_apply_created(on_kafka: Command) -> None:
-    """Whatever `max_deletes` says."""
-    project = on_kafka.folder / "connect.yaml"
-    project.write_text(project.read_text() + "max_deletes: 0\n")
-    spec_file = on_kafka.write("connectors/a.yaml", spec("/dev/null"))
-    applied = json.loads(on_kafka("apply", "--yes", "--json").stdout)["report"]["apply_id"]
-    spec_file.unlink()
-    undone = on_kafka("rollback", applied, "--yes")
-    assert undone.returncode == 0, undone.stdout + undone.stderr
-    assert json.loads(on_kafka("status", "--json").stdout)["connectors"] == []

@@ -1,4 +1,4 @@
-"""Traps that other tools for Connect fell into, on a real Connect worker."""
+"""Applies and restarts on a real Connect worker, in cases where other tools go wrong."""
 
 from __future__ import annotations
 
