@@ -94,12 +94,25 @@ def fill(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> Callabl
 
 
 class Worker(FakeWorker):
-    """Refuses to create the connector `refused`."""
+    """Refuses to create the connector `refused`. The `case` may give statuses of others."""
+
+    case: Mapping[str, Any]
 
     def _create(self, body: Mapping[str, Any]) -> httpx.Response:
         if body["name"] == "refused":
             return httpx.Response(400, json={"error_code": 400, "message": "no"})
         return super()._create(body)
+
+    def _status(self, name: str) -> dict[str, Any]:
+        found = super()._status(name)
+        if name not in self.case.get("statuses", {}):
+            return found
+        states = self.case["statuses"][name]
+        connector, *tasks = [{"state": state, "worker_id": "w:8083"} for state in states]
+        for number, task in enumerate(tasks):
+            trace = {"trace": self.case["trace"]} if task["state"] == "FAILED" else {}
+            task |= {"id": number} | trace
+        return found | {"connector": connector, "tasks": tasks}
 
 
 def file_sinks(path: str) -> Response:
@@ -115,35 +128,15 @@ def worker_of(case: Mapping[str, Any], folder: Path) -> Iterator[FakeWorker | No
         return
     stamp, owners = case.get("stamp", ""), case.get("owners", {})
     worker = Worker(stamp=stamp)
+    worker.case = case
     for name, config in case["worker"].items():
         config = {**config, "name": name} | ({stamp: "7"} if stamp else {})
         if name in owners:
             config[LEDGER_KEY] = dump_entry(Entry(Owned(owners[name], {}, None), {}))
         worker.connectors[name] = Stored(config, TargetState.RUNNING)
         worker.set_offsets(name, case.get("offsets", {}).get(name, []))
-
-    def seen(path: str, body: Any) -> Any:
-        if path.endswith("/status"):
-            return body | status_of(case, body["name"])
-        if path == "/connectors" and isinstance(body, dict):
-            for name, each in body.items():
-                if "status" in each:
-                    each["status"] |= status_of(case, name)
-        return body
-
-    with served_project(worker, folder, file_sinks, seen, asked=[]):
+    with served_project(worker, folder, file_sinks, asked=[]):
         yield worker
-
-
-def status_of(case: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The states of a connector and its tasks, if the case gives them."""
-    states = case.get("statuses", {}).get(name)
-    if states is None:
-        return {}
-    connector, *tasks = [{"state": state, "worker_id": "w:8083"} for state in states]
-    for number, task in enumerate(tasks):
-        task |= {"id": number} | ({"trace": case["trace"]} if task["state"] == "FAILED" else {})
-    return {"connector": connector, "tasks": tasks}
 
 
 @pytest.mark.parametrize(("topic", "case"), CASES)
