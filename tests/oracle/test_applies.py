@@ -29,11 +29,6 @@ RUNNING, PAUSED = TargetState.RUNNING, TargetState.PAUSED
 
 
 @pytest.fixture
-def client(broker: BrokerAddress) -> dict[str, str]:
-    return {"bootstrap.servers": broker.bootstrap_servers}
-
-
-@pytest.fixture
 def topic(broker: BrokerAddress, unique: str) -> str:
     """Ten records that are no JSON."""
     create_topic(broker.bootstrap_servers, unique)

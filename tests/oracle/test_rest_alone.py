@@ -30,6 +30,7 @@ from support.dooming import Doom, Killed
 from support.masking import masking
 from support.oracle import Oracle
 from support.rest_project import RestProject, pin_at, sink, source
+from support.rig import lines_of
 from support.wait import wait_until
 
 pytestmark = pytest.mark.oracle
@@ -61,23 +62,11 @@ def worker(
 
 
 @pytest.fixture
-def topic(broker: BrokerAddress, unique: str) -> str:
-    """Ten records."""
-    create_topic(broker.bootstrap_servers, unique)
-    produce(broker.bootstrap_servers, unique, [(None, str(n).encode()) for n in range(10)])
-    return unique
-
-
-@pytest.fixture
 def project(worker: Oracle) -> Iterator[RestProject]:
     made = RestProject(worker.url, worker.group_id, name=f"orders-{secrets.token_hex(4)}")
     yield made
     made.specs = {}
     assert made.apply().exit_code == 0
-
-
-def lines(file: Path) -> list[str]:
-    return file.read_text().splitlines() if file.exists() else []
 
 
 def config_of(worker: Oracle, name: str) -> dict[str, str]:
@@ -94,26 +83,26 @@ def test_a_project_from_its_first_apply_to_a_deletion(
     snk, src = f"{topic}-snk", f"{topic}-src"
     project.want(sink(snk, out, topic), source(src, into, f"{topic}-in"))
     project.settle()
-    wait_until(lambda: len(lines(out)) == 10, what="ten records")
+    wait_until(lambda: len(lines_of(out)) == 10, what="ten records")
 
     # Config and state in one apply: the new file gets nothing before it is resumed
     project.want(replace(sink(snk, other, topic), state=PAUSED))
     assert names(project.plan()) == [f"Pause {snk}", f"UpdateConfig {snk}"]
     project.settle()
-    assert lines(other) == []
+    assert lines_of(other) == []
 
     # Three records again, from a pin that is applied once
     wait_until(lambda: project.offsets(snk), what="committed offsets")
     project.want(replace(sink(snk, other, topic), state=RUNNING, pin=pin_at("back", topic, 7)))
     project.settle()
-    wait_until(lambda: lines(other) == ["7", "8", "9"], what="three records")
+    wait_until(lambda: lines_of(other) == ["7", "8", "9"], what="three records")
     assert project.plan().empty
 
     # All records again
     reset = Pin("again", reset=True)
     project.want(replace(sink(snk, out, topic), state=RUNNING, pin=reset))
     project.settle()
-    wait_until(lambda: len(lines(out)) == 20, what="ten records again")
+    wait_until(lambda: len(lines_of(out)) == 20, what="ten records again")
 
     # The source from its second line, while it stays stopped
     (entry,) = wait_until(lambda: project.offsets(src), what="its offset")
@@ -143,7 +132,7 @@ def test_created_with_offsets_and_a_state(
     project.settle()
     project.want(replace(spec, state=RUNNING))
     project.settle()
-    wait_until(lambda: lines(out) == ["8", "9"], what="two records")
+    wait_until(lambda: lines_of(out) == ["8", "9"], what="two records")
 
 
 @pytest.mark.long
@@ -165,7 +154,7 @@ def test_a_rename_where_nothing_can_be_created_stopped(
     create_topic(kafka, f"{topic}-in")
     project.want(snk, src)
     project.settle()
-    wait_until(lambda: len(lines(out)) == 10, what="ten records")
+    wait_until(lambda: len(lines_of(out)) == 10, what="ten records")
     for name in (snk.name, src.name):
         wait_until(lambda name=name: project.offsets(name), what="offsets")
 
@@ -187,8 +176,10 @@ def test_a_rename_where_nothing_can_be_created_stopped(
     with into.open("a") as more:
         more.write("three\n")
     produce(kafka, topic, [(None, b"10")])
-    wait_until(lambda: lines(new) and len(lines(copied)) > 2, what="what came after the rename")
-    assert (lines(new), lines(copied)) == (["10"], ["one", "two", "three"])
+    wait_until(
+        lambda: lines_of(new) and len(lines_of(copied)) > 2, what="what came after the rename"
+    )
+    assert (lines_of(new), lines_of(copied)) == (["10"], ["one", "two", "three"])
 
 
 def failed_tasks(cluster: HttpCluster, name: str) -> bool:
@@ -292,8 +283,8 @@ def test_a_half_done_rewind_is_finished(
     found = [each.code for each in project.plan().warnings if each.code != "plan.rest-alone"]
     assert found == ["plan.unfinished-apply"]
     project.settle()
-    wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records")
-    assert len(lines(out)) == 13
+    wait_until(lambda: lines_of(out)[-3:] == ["7", "8", "9"], what="three records")
+    assert len(lines_of(out)) == 13
     wait_until(lambda: project.observe().connectors[topic].target is RUNNING, what="the resume")
 
 
@@ -317,7 +308,7 @@ def test_a_project_that_gets_its_kafka_and_loses_it(
     spec = replace(sink(topic, out, topic), prevent_delete=True, pin=pin_at("from", topic, 8))
     project.want(spec)
     project.settle()
-    wait_until(lambda: lines(out) == ["8", "9"], what="two records")
+    wait_until(lambda: lines_of(out) == ["8", "9"], what="two records")
     project.kafka = {"bootstrap.servers": broker.bootstrap_servers}
     assert project.plan().empty
     other = RestProject(worker.url, worker.group_id, project.kafka, "others", {topic: spec})
@@ -327,7 +318,7 @@ def test_a_project_that_gets_its_kafka_and_loses_it(
     project.want(replace(spec, pin=pin_at("back", topic, 7)))
     assert names(project.plan()) == [f"Stop {topic}", f"AlterOffsets {topic}", f"Resume {topic}"]
     project.settle()
-    wait_until(lambda: lines(out)[2:] == ["7", "8", "9"], what="three records")
+    wait_until(lambda: lines_of(out)[2:] == ["7", "8", "9"], what="three records")
     ledger = ledger_of(project.backend).state
     assert {pin for of, pin in ledger.pins if of == topic} == {"from", "back"}
     assert ledger.connectors[topic].prevent_delete

@@ -32,10 +32,11 @@ from connect_runtime.storage.snapshots import State, Status
 from connect_specs.desired import Pin, RestTarget, TargetState
 from connect_specs.diagnostics import Unreachable
 from support import http
-from support.broker import BrokerAddress, create_topic, produce
+from support.broker import BrokerAddress
 from support.masking import masking
 from support.oracle import Oracle
 from support.rest_project import RestProject, pin_at, sink
+from support.rig import lines_of
 from support.wait import wait_until
 
 pytestmark = pytest.mark.oracle
@@ -61,19 +62,6 @@ def worker(
         started[0].kill()
 
 
-@pytest.fixture
-def client(broker: BrokerAddress) -> dict[str, str]:
-    return {"bootstrap.servers": broker.bootstrap_servers}
-
-
-@pytest.fixture
-def topic(broker: BrokerAddress, unique: str) -> str:
-    """Ten records."""
-    create_topic(broker.bootstrap_servers, unique)
-    produce(broker.bootstrap_servers, unique, [(None, str(n).encode()) for n in range(10)])
-    return unique
-
-
 @pytest.fixture(params=["kafka", pytest.param("rest-alone", marks=pytest.mark.long)])
 def project(
     request: pytest.FixtureRequest, worker: list[Oracle], client: dict[str, str]
@@ -89,16 +77,12 @@ def project(
     assert made.apply().exit_code == 0
 
 
-def lines(file: Path) -> list[str]:
-    return file.read_text().splitlines() if file.exists() else []
-
-
 def test_changes_through_rest(project: RestProject, topic: str, tmp_path: Path) -> None:
     """Live state from where it can be had; every change by the REST API."""
     out = tmp_path / "out.txt"
     project.want(sink(topic, out, topic))
     project.settle()
-    wait_until(lambda: len(lines(out)) == 10, what="ten records")
+    wait_until(lambda: len(lines_of(out)) == 10, what="ten records")
     wait_until(lambda: project.offsets(topic), what="committed offsets")
     rewound = replace(
         sink(topic, out, topic, **{"tasks.max": "1"}), state=PAUSED, pin=pin_at("back", topic, 7)
@@ -107,8 +91,8 @@ def test_changes_through_rest(project: RestProject, topic: str, tmp_path: Path) 
     project.settle()
     project.want(replace(rewound, state=RUNNING))
     project.settle()
-    wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records again")
-    assert len(lines(out)) == 13
+    wait_until(lambda: lines_of(out)[-3:] == ["7", "8", "9"], what="three records again")
+    assert len(lines_of(out)) == 13
 
 
 def test_a_rename_carries_the_offsets(project: RestProject, topic: str, tmp_path: Path) -> None:
@@ -129,7 +113,7 @@ def test_a_rename_carries_the_offsets(project: RestProject, topic: str, tmp_path
     project.settle()
     live = project.observe()
     assert (old in live.connectors, live.connectors[new].target) == (False, RUNNING)
-    assert lines(again) == []
+    assert lines_of(again) == []
 
 
 @pytest.mark.long
@@ -204,7 +188,7 @@ def test_a_worker_killed_and_started_in_the_middle_of_an_apply(
         report = project.apply(plan)
     assert report.exit_code == 0, report
     assert project.plan().empty
-    wait_until(lambda: lines(out)[-3:] == ["7", "8", "9"], what="three records again")
+    wait_until(lambda: lines_of(out)[-3:] == ["7", "8", "9"], what="three records again")
 
 
 def rewind(project: RestProject, topic: str, out: Path) -> Plan:

@@ -45,11 +45,6 @@ def second(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> I
     worker.kill()
 
 
-@pytest.fixture
-def client(broker: BrokerAddress) -> dict[str, str]:
-    return {"bootstrap.servers": broker.bootstrap_servers}
-
-
 @pytest.fixture(autouse=True)
 def left_empty(first: Oracle, second: Oracle) -> Iterator[None]:
     yield

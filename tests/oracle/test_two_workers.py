@@ -18,7 +18,7 @@ from connect_specs.desired import TargetState
 from connect_specs.diagnostics import Stale
 from support import http
 from support.balancing import Balancer, balancing
-from support.broker import BrokerAddress, create_topic, produce
+from support.broker import BrokerAddress
 from support.oracle import Oracle
 from support.rest_project import RestProject, pin_at, sink
 from support.wait import wait_until
@@ -59,14 +59,6 @@ def workers(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> 
 def balancer(workers: Workers) -> Iterator[Balancer]:
     with balancing(workers.urls) as found:
         yield found
-
-
-@pytest.fixture
-def topic(broker: BrokerAddress, unique: str) -> str:
-    """Ten records."""
-    create_topic(broker.bootstrap_servers, unique)
-    produce(broker.bootstrap_servers, unique, [(None, str(n).encode()) for n in range(10)])
-    return unique
 
 
 def project_at(url: str, workers: Workers, kafka: str) -> RestProject:

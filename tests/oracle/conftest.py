@@ -1,0 +1,18 @@
+"""What tests with Connect workers share: the tests' Kafka, and a topic on it."""
+
+import pytest
+
+from support.broker import BrokerAddress, create_topic, produce
+
+
+@pytest.fixture
+def client(broker: BrokerAddress) -> dict[str, str]:
+    return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+@pytest.fixture
+def topic(broker: BrokerAddress, unique: str) -> str:
+    """Ten records."""
+    create_topic(broker.bootstrap_servers, unique)
+    produce(broker.bootstrap_servers, unique, [(None, str(n).encode()) for n in range(10)])
+    return unique
