@@ -48,9 +48,8 @@ Read: TypeAlias = Callable[[str, Sequence[RawHeaders] | None, Sequence[bytes | N
 """From the topic, the headers of each record, and the bytes, to values."""
 
 
-class Converter(ABC):
-    """Converts keys or values. Raises `DataError` if a value or bytes cannot be converted, and
-    `RetriableError` if it may be possible later."""
+class _Plugin(ABC):
+    """A plugin with options."""
 
     def version(self) -> str:
         """Returns the version for listings."""
@@ -58,7 +57,12 @@ class Converter(ABC):
 
     @abstractmethod
     def config(self) -> ConfigDef:
-        """Returns the options of this converter, without prefix."""
+        """Returns the options, without prefix."""
+
+
+class Converter(_Plugin):
+    """Converts keys or values. Raises `DataError` if a value or bytes cannot be converted, and
+    `RetriableError` if it may be possible later."""
 
     @abstractmethod
     def configure(self, options: Mapping[str, str], *, is_key: bool) -> None:
@@ -85,16 +89,8 @@ class Converter(ABC):
         return False
 
 
-class HeaderConverter(ABC):
+class HeaderConverter(_Plugin):
     """Converts headers. Errors are those of a `Converter`; a class may be both."""
-
-    def version(self) -> str:
-        """Returns the version for listings."""
-        return "undefined"
-
-    @abstractmethod
-    def config(self) -> ConfigDef:
-        """Returns the options of this converter, without prefix."""
 
     @abstractmethod
     def configure(self, options: Mapping[str, str]) -> None:
@@ -115,30 +111,22 @@ class HeaderConverter(ABC):
         converted."""
         return False
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Releases what `configure` acquired; called once."""
 
 
-class _Configured(ABC):
-    """A plugin with options."""
-
-    def version(self) -> str:
-        """Returns the version for listings."""
-        return "undefined"
-
-    @abstractmethod
-    def config(self) -> ConfigDef:
-        """Returns the options, without prefix."""
+class _RecordPlugin(_Plugin):
+    """A plugin that gets records."""
 
     @abstractmethod
     def configure(self, options: Mapping[str, str]) -> None:
         """Receives the options, without prefix; called once, before records. Raises ConfigError."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Releases what `configure` acquired; called once, also after a failure."""
 
 
-class Transformation(_Configured):
+class Transformation(_RecordPlugin):
     """Changes records one by one. Belongs to one task."""
 
     @abstractmethod
@@ -147,7 +135,7 @@ class Transformation(_Configured):
         value in it: they may still be needed. Raises DataError."""
 
 
-class Predicate(_Configured):
+class Predicate(_RecordPlugin):
     """Decides for which records a transformation is applied (KIP-585)."""
 
     @abstractmethod

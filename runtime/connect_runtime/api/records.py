@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from connect_runtime.api.schema import Schema
 from connect_runtime.java.scalars import java_text
@@ -165,6 +165,21 @@ class SinkRecord:
         return self.offset if self.consumed is None else int(self.consumed.offset())
 
 
+# The columns of a batch, in the order of a record's fields
+_COLUMNS: Final = {
+    "topics": "topic",
+    "partitions": "partition",
+    "offsets": "offset",
+    "values": "value",
+    "value_schemas": "value_schema",
+    "keys": "key",
+    "key_schemas": "key_schema",
+    "timestamps": "timestamp",
+    "headers": "headers",
+    "consumed": "consumed",
+}
+
+
 class _LazyColumn(Generic[T]):
     """A column of a batch, which is made when first asked for. `empty`: of a record without one."""
 
@@ -252,19 +267,7 @@ class SinkBatch:
         def column(name: str) -> Callable[[], list[Any]]:
             return lambda: [getattr(record, name) for record in records]
 
-        batch = cls(
-            column("value"),
-            topics=column("topic"),
-            partitions=column("partition"),
-            offsets=column("offset"),
-            keys=column("key"),
-            timestamps=column("timestamp"),
-            headers=column("headers"),
-            value_schemas=column("value_schema"),
-            key_schemas=column("key_schema"),
-            consumed=column("consumed"),
-            size=len(records),
-        )
+        batch = cls(**{name: column(of) for name, of in _COLUMNS.items()}, size=len(records))
         batch._records = records
         return batch
 
@@ -275,18 +278,7 @@ class SinkBatch:
         if self._records is not None:
             yield from self._records
             return
-        columns = (
-            self.topics,
-            self.partitions,
-            self.offsets,
-            self.values,
-            self.value_schemas,
-            self.keys,
-            self.key_schemas,
-            self.timestamps,
-            self.headers,
-            self.consumed,
-        )
+        columns = (getattr(self, name) for name in _COLUMNS)
         for row in zip(*columns, strict=True):
             yield SinkRecord(*row)
 

@@ -9,7 +9,6 @@ one.
 
 from __future__ import annotations
 
-import base64
 import datetime as dt
 import math
 import re
@@ -28,8 +27,14 @@ from connect_runtime.data.logical_types import (
     unscaled,
 )
 from connect_runtime.data.value_columns import Part, StructColumn, rows
-from connect_runtime.java.jackson import json_string, with_pairs
-from connect_runtime.java.scalars import java_class, java_double, java_float
+from connect_runtime.java.jackson import (
+    json_bytes,
+    json_double,
+    json_scalar,
+    json_string,
+    with_pairs,
+)
+from connect_runtime.java.scalars import java_class, java_float
 
 Encode: TypeAlias = Callable[[Any], str]
 
@@ -72,6 +77,9 @@ def _differs(value: Any) -> bool:
 
 
 def _plain(value: Any) -> str:
+    text = json_scalar(value)
+    if text is not None:
+        return text
     if isinstance(value, Struct):
         raise DataError("Mismatching schema.")  # as Connect says if there is none
     if isinstance(value, Mapping):
@@ -80,18 +88,6 @@ def _plain(value: Any) -> str:
         return "[" + ",".join(f"[{_plain(k)},{_plain(v)}]" for k, v in value.items()) + "]"
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_plain, value)) + "]"
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return _double(value)
-    if isinstance(value, str):
-        return json_string(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _bytes(value)
     raise DataError(
         f"Java class class {java_class(value)} does not have corresponding schema type."
     )
@@ -234,15 +230,6 @@ def _struct(schema: Schema, options: Options) -> Encode:
     return encode
 
 
-def _bytes(value: Any) -> str:
-    return f'"{base64.b64encode(value).decode()}"'
-
-
-def _double(value: float) -> str:
-    text = java_double(value)
-    return text if math.isfinite(value) else f'"{text}"'
-
-
 def _float(value: float) -> str:
     text = java_float(value)
     return text if math.isfinite(value) else f'"{text}"'
@@ -254,7 +241,7 @@ def _decimal(schema: Schema, options: Options) -> Encode:
     def encode(value: Any) -> str:
         if options.decimal_numeric:
             return decimal_text(value, scale)
-        return _bytes(data_of(unscaled(value, scale)))
+        return json_bytes(data_of(unscaled(value, scale)))
 
     return encode
 
@@ -310,8 +297,8 @@ _LOGICAL: Final[Mapping[str, Callable[[Schema, Options], Encode]]] = {
 _SIMPLE: Final[Mapping[Type, tuple[tuple[type, ...], Encode]]] = {
     Type.BOOLEAN: ((bool,), lambda value: "true" if value else "false"),
     Type.FLOAT32: ((int, float), lambda value: _float(float(value))),
-    Type.FLOAT64: ((int, float), lambda value: _double(float(value))),
-    Type.BYTES: ((bytes, bytearray, memoryview), _bytes),
+    Type.FLOAT64: ((int, float), lambda value: json_double(float(value))),
+    Type.BYTES: ((bytes, bytearray, memoryview), json_bytes),
     Type.STRING: ((str,), json_string),
 }
 

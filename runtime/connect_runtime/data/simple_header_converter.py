@@ -41,7 +41,14 @@ from connect_runtime.api import (
 )
 from connect_runtime.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME
 from connect_runtime.data.logical_types import MILLIS_PER_DAY, from_millis, to_millis
-from connect_runtime.java.scalars import BLANKS, java_double, java_float, java_utf8, parse_decimal
+from connect_runtime.java.scalars import (
+    BLANKS,
+    java_double,
+    java_float,
+    java_utf8,
+    parse_decimal,
+    to_float,
+)
 
 
 class SimpleHeaderConverter(HeaderConverter):
@@ -346,7 +353,7 @@ def _untyped(value: Any, own: Schema | None) -> Any:
         return value
     match value:
         # an element of a list with several schemas need not be of the one that the list has
-        case float() if own.type is Type.FLOAT32 and _is_float32(value):
+        case float() if own.type is Type.FLOAT32 and to_float(value) == value:
             return float(java_float(value))
         case list():
             return [_untyped(item, own.items) for item in value]
@@ -354,13 +361,6 @@ def _untyped(value: Any, own: Schema | None) -> Any:
             return {_untyped(k, own.keys): _untyped(v, own.values) for k, v in value.items()}
         case _:
             return value
-
-
-def _is_float32(value: float) -> bool:
-    try:
-        return bool(struct.unpack(">f", struct.pack(">f", value))[0] == value)
-    except OverflowError:
-        return False
 
 
 def _date_of(days: int) -> dt.date:

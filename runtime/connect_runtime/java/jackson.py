@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import binascii
 import json
+import math
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from typing import Any, Final
 
 import orjson
+
+from connect_runtime.java.scalars import java_double
 
 _ESCAPED_HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 # a backslash of the text is two in JSON, and may have these characters after it
@@ -69,6 +72,33 @@ def json_string(value: Any) -> str:
         # Jackson writes hexadecimal digits in upper case
         text = _ESCAPED_CONTROL.sub(lambda match: match[0][:2] + match[0][2:].upper(), text)
     return text
+
+
+def json_scalar(value: Any) -> str | None:
+    """Returns a text, number, boolean, null or bytes as Jackson writes them; None for other
+    values."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return json_double(value)
+    if isinstance(value, str):
+        return json_string(value)
+    return json_bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
+
+
+def json_double(value: float) -> str:
+    """Returns a number of 64 bits. Jackson quotes those that JSON cannot write."""
+    text = java_double(value)
+    return text if math.isfinite(value) else f'"{text}"'
+
+
+def json_bytes(value: bytes | bytearray | memoryview) -> str:
+    """Returns bytes as text in base64."""
+    return f'"{b64encode(value).decode()}"'
 
 
 def with_pairs(text: bytes) -> bytes:

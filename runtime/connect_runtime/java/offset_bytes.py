@@ -11,14 +11,12 @@ its bytes. Pure.
 
 from __future__ import annotations
 
-import base64
 import math
 import struct
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from connect_runtime.java.jackson import json_string
-from connect_runtime.java.scalars import java_double
+from connect_runtime.java.jackson import json_scalar
 from connect_specs.desired import JsonScalar
 
 V = TypeVar("V")
@@ -70,7 +68,7 @@ def _rehashed(
 
 def offset_key_bytes(connector: str, partition: Mapping[str, JsonScalar | bytes] | None) -> bytes:
     """Returns the key of a source offset record: `["name",{partition}]`."""
-    return f"[{_json_text(connector)},{_json_map(partition)}]".encode()
+    return f"[{_json_scalar(connector)},{_json_map(partition)}]".encode()
 
 
 def offset_value_bytes(offset: Mapping[str, JsonScalar | bytes] | None) -> bytes | None:
@@ -82,27 +80,15 @@ def _json_map(mapping: Mapping[str, JsonScalar | bytes] | None) -> str:
     if mapping is None:
         return "null"
     entries = in_hash_map_order(mapping).items()
-    return "{" + ",".join(f"{_json_text(k)}:{_json_value(v)}" for k, v in entries) + "}"
+    return "{" + ",".join(f"{_json_scalar(k)}:{_json_scalar(v)}" for k, v in entries) + "}"
 
 
-def _json_value(value: JsonScalar | bytes) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        # Jackson quotes numbers that JSON cannot write
-        return java_double(value) if math.isfinite(value) else f'"{java_double(value)}"'
-    if isinstance(value, bytes):
-        return f'"{base64.b64encode(value).decode("ascii")}"'
-    return _json_text(value)
-
-
-def _json_text(text: str) -> str:
-    text.encode()  # raises for half of a surrogate pair: no reader would find such an offset
-    return json_string(text)
+def _json_scalar(value: JsonScalar | bytes) -> str:
+    if isinstance(value, str):
+        value.encode()  # raises for half of a surrogate pair: no reader would find such an offset
+    text = json_scalar(value)
+    assert text is not None, "a scalar"
+    return text
 
 
 _MAGIC: Final = b"\xac\xed\x00\x05"
