@@ -23,6 +23,13 @@ Json = dict[str, Any]
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FRACTION = re.compile(r"-?\d+\.\d+(E-?\d+)?")
 _DAY_MS = 86_400_000
+_JAVAS_OWN = ("java.lang.NullPointerException", "java.lang.ClassCastException")
+# Connect's texts with maps, dates and exceptions of Java
+_SHORTENED = (
+    "Timestamp missing on record",
+    "Invalid type found in casting spec",
+    "TimestampConverter requires a SimpleDateFormat-compatible pattern",
+)
 
 
 def record_json(record: ConnectRecord) -> Json:
@@ -137,8 +144,8 @@ def _millis(value: dt.date | dt.time) -> int:
 
 def comparable(found: Any) -> Any:
     """The same JSON without what is not compared: the order of maps, the width of numbers without a
-    schema, which Python does not know, the digits that Java before 19 prints too many, and whole
-    records in error texts."""
+    schema, which Python does not know, the digits that Java before 19 prints too many, whole
+    records in error texts, and the texts of Java's own exceptions."""
     if isinstance(found, list):
         return [comparable(each) for each in found]
     if not isinstance(found, dict):
@@ -149,9 +156,11 @@ def comparable(found: Any) -> Any:
             found[name] = _without_width(found[name])
     if found.get("t") == "string" and _FRACTION.fullmatch(found["v"]):
         found["v"] = java_float(to_float(float(found["v"])))
-    if (found.get("message") or "").startswith("Timestamp missing on record"):
-        # how maps and dates are printed
-        found["message"] = "Timestamp missing on record"
+    if found.get("error") in _JAVAS_OWN:
+        found.pop("message")
+    for text in _SHORTENED:
+        if text in (found.get("message") or ""):
+            found["message"] = text
     if found.get("t") == "struct":
         found.pop("schema", None)
     if found.get("t") == "map":

@@ -7,6 +7,7 @@ Error texts name paths and keys, never values. A file is read only if it is a re
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -20,70 +21,66 @@ ALLOWED_PATHS: Final = "allowed.paths"
 ALLOWLIST_PATTERN: Final = "allowlist.pattern"
 
 
-class _Allowed:
-    """The folders and files below which a provider may read; everything if none are named.
+class _PathConfigProvider(ConfigProvider):
+    """Reads below the folders and files that `allowed.paths` names; everywhere if it names none.
 
     Unlike Apache's it resolves symbolic links, so none can escape.
     """
 
-    def __init__(self, params: Mapping[str, str]) -> None:
+    def configure(self, params: Mapping[str, str]) -> None:
         text = params.get(ALLOWED_PATHS, "")
-        self._below = [self._real(path) for path in text.split(",") if path.strip()]
+        self._below = [_existing(path) for path in text.split(",") if path.strip()]
         if text and not self._below:
             raise ConfigError.invalid(ALLOWED_PATHS, text, "it names no path")
 
-    def check(self, path: Path) -> None:
+    def get(self, path: str, keys: frozenset[str]) -> ConfigData:
+        if not path:
+            return ConfigData({})
+        self._check(Path(path))
+        return ConfigData(self._values(Path(path), keys))
+
+    @abstractmethod
+    def _values(self, path: Path, keys: frozenset[str]) -> dict[str, str]:
+        """Returns the values of the keys that exist at a path that may be read."""
+
+    def _check(self, path: Path) -> None:
         """Raises ConfigError unless `path` may be read."""
         real = Path(os.path.realpath(path))
         if self._below and not any(real.is_relative_to(path) for path in self._below):
             raise ConfigError(f"The path {path} is not below the worker's {ALLOWED_PATHS}")
 
-    @staticmethod
-    def _real(text: str) -> Path:
-        path = Path(text.strip())
-        if not path.is_absolute() or not path.exists():
-            raise ConfigError(f"Path {path} is not valid. The path should be absolute and exist")
-        return Path(os.path.realpath(path))
+
+def _existing(text: str) -> Path:
+    path = Path(text.strip())
+    if not path.is_absolute() or not path.exists():
+        raise ConfigError(f"Path {path} is not valid. The path should be absolute and exist")
+    return Path(os.path.realpath(path))
 
 
-class FileConfigProvider(ConfigProvider):
+class FileConfigProvider(_PathConfigProvider):
     """`${file:/run/db.properties:password}`: a key of a Java properties file in UTF-8."""
 
-    def configure(self, params: Mapping[str, str]) -> None:
-        self._allowed = _Allowed(params)
-
-    def get(self, path: str, keys: frozenset[str]) -> ConfigData:
-        if not path:
-            return ConfigData({})
-        file = Path(path)
-        self._allowed.check(file)
+    def _values(self, path: Path, keys: frozenset[str]) -> dict[str, str]:
         try:
-            properties = read_properties(_text(file))
+            properties = read_properties(_text(path))
         except ValueError as error:
-            raise _unreadable(path, str(error)) from None
-        return ConfigData({key: properties[key] for key in keys & properties.keys()})
+            raise _unreadable(str(path), str(error)) from None
+        return {key: properties[key] for key in keys & properties.keys()}
 
 
-class DirectoryConfigProvider(ConfigProvider):
+class DirectoryConfigProvider(_PathConfigProvider):
     """`${dir:/run/secrets:password}`: the whole text of a file, whose name is the key."""
 
-    def configure(self, params: Mapping[str, str]) -> None:
-        self._allowed = _Allowed(params)
-
-    def get(self, path: str, keys: frozenset[str]) -> ConfigData:
-        if not path:
-            return ConfigData({})
-        folder = Path(path)
-        self._allowed.check(folder)
-        if not folder.is_dir():
+    def _values(self, path: Path, keys: frozenset[str]) -> dict[str, str]:
+        if not path.is_dir():
             raise ConfigError(f"The path {path} is not a directory")
         values: dict[str, str] = {}
         for key in keys:
-            file = folder / key
+            file = path / key
             if file.name == key and file.is_file():
-                self._allowed.check(file)
+                self._check(file)
                 values[key] = _text(file)
-        return ConfigData(values)
+        return values
 
 
 class EnvVarConfigProvider(ConfigProvider):

@@ -119,10 +119,10 @@ class DeadLetterQueue:
                 sent.set_result(None)
                 return
             self._failed = self._failed or error
-            self._metrics.dead_letter_failed()
+            self._metrics.count("deadletterqueue_produce_failures")
             sent.set_exception(_refused(self._topic, error))
 
-        self._metrics.dead_letter()
+        self._metrics.count("deadletterqueue_produce_requests")
         message = failure.record
         headers = list(message.headers() or ())
         if self._added_headers is not None:

@@ -169,7 +169,7 @@ class LogReporter:
     def report(self, failure: Failure) -> Future[None] | None:
         location = failure.location(with_record=self._with_records)
         trace = self._trace(failure.error)
-        self._metrics.logged()
+        self._metrics.count("total_errors_logged")
         _log.error("Error encountered in task %s. %s\n%s", self._task, location, trace)
         return None
 
@@ -211,7 +211,7 @@ class ErrorHandler:
         """
         error, attempt = failure.error, 1
         begin = time.monotonic()
-        self._metrics.attempt_failed()
+        self._metrics.count("total_record_failures")
         while isinstance(error, RetriableError):
             left_s = self._policy.retry_timeout_s - (time.monotonic() - begin)
             if left_s <= 0:
@@ -219,12 +219,12 @@ class ErrorHandler:
             if not self._wait(min(self._delay_s(attempt), left_s)):
                 raise RetriesEnded
             attempt += 1
-            self._metrics.retried()
+            self._metrics.count("total_retries")
             try:
                 return retry()
             except Exception as next_error:
                 error = next_error
-                self._metrics.attempt_failed()
+                self._metrics.count("total_record_failures")
         if isinstance(error, MemoryError):
             raise error
         failure = replace(failure, error=error)
@@ -237,7 +237,7 @@ class ErrorHandler:
     def report(self, failure: Failure) -> Future[None]:
         """Reports a failure that is not tried again. Returns, if it is tolerated, what is done when
         all reporters have kept it; else raises ConnectorError, which fails the task."""
-        self._metrics.attempt_failed()
+        self._metrics.count("total_record_failures")
         return self._report(failure)
 
     def _report(self, failure: Failure) -> Future[None]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import orjson
 
@@ -31,7 +31,8 @@ STATISTICS_MS: Final = 15_000
 _CONNECTED: Final = frozenset({"UP", "UPDATE"})
 
 _WINDOW_S: Final = 30.0
-_ERRORS: Final = (
+# Attributes of Connect's MBean for the errors of a task
+ErrorCount: TypeAlias = Literal[
     "total_record_failures",
     "total_record_errors",
     "total_records_skipped",
@@ -39,8 +40,8 @@ _ERRORS: Final = (
     "total_errors_logged",
     "deadletterqueue_produce_requests",
     "deadletterqueue_produce_failures",
-    "last_error_timestamp",
-)
+]
+_LAST_ERROR: Final = f"{_ERROR}last_error_timestamp"
 # Each has a total and a rate
 _RATED: Final = {
     "source": (f"{_SOURCE}source_record_poll", f"{_SOURCE}source_record_write"),
@@ -58,7 +59,10 @@ class TaskMetrics:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._values: dict[str, float] = {f"{_ERROR}{name}": 0 for name in _ERRORS}
+        self._values: dict[str, float] = {
+            **{f"{_ERROR}{name}": 0 for name in get_args(ErrorCount)},
+            _LAST_ERROR: 0,
+        }
         self._windows = _Windows(clock())
         self._rated: tuple[str, ...] = ()
         self._states: dict[State, float] = defaultdict(float)
@@ -159,37 +163,22 @@ class TaskMetrics:
 
     # --- errors of records ---
 
-    def attempt_failed(self) -> None:
-        """Counts a record that was not converted, transformed or put at one attempt."""
-        self._error("total_record_failures")
-
-    def retried(self) -> None:
-        """Counts one more attempt at a record."""
-        self._error("total_retries")
+    def count(self, event: ErrorCount) -> None:
+        """Counts an attempt at a record that failed, one more attempt, a failure that was logged,
+        or a record that is sent to the dead letter queue, or is refused there."""
+        self._values[f"{_ERROR}{event}"] += 1
 
     def call_repeated(self) -> None:
         """Counts a call that the task asked to repeat: its source or target system is away."""
-        self._error("total_retries")
-        self._values[f"{_ERROR}last_error_timestamp"] = int(time.time() * 1000)
+        self.count("total_retries")
+        self._values[_LAST_ERROR] = int(time.time() * 1000)
 
     def record_failed(self, *, skipped: bool) -> None:
         """Counts a record that failed for good."""
-        self._error("total_record_errors")
+        self.count("total_record_errors")
         if skipped:
-            self._error("total_records_skipped")
-        self._values[f"{_ERROR}last_error_timestamp"] = int(time.time() * 1000)
-
-    def logged(self) -> None:
-        """Counts a failure that was logged (`errors.log.enable`)."""
-        self._error("total_errors_logged")
-
-    def dead_letter(self) -> None:
-        """Counts a record that is sent to the dead letter queue."""
-        self._error("deadletterqueue_produce_requests")
-
-    def dead_letter_failed(self) -> None:
-        """Counts a record that the dead letter queue did not take."""
-        self._error("deadletterqueue_produce_failures")
+            self.count("total_records_skipped")
+        self._values[_LAST_ERROR] = int(time.time() * 1000)
 
     # --- reading ---
 
@@ -215,9 +204,6 @@ class TaskMetrics:
 
     def _committed(self, seconds: float) -> None:
         self._windows.observe(_TASK, "offset_commit_{}_time_ms", seconds * 1000)
-
-    def _error(self, name: str) -> None:
-        self._values[f"{_ERROR}{name}"] += 1
 
 
 class _Windows:

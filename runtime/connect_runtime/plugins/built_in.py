@@ -22,13 +22,10 @@ TASKS: Final[Mapping[str, str]] = {
     f"{_JAVA}.file.FileStreamSourceTask": f"{_SOURCE}:FileStreamSourceTask",
 }
 CONVERTERS: Final[Mapping[str, str]] = {
-    f"{_JAVA}.converters.BooleanConverter": f"{_DATA}.primitive_converters:BooleanConverter",
-    f"{_JAVA}.converters.ByteArrayConverter": f"{_DATA}.primitive_converters:ByteArrayConverter",
-    f"{_JAVA}.converters.DoubleConverter": f"{_DATA}.primitive_converters:DoubleConverter",
-    f"{_JAVA}.converters.FloatConverter": f"{_DATA}.primitive_converters:FloatConverter",
-    f"{_JAVA}.converters.IntegerConverter": f"{_DATA}.primitive_converters:IntegerConverter",
-    f"{_JAVA}.converters.LongConverter": f"{_DATA}.primitive_converters:LongConverter",
-    f"{_JAVA}.converters.ShortConverter": f"{_DATA}.primitive_converters:ShortConverter",
+    **{
+        f"{_JAVA}.converters.{name}Converter": f"{_DATA}.primitive_converters:{name}Converter"
+        for name in ("Boolean", "ByteArray", "Double", "Float", "Integer", "Long", "Short")
+    },
     f"{_JAVA}.json.JsonConverter": f"{_DATA}.json_converter:JsonConverter",
     f"{_JAVA}.storage.StringConverter": f"{_DATA}.primitive_converters:StringConverter",
 }

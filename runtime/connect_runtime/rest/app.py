@@ -35,7 +35,7 @@ from connect_runtime.rest.access import (
     options,
 )
 from connect_runtime.rest.exchange import Call, Reply, Resource, Routes, error_reply, response
-from connect_runtime.rest.forwarding import AdminForwarding, Forwarding
+from connect_runtime.rest.forwarding import Forwarding
 from connect_runtime.rest.http_server import most_connections
 from connect_runtime.rest.request_pools import (
     BodyMemory,
@@ -90,17 +90,17 @@ def create_app(
     any; `metrics` the page for Prometheus, or raises RequestError; `tls` the context that verifies
     an https leader."""
     settings = settings or RestSettings()
+    is_admin = serves is Served.ADMIN
     worker = WorkerResources(verbs, cluster_id, commit, metrics if settings.metrics else None)
     resources: dict[tuple[str, str], Resource] = {}
-    if serves is not Served.ADMIN:
+    if not is_admin:
         connectors = ConnectorResources(worker.started).routes()
         resources |= {**worker.routes(), **connectors, **plugins}
     if serves is not Served.REGULAR:
         resources |= LoggerResources(worker.started).routes()
     document = openapi.document([*resources, ("GET", openapi.PATH)], KAFKA_VERSION)
     resources["GET", openapi.PATH] = lambda call: Reply(200, document)
-    forwards = AdminForwarding if serves is Served.ADMIN else Forwarding
-    forwarding = forwards(settings.login_hosts, tls, settings.max_body_bytes)
+    forwarding = Forwarding(settings.login_hosts, tls, settings.max_body_bytes, admin_only=is_admin)
     starlette = Starlette(
         routes=_routes(resources, settings.max_body_bytes, forwarding),
         exception_handlers={HTTPException: _on_http, Exception: _on_bug},
@@ -110,9 +110,7 @@ def create_app(
         herder = verbs()
         return herder is not None and name in herder.connectors()
 
-    app = guarded(
-        PathCheck(starlette, exists), settings, password, cross_origin=serves is not Served.ADMIN
-    )
+    app = guarded(PathCheck(starlette, exists), settings, password, cross_origin=not is_admin)
     return ResponseHeaders(app, settings.headers) if settings.headers else app
 
 

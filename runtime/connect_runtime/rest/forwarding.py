@@ -50,30 +50,36 @@ _AGENT: Final = "kafka-connect"
 
 class Forwarding:
     """Sends requests to the leader. `login_hosts`: the hosts, in lower case, that a login is sent
-    to over https. `tls` returns how https leaders are verified, from files that may change."""
+    to over https. `tls` returns how https leaders are verified, from files that may change.
+    `admin_only`: the listener serves admin resources only. If the leader has such listeners, too,
+    its advertised address, the only one that other workers learn, lacks these resources."""
 
     def __init__(
         self,
         login_hosts: Collection[str] = (),
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         max_body_bytes: int = MAX_BODY_BYTES,
+        *,
+        admin_only: bool = False,
     ) -> None:
         self._login_hosts = login_hosts
         self._tls = tls
         self._largest = _ANSWER_BYTES + 2 * max_body_bytes
         self._memory = BodyMemory(self._largest)
         self._waiting = 0
+        self._admin_only = admin_only
 
     async def send(self, call: Call, leader: str | None) -> Response:
         """Returns the leader's answer. Raises RequestError 409 if there is no leader to forward it
-        to, 500 if the leader does not answer, and Busy."""
+        to, 400 if its advertised address lacks the admin resource, 500 if it does not answer, and
+        Busy."""
         request = self.request(call, leader)
         if self._waiting >= _AT_ONCE:
             raise Busy
         self._waiting += 1
         try:
             with anyio.fail_after(_ANSWER_S):
-                return await self._sent(request, call.base)
+                answer = await self._sent(request, call.base)
         except (httpx.HTTPError, OSError, ValueError) as error:
             reason = _reason(error)
             host = request.url.netloc.decode()
@@ -82,6 +88,13 @@ class Forwarding:
             raise RequestError(500, f"IO Error trying to forward REST request: {reason}") from None
         finally:
             self._waiting -= 1
+        if self._admin_only and answer.status_code == 404:
+            raise RequestError(
+                400,
+                f"Only the leader, {leader}, does this, and that address does not serve /admin: "
+                "send it to an admin listener of that worker",
+            )
+        return answer
 
     def request(self, call: Call, leader: str | None) -> httpx.Request:
         """Returns the request to the leader. Raises RequestError if it must not be forwarded."""
@@ -160,24 +173,6 @@ class Forwarding:
                 except orjson.JSONDecodeError:
                     raise ValueError("the leader's answer is not JSON") from None
             return bytes(content)
-
-
-class AdminForwarding(Forwarding):
-    """The forwarding of listeners that serve admin resources only. If the leader has such
-    listeners, too, its advertised address, the only one that other workers learn, lacks these
-    resources."""
-
-    async def send(self, call: Call, leader: str | None) -> Response:
-        """Raises RequestError 400 as well, if the leader's advertised address lacks the
-        resource."""
-        answer = await super().send(call, leader)
-        if answer.status_code == 404:
-            raise RequestError(
-                400,
-                f"Only the leader, {leader}, does this, and that address does not serve /admin: "
-                "send it to an admin listener of that worker",
-            )
-        return answer
 
 
 def _passed_back(answer: httpx.Response, content: bytes, base: str) -> Response:

@@ -30,9 +30,7 @@ _UNQUOTED: Final = "!$&'()*+,;=:@~"
 _NUMBER: Final = re.compile(r"[+-]?\d{1,1000}")
 # the range of Java's int
 _TASK_MAX: Final = 2**31
-# Of requests that Apache's workers send each other
-_SIGNATURE: Final = "x-connect-authorization"
-_ALGORITHM: Final = "x-connect-request-signature-algorithm"
+# The signature of requests that Apache's workers send each other (`InternalRequestSignature`)
 _SUPPORTED: Final = "HmacSHA256"
 
 _OfConnector: TypeAlias = Callable[[ConnectCluster, str], Any]
@@ -213,19 +211,12 @@ def _created(call: Call, name: str, json: Any) -> Reply:
 
 
 def _internal_refusal(headers: Mapping[str, str]) -> RequestError:
-    """Returns why a request of another worker is refused (Apache's `InternalRequestSignature`).
-    Workers use topics here, and have no session key: no signature is valid."""
-    signature, algorithm = headers.get(_SIGNATURE), headers.get(_ALGORITHM)
-    if signature is None or algorithm is None:
-        return RequestError(400, "Internal request missing required signature")
-    if algorithm != _SUPPORTED:
-        return RequestError(
-            400,
-            f"This worker does not support the '{algorithm}' key signing algorithm used by other "
-            f"workers. This worker is currently configured to use: [{_SUPPORTED}]. Check that all "
-            "workers' configuration files permit the same set of signature algorithms, and correct "
-            "any misconfigured worker and restart it.",
-        )
+    """Returns why a request of another worker is refused. Workers use topics here, and have no
+    session key: no signature is valid."""
+    signature = headers.get("x-connect-authorization")
+    if signature is None or headers.get("x-connect-request-signature-algorithm") != _SUPPORTED:
+        text = f"Internal request missing required signature, made with {_SUPPORTED}"
+        return RequestError(400, text)
     try:
         # Java needs no padding
         padding = "" if "=" in signature else "=" * (-len(signature) % 4)

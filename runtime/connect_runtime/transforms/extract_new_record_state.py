@@ -251,10 +251,7 @@ class _Reference:
         if self.struct is not None:
             parent = event.field(self.struct)
         if parent is None:
-            raise MissingField(
-                'Cannot invoke "org.apache.kafka.connect.data.Field.schema()" because the return'
-                ' value of "org.apache.kafka.connect.data.Schema.field(String)" is null'
-            )
+            raise MissingField(f"The event has no field {self.struct}")
         field = parent.field(self.field) or event.field(self.field)
         return None if field is None else copy_basics(field).optional().build()
 

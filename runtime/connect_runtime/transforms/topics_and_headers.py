@@ -159,10 +159,7 @@ class HeaderFrom(OneHalf):
     def _header(self, schema: Schema, struct: Struct, header: str, field: str) -> Header:
         field_schema = schema.field(field)
         if field_schema is None:
-            raise MissingField(
-                'Cannot invoke "org.apache.kafka.connect.data.Field.schema()" because the return'
-                ' value of "org.apache.kafka.connect.data.Schema.field(String)" is null'
-            )
+            raise MissingField(f"The schema has no field {field}")
         value = struct[field] if self._with_default else struct.without_default(field)
         if value is None and not field_schema.optional:
             raise DataError(f"A null value requires an optional schema but was {field_schema}")

@@ -114,12 +114,7 @@ def parse_spec(mappings: list[str]) -> dict[str | None, Type]:
 def _output_type(name: str) -> Type:
     type = _TYPES.get(name.upper())
     if type is None:
-        # an exception where Connect's error takes a value
-        raise ConfigError(
-            "Invalid value java.lang.IllegalArgumentException: No enum constant"
-            f" org.apache.kafka.connect.data.Schema.Type.{name.upper()} for configuration"
-            f" Invalid type found in casting spec: {name}"
-        )
+        raise ConfigError(f"Invalid type found in casting spec: {name}")
     if type not in _OUTPUTS:
         raise ConfigError(
             f"Cast transformation does not support casting to {type.name};"
@@ -215,10 +210,7 @@ def cast(value: Any, schema: Schema | None, type: Type) -> Any:
         if schema.name in _LOGICAL_DATES and type is not Type.STRING:
             if not isinstance(value, dt.date | dt.time):
                 actual = class_of(value, schema)
-                raise WrongClass(
-                    f"class {actual} cannot be cast to class java.util.Date ({actual} and"
-                    " java.util.Date are in module java.base of loader 'bootstrap')"
-                )
+                raise WrongClass(f"class {actual} cannot be cast to class java.util.Date")
             millis = to_millis(value)
             value = millis // MILLIS_PER_DAY if schema.name == DATE_NAME else millis
         elif source is Type.FLOAT32 and isinstance(value, float):
@@ -399,8 +391,7 @@ class TimestampConverter(OneHalf):
     def _parsed(self, text: str) -> int:
         if self._format is None:
             raise MissingField(
-                'Cannot invoke "java.text.SimpleDateFormat.parse(String)" because "config.format"'
-                " is null"
+                "TimestampConverter reads texts by the option format, which is missing"
             )
         try:
             return self._format.parse(text)
@@ -450,11 +441,9 @@ def _date_format(pattern: str, *, required: bool) -> SimpleDateFormat | None:
     try:
         return SimpleDateFormat(pattern)
     except InvalidDateFormat as error:
-        # an exception where Connect's error takes a value
         raise ConfigError(
-            f"Invalid value java.lang.IllegalArgumentException: {error} for configuration"
-            " TimestampConverter requires a SimpleDateFormat-compatible pattern for string"
-            f" timestamps: {pattern}"
+            "TimestampConverter requires a SimpleDateFormat-compatible pattern for string"
+            f" timestamps: {pattern}: {error}"
         ) from error
 
 

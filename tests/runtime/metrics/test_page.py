@@ -80,7 +80,7 @@ def client(kind: str, name: str, size: int, lags: list[list[object]]) -> dict[st
 def reading() -> Any:
     metrics = TaskMetrics()
     metrics.begin("source")
-    metrics.attempt_failed()
+    metrics.count("total_record_failures")
     return values_of(metrics.reading()) | {
         "clients": [
             client("producer", "p", 11, []),
