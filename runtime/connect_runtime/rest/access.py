@@ -21,7 +21,8 @@ import base64
 import hmac
 import ipaddress
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
@@ -32,26 +33,110 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from connect_runtime.rest.exchange import JSON, error_reply, response
 from connect_runtime.rest.password import USER
-from connect_runtime.rest.rest_settings import HeaderRule, RestSettings
+from connect_runtime.rest.rest_settings import RestSettings
 
 _WITHOUT_LOGIN: Final = "/health"
 _PREFLIGHT_AGE_S: Final = 60
 
 
-def guarded(
-    app: ASGIApp,
-    settings: RestSettings,
-    password: Callable[[], str | None],
-    *,
-    cross_origin: bool = True,
-) -> ASGIApp:
-    """Wraps `app` with access checks. `password` is looked up for each request, so that it can be
-    replaced; None admits no client. `cross_origin`: answers permit pages of other origins."""
-    if settings.login:
-        app = _Login(app, password)
-    if settings.origins and cross_origin:
-        app = CrossOrigin(app, settings.origins, settings.methods, login=settings.login)
-    return _SameSite(app, settings)
+class Guard:
+    """Refuses requests before they reach `app`, and adds headers to answers. `password` is looked
+    up for each request, so that it can be replaced; None admits no client. `exists` finds a
+    connector by its name. `cross_origin`: answers permit pages of other origins."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: RestSettings,
+        password: Callable[[], str | None],
+        exists: Callable[[str], bool],
+        *,
+        cross_origin: bool = True,
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._password = password
+        self._exists = exists
+        self._permits_origins = cross_origin and bool(settings.origins)
+        request_headers = ["Content-Type", *(["Authorization"] if settings.login else [])]
+        self._of_preflight = {
+            "Access-Control-Allow-Methods": ",".join(settings.methods),
+            "Access-Control-Allow-Headers": ",".join(request_headers),
+            "Access-Control-Max-Age": str(_PREFLIGHT_AGE_S),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers, permits = Headers(scope=scope), {}
+        problem = refusal(headers.get("host"), headers.get("origin"), self._settings)
+        if problem is not None:
+            app: ASGIApp = response(error_reply(403, problem))
+        else:
+            permits = self._permits(scope, headers) if self._permits_origins else {}
+            app, scope = self._admitted(scope, headers)
+        await app(scope, receive, self._with_headers(send, permits))
+
+    def _admitted(self, scope: Scope, headers: Headers) -> tuple[ASGIApp, Scope]:
+        """Returns the application with the request for it, or a refusal by login or path. Paths
+        stay encoded until they are routed, so that the name of a connector is one segment.
+
+        A login is needed (RFC 7617) except for health and preflight requests. Apache's workers
+        create connectors whose names hold a slash, and cannot delete them. Here such a one is
+        addressed with the slash encoded.
+        """
+        needs_login = self._settings.login and scope["path"] != _WITHOUT_LOGIN
+        if needs_login and not (is_preflight(scope) or self._has_login(headers)):
+            challenge = {"WWW-Authenticate": 'Basic realm="connect", charset="UTF-8"'}
+            return response(error_reply(401, "User cannot access the resource.", challenge)), scope
+        raw = scope.get("raw_path") or quote(scope["path"]).encode()
+        encoded = raw.decode("latin-1")
+        path, problem = without_parameters(encoded), path_problem(encoded)
+        if problem is not None and not (problem == SEPARATOR and self._is_connector(path)):
+            return _bad_request(problem), scope
+        return self._app, {**scope, "path": path.removesuffix("/") or "/"}
+
+    def _has_login(self, headers: Headers) -> bool:
+        password = self._password()
+        scheme, _, encoded = headers.get("authorization", "").partition(" ")
+        if password is None or scheme.lower() != "basic":
+            return False
+        try:
+            login = base64.b64decode(encoded.strip(), validate=True)
+        except ValueError:
+            return False
+        return hmac.compare_digest(login, f"{USER}:{password}".encode())
+
+    def _is_connector(self, path: str) -> bool:
+        segments = [unquote_to_bytes(segment).decode() for segment in path.split("/")]
+        elsewhere = any("/" in segment for at, segment in enumerate(segments) if at != _NAME_AT)
+        return not elsewhere and segments[1] == "connectors" and self._exists(segments[_NAME_AT])
+
+    def _permits(self, scope: Scope, headers: Headers) -> dict[str, str]:
+        """Returns the headers that permit web pages of the origins that are allowed (CORS)."""
+        origin = headers.get("origin")
+        permits = {"Vary": "Origin"}
+        if origin is not None and is_listed(origin, self._settings.origins):
+            permits["Access-Control-Allow-Origin"] = origin
+            permits |= self._of_preflight if is_preflight(scope) else {}
+        return permits
+
+    def _with_headers(self, send: Send, permits: Mapping[str, str]) -> Send:
+        """Returns `send` with these headers, and those of rules, on each answer."""
+        if not (permits or self._settings.headers):
+            return send
+
+        async def send_changed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(permits)
+                own = {*headers.keys()}
+                for rule in self._settings.headers:
+                    if rule.adds:
+                        headers.append(rule.name, rule.text())
+                    elif rule.name.lower() not in own:
+                        headers[rule.name] = rule.text()
+            await send(message)
+
+        return send_changed
 
 
 def refusal(host: str | None, origin: str | None, settings: RestSettings) -> str | None:
@@ -104,105 +189,6 @@ def _is_address(name: str) -> bool:
     return True
 
 
-class _SameSite:
-    """Refuses other hosts' names and origins."""
-
-    def __init__(self, app: ASGIApp, settings: RestSettings) -> None:
-        self._app = app
-        self._settings = settings
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
-        problem = refusal(headers.get("host"), headers.get("origin"), self._settings)
-        app = self._app if problem is None else response(error_reply(403, problem))
-        await app(scope, receive, send)
-
-
-class _Login:
-    """Requires user and password (RFC 7617), except for health and preflight requests."""
-
-    def __init__(self, app: ASGIApp, password: Callable[[], str | None]) -> None:
-        self._app = app
-        self._password = password
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
-        authorization = Headers(scope=scope).get("authorization", "")
-        needs_none = scope["path"] == _WITHOUT_LOGIN or is_preflight(scope)
-        if not needs_none and not _is_login(authorization, self._password()):
-            challenge = {"WWW-Authenticate": 'Basic realm="connect", charset="UTF-8"'}
-            app = response(error_reply(401, "User cannot access the resource.", challenge))
-        await app(scope, receive, send)
-
-
-def _is_login(authorization: str, password: str | None) -> bool:
-    scheme, _, encoded = authorization.partition(" ")
-    if password is None or scheme.lower() != "basic":
-        return False
-    try:
-        login = base64.b64decode(encoded.strip(), validate=True)
-    except ValueError:
-        return False
-    return hmac.compare_digest(login, f"{USER}:{password}".encode())
-
-
-class ResponseHeaders:
-    """Adds the headers of rules to every answer."""
-
-    def __init__(self, app: ASGIApp, rules: Sequence[HeaderRule]) -> None:
-        self._app = app
-        self._rules = rules
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, _changing_headers(send, self._add))
-
-    def _add(self, headers: MutableHeaders) -> None:
-        own = {*headers.keys()}
-        for rule in self._rules:
-            if rule.adds:
-                headers.append(rule.name, rule.text())
-            elif rule.name.lower() not in own:
-                headers[rule.name] = rule.text()
-
-
-class CrossOrigin:
-    """Adds headers to answers for web pages of the origins that are allowed, as regular expressions
-    or `*`. `methods`: those that they may use, `login`: requests need one."""
-
-    def __init__(
-        self, app: ASGIApp, origins: Sequence[str], methods: Sequence[str], *, login: bool
-    ) -> None:
-        self._app = app
-        self._origins = origins
-        request_headers = ["Content-Type", *(["Authorization"] if login else [])]
-        self._of_preflight = {
-            "Access-Control-Allow-Methods": ",".join(methods),
-            "Access-Control-Allow-Headers": ",".join(request_headers),
-            "Access-Control-Max-Age": str(_PREFLIGHT_AGE_S),
-        }
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        added = self._headers(scope)
-        await self._app(scope, receive, _changing_headers(send, lambda own: own.update(added)))
-
-    def _headers(self, scope: Scope) -> dict[str, str]:
-        origin = Headers(scope=scope).get("origin")
-        headers = {"Vary": "Origin"}
-        if origin is not None and is_listed(origin, self._origins):
-            headers["Access-Control-Allow-Origin"] = origin
-            headers |= self._of_preflight if is_preflight(scope) else {}
-        return headers
-
-
-def _changing_headers(send: Send, change: Callable[[MutableHeaders], None]) -> Send:
-    async def send_changed(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            change(MutableHeaders(scope=message))
-        await send(message)
-
-    return send_changed
-
-
 def is_listed(origin: str, origins: Sequence[str]) -> bool:
     """Returns True if one of these patterns, or `*`, matches the whole origin, in any case."""
     return any(
@@ -238,41 +224,6 @@ SEPARATOR: Final = "Ambiguous URI path: a slash is encoded"
 _MEDIA_TYPE: Final = re.compile(r"\s*[^\s/;,]+/[^\s/;,]+\s*(;.*)?")
 _METHODS: Final = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
 _ACCEPTED: Final = ("*", "*/*", "application/*", JSON)
-_PHRASES: Final = {
-    404: "Not Found",
-    405: "Method Not Allowed",
-    406: "Not Acceptable",
-    415: "Unsupported Media Type",
-}
-
-
-class PathCheck:
-    """Refuses ambiguous paths. Those that it takes stay encoded until they are routed, so that the
-    name of a connector is one segment.
-
-    Apache's workers create connectors whose names hold a slash, and cannot delete them. Here such a
-    one, which `exists` finds, is addressed with the slash encoded.
-    """
-
-    def __init__(self, app: ASGIApp, exists: Callable[[str], bool]) -> None:
-        self._app = app
-        self._exists = exists
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            raw = scope.get("raw_path") or quote(scope["path"]).encode()
-            encoded = raw.decode("latin-1")
-            path, problem = without_parameters(encoded), path_problem(encoded)
-            if problem is not None and not (problem == SEPARATOR and self._is_connector(path)):
-                await _bad_request(problem)(scope, receive, send)
-                return
-            scope = {**scope, "path": path.removesuffix("/") or "/"}
-        await self._app(scope, receive, send)
-
-    def _is_connector(self, path: str) -> bool:
-        segments = [unquote_to_bytes(segment).decode() for segment in path.split("/")]
-        elsewhere = any("/" in segment for at, segment in enumerate(segments) if at != _NAME_AT)
-        return not elsewhere and segments[1] == "connectors" and self._exists(segments[_NAME_AT])
 
 
 def without_parameters(path: str) -> str:
@@ -355,7 +306,7 @@ def options(methods: Collection[str]) -> Response:
 
 def http_error(status: int) -> Response:
     """Returns an error of which Connect has no more to report than the status."""
-    reply = error_reply(status, f"HTTP {status} {_PHRASES[status]}")
+    reply = error_reply(status, f"HTTP {status} {HTTPStatus(status).phrase}")
     return response(reply, media_type=None)
 
 

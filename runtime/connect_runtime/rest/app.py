@@ -26,14 +26,7 @@ from connect_runtime import KAFKA_VERSION
 from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.verbs import REFUSAL_HEADER, NotLeader, RequestError
 from connect_runtime.rest import openapi
-from connect_runtime.rest.access import (
-    PathCheck,
-    ResponseHeaders,
-    guarded,
-    header_refusal,
-    http_error,
-    options,
-)
+from connect_runtime.rest.access import Guard, header_refusal, http_error, options
 from connect_runtime.rest.exchange import Call, Reply, Resource, Routes, error_reply, response
 from connect_runtime.rest.forwarding import Forwarding
 from connect_runtime.rest.http_server import most_connections
@@ -110,8 +103,7 @@ def create_app(
         herder = verbs()
         return herder is not None and name in herder.connectors()
 
-    app = guarded(PathCheck(starlette, exists), settings, password, cross_origin=not is_admin)
-    return ResponseHeaders(app, settings.headers) if settings.headers else app
+    return Guard(starlette, settings, password, exists, cross_origin=not is_admin)
 
 
 def _routes(resources: Routes, max_body_bytes: int, forwarding: Forwarding) -> list[Route]:
