@@ -214,8 +214,11 @@ def _internal_refusal(headers: Mapping[str, str]) -> RequestError:
     """Returns why a request of another worker is refused. Workers use topics here, and have no
     session key: no signature is valid."""
     signature = headers.get("x-connect-authorization")
-    if signature is None or headers.get("x-connect-request-signature-algorithm") != _SUPPORTED:
-        text = f"Internal request missing required signature, made with {_SUPPORTED}"
+    algorithm = headers.get("x-connect-request-signature-algorithm")
+    if signature is None or algorithm is None:
+        return RequestError(400, "Internal request missing required signature")
+    if algorithm != _SUPPORTED:
+        text = f"This worker supports signatures of {_SUPPORTED} only, not of {algorithm}"
         return RequestError(400, text)
     try:
         # Java needs no padding
