@@ -20,7 +20,7 @@ from connect_reconciler.actions.changes import (
     ReasonCode,
 )
 from connect_reconciler.actions.connector_state import States
-from connect_reconciler.actions.preconditions import Precondition
+from connect_reconciler.actions.preconditions import Precondition, as_predicted
 from connect_reconciler.actions.records import RecordContext
 from connect_reconciler.model.ledger import LedgerState
 from connect_runtime.storage.log import NewRecord
@@ -136,9 +136,10 @@ class Action(ABC):
 
     # --- preconditions and prediction ---
 
-    @abstractmethod
     def preconditions(self, states: States) -> Iterable[Precondition]:
-        """Returns what it relies on where a plan predicts these states of its group."""
+        """Returns what it relies on where a plan predicts these states of its group: all of its
+        connector, if it does not say otherwise."""
+        return as_predicted(states[self.connector])
 
     @abstractmethod
     def predict(self, states: States) -> States:

@@ -17,9 +17,9 @@ from connect_reconciler.actions.preconditions import (
     OfConnector,
     Precondition,
     RenameRecorded,
+    as_predicted,
     exists,
     owner_is,
-    present,
     target_is,
 )
 from connect_reconciler.actions.records import (
@@ -218,7 +218,7 @@ class Delete(Action):
             return (exists(state), owner_is(state), NotProtected())
         recorded = RenameRecorded(old=self.connector, stage="carried")
         goes_on = OfConnector(connector=self.renamed_to, condition=recorded)
-        return (goes_on, *present(state), owner_is(state), NotProtected())
+        return (goes_on, *as_predicted(state), NotProtected())
 
     def predict(self, states: States) -> States:
         name, renamed_to = self.connector, self.renamed_to

@@ -14,10 +14,7 @@ from connect_reconciler.actions.preconditions import (
     PinRecorded,
     Precondition,
     RenameRecorded,
-    exists,
-    owner_is,
-    present,
-    target_is,
+    as_predicted,
 )
 from connect_reconciler.actions.records import RecordContext, pin_records, rename_records
 from connect_reconciler.model.ledger import (
@@ -71,10 +68,8 @@ class Stop(Action):
         return None if self.holds else "stop"
 
     def preconditions(self, states: States) -> Iterable[Precondition]:
-        state = states[self.connector]
-        if self.renamed_to is None:
-            return (exists(state), *target_is(state), owner_is(state))
-        return (*present(state), owner_is(state), NotProtected())
+        protected = () if self.renamed_to is None else (NotProtected(),)
+        return (*as_predicted(states[self.connector]), *protected)
 
     def predict(self, states: States) -> States:
         name, renamed_to, state = self.connector, self.renamed_to, states[self.connector]
@@ -116,9 +111,7 @@ class Release(Action):
 
     def preconditions(self, states: States) -> Iterable[Precondition]:
         state = states[self.connector]
-        yield exists(state)
-        yield from target_is(state)
-        yield owner_is(state)
+        yield from as_predicted(state)
         if state.renamed_from is not None and carried(state.renames, state.renamed_from):
             yield RenameRecorded(old=state.renamed_from, stage="carried")
         if state.spec_pin is not None:
@@ -183,10 +176,6 @@ class Restart(Action):
     settles = True
 
     action: Literal["restart"] = "restart"
-
-    def preconditions(self, states: States) -> Iterable[Precondition]:
-        state = states[self.connector]
-        return (exists(state), *target_is(state), owner_is(state))
 
     def predict(self, states: States) -> States:
         return states

@@ -18,10 +18,7 @@ from connect_reconciler.actions.preconditions import (
     PinRecorded,
     Precondition,
     RenameRecorded,
-    exists,
-    owner_is,
-    present,
-    target_is,
+    as_predicted,
 )
 from connect_reconciler.actions.records import RecordContext, pin_records, rename_records
 from connect_reconciler.model.ledger import AppliedPin, LedgerState, Renaming
@@ -66,9 +63,7 @@ class PinAction(OffsetsAction):
 
     def preconditions(self, states: States) -> Iterable[Precondition]:
         state = states[self.connector]
-        yield exists(state)
-        yield from target_is(state)
-        yield owner_is(state)
+        yield from as_predicted(state)
         if self.pin in state.pins:
             yield PinRecorded(pin=self.pin, content_hash=self.pin_hash)
         else:
@@ -178,12 +173,9 @@ class CopyOffsets(OffsetsAction):
         return True
 
     def preconditions(self, states: States) -> Iterable[Precondition]:
-        state, source = states[self.connector], states[self.source]
-        yield exists(state)
-        yield from target_is(state)
-        yield owner_is(state)
+        yield from as_predicted(states[self.connector])
         yield RenameRecorded(old=self.source, stage="begun")
-        for condition in (*present(source), owner_is(source)):
+        for condition in as_predicted(states[self.source]):
             yield OfConnector(connector=self.source, condition=condition)
 
     def predict(self, states: States) -> States:

@@ -249,9 +249,13 @@ def exists(state: ConnectorState) -> Exists:
     return Exists(config_fingerprint=fingerprint, leaving_out=leaving_out)
 
 
-def present(state: ConnectorState) -> tuple[Exists | Absent | TargetIs, ...]:
-    """Returns the preconditions that it is there with config and target state, or not there."""
-    return (Absent(),) if state.config is None else (exists(state), *target_is(state))
+def as_predicted(state: ConnectorState) -> tuple[Exists | Absent | TargetIs | OwnerIs, ...]:
+    """Returns the preconditions that it is there with config and target state, or not there, and
+    has this owner."""
+    config: tuple[Exists | Absent | TargetIs, ...] = (Absent(),)
+    if state.config is not None:
+        config = (exists(state), *target_is(state))
+    return (*config, owner_is(state))
 
 
 def target_is(state: ConnectorState) -> tuple[TargetIs, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, TypedDict, assert_never
+from typing import TypeAlias, TypedDict, assert_never
 
 from connect_reconciler import actions as act
 from connect_reconciler.actions import ReasonCode
@@ -34,29 +34,6 @@ from connect_specs.plain_text import counted
 
 # A sentence, and its code
 Reason: TypeAlias = tuple[str, ReasonCode]
-
-_NEW: Final[Reason] = ("new", "new")
-_DELETED_OUTSIDE: Final[Reason] = ("deleted outside connect", "deleted-outside")
-_ONLY_RECORDED: Final[Reason] = (
-    "an earlier apply recorded it, and it is not on the cluster",
-    "only-recorded",
-)
-_UNOWNED: Final[Reason] = ("on the cluster, and no project owns it", "unowned")
-_OWNER_UNSEEN: Final[Reason] = (
-    "on the cluster; owners cannot be seen without cluster.kafka",
-    "owner-unseen",
-)
-_FOR_OFFSETS: Final[Reason] = ("offsets move only while it is stopped", "for-offsets")
-_HELD_AND_NOW_STOPPED: Final[Reason] = (
-    "an earlier apply held it stopped; now its spec says so",
-    "held-and-now-stopped",
-)
-_FAILED: Final[Reason] = ("it failed, and only a restart ends that", "failed")
-_SPEC_GONE: Final[Reason] = ("its spec is gone", "spec-gone")
-_SPEC_AND_CONNECTOR_GONE: Final[Reason] = (
-    "its spec is gone, and so is the connector",
-    "spec-and-connector-gone",
-)
 
 
 class Explained(TypedDict):
@@ -162,9 +139,13 @@ class ActionBuilder:
 
     def create(self, initial: TargetState, restore_to: TargetState | None) -> act.Create:
         """Creates it in state `initial`; `restore_to` if it waits there for its offsets."""
-        owned, reason = self.diff.owned, _NEW
-        if owned is not None:
-            reason = _DELETED_OUTSIDE if owned.applied_ms else _ONLY_RECORDED
+        owned = self.diff.owned
+        reason: Reason = ("new", "new")
+        if owned is not None and owned.applied_ms:
+            reason = ("deleted outside connect", "deleted-outside")
+        elif owned is not None:
+            text = "an earlier apply recorded it, and it is not on the cluster"
+            reason = (text, "only-recorded")
         effects: list[str] = []
         if restore_to is not None:
             effects.append("created stopped, for its offsets")
@@ -182,7 +163,10 @@ class ActionBuilder:
 
     def adopt(self) -> act.Adopt:
         """Adopts a live, unowned connector that has a spec."""
-        reason = _OWNER_UNSEEN if self.context.live.rest_alone else _UNOWNED
+        reason: Reason = ("on the cluster, and no project owns it", "unowned")
+        if self.context.live.rest_alone:
+            text = "on the cluster; owners cannot be seen without cluster.kafka"
+            reason = (text, "owner-unseen")
         managed = "managed by this project from now on: removing its spec will delete it"
         return act.Adopt(**self.explained(reason, managed))
 
@@ -199,13 +183,15 @@ class ActionBuilder:
     def stop(self, restore_to: TargetState | None) -> act.Stop:
         """Stops it until its spec changes, or only while its offsets move."""
         if restore_to is not None:
-            return act.Stop(**self.explained(_FOR_OFFSETS), restore_to=restore_to)
+            reason: Reason = ("offsets move only while it is stopped", "for-offsets")
+            return act.Stop(**self.explained(reason), restore_to=restore_to)
         end = "its tasks end; nothing is read or written"
         return act.Stop(**self.explained(self._state_reason(), *self._outside(), end))
 
     def stay_stopped(self) -> act.Stop:
         """Leaves it stopped that an earlier apply stopped, and was to bring back."""
-        return act.Stop(**self.explained(_HELD_AND_NOW_STOPPED, "it stays stopped"))
+        text = "an earlier apply held it stopped; now its spec says so"
+        return act.Stop(**self.explained((text, "held-and-now-stopped"), "it stays stopped"))
 
     def alter_offsets(self, pin: PinChange) -> act.AlterOffsets | act.ResetOffsets:
         """Sets the pin's offsets, or resets all."""
@@ -244,8 +230,9 @@ class ActionBuilder:
 
     def restart(self) -> act.Restart:
         """Restarts its failed tasks: neither a pause nor a resume does."""
+        reason: Reason = ("it failed, and only a restart ends that", "failed")
         effect = "its failed tasks start again where their offsets are"
-        return act.Restart(**self.explained(_FAILED, effect))
+        return act.Restart(**self.explained(reason, effect))
 
     def delete(self) -> act.Delete:
         """Deletes a connector of this project whose spec was removed."""
@@ -255,11 +242,13 @@ class ActionBuilder:
             effects = [f"its offsets stay in consumer group {group}"]
         if self.context.live.ledger.pins_of(self.name):
             effects.append("its pins are forgotten: the same pin would be applied again")
-        return act.Delete(**self.explained(_SPEC_GONE, *effects))
+        return act.Delete(**self.explained(("its spec is gone", "spec-gone"), *effects))
 
     def forget(self) -> act.Forget:
         """Forgets what this project owned: neither spec nor connector exists."""
-        return act.Forget(**self.explained(_SPEC_AND_CONNECTOR_GONE, "only the ledger changes"))
+        text = "its spec is gone, and so is the connector"
+        reason: Reason = (text, "spec-and-connector-gone")
+        return act.Forget(**self.explained(reason, "only the ledger changes"))
 
     def protect(self, *, prevent_delete: bool) -> act.Protect:
         """Sets or lifts its protection against deletion."""
