@@ -31,6 +31,7 @@ from connect_runtime.api import (
 from connect_runtime.data.simple_header_converter import SimpleHeaderConverter
 from connect_runtime.option_tables import option_table
 from connect_runtime.plugins import registry
+from connect_runtime.plugins.registry import PluginKind
 
 _TABLE: Final = Path(__file__).with_name("options.txt")
 
@@ -122,9 +123,6 @@ def read_each(
     return result
 
 
-_HEADER: Final = "header.converter"
-
-
 @dataclass(frozen=True, slots=True)
 class Converters:
     """A task's converters, configured."""
@@ -137,34 +135,30 @@ class Converters:
 def converters_of(connector: Mapping[str, str], worker: Mapping[str, str]) -> Converters:
     """Returns the converters of a connector's tasks. Raises `ConfigError`."""
     return Converters(
-        key=_configured("key.converter", connector, worker, is_key=True),
-        value=_configured("value.converter", connector, worker, is_key=False),
-        header=_header_converter(connector, worker),
+        key=_configured("converter", "key.converter", connector, worker, is_key=True),
+        value=_configured("converter", "value.converter", connector, worker, is_key=False),
+        header=_configured("header_converter", "header.converter", connector, worker),
     )
 
 
 def _configured(
-    key: str, connector: Mapping[str, str], worker: Mapping[str, str], *, is_key: bool
-) -> Converter:
+    kind: PluginKind,
+    key: str,
+    connector: Mapping[str, str],
+    worker: Mapping[str, str],
+    **is_key: bool,
+) -> Any:
     config = connector if connector.get(key) else worker
     name = config.get(key)
-    if not name:
+    if name:
+        converter = registry.plugin(kind, key, name).cls()
+    elif kind == "header_converter":
+        converter = SimpleHeaderConverter()
+    else:
         raise ConfigError.missing(key)
-    converter: Converter = registry.plugin("converter", key, name).cls()
-    options = _options(config, key) | {"converter.type": "key" if is_key else "value"}
+    options = _options(config, key) | {"converter.type": key.partition(".")[0]}
     converter.config().parse(options)
-    converter.configure(options, is_key=is_key)
-    return converter
-
-
-def _header_converter(connector: Mapping[str, str], worker: Mapping[str, str]) -> HeaderConverter:
-    config = connector if connector.get(_HEADER) else worker
-    name = config.get(_HEADER)
-    cls = registry.plugin("header_converter", _HEADER, name).cls if name else SimpleHeaderConverter
-    converter: HeaderConverter = cls()
-    options = _options(config, _HEADER) | {"converter.type": "header"}
-    converter.config().parse(options)
-    converter.configure(options)
+    converter.configure(options, **is_key)
     return converter
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connect_runtime.java.scalars import to_integer, wrapped
+from connect_runtime.java.scalars import MONTHS, WEEKDAYS, to_integer, wrapped
 
 _MILLIS_PER_DAY: Final = 24 * 60 * 60 * 1000
 _EPOCH: Final = dt.date(1970, 1, 1)
@@ -24,10 +24,6 @@ _LETTERS: Final = "GyMdkHmsSEDFwWahKzZYuXL"
 _OF_WEEKS: Final = "wWYF"
 # Fields of digits: directly followed by such a field, a number is as long as its letters.
 _NUMBERS: Final = "ydkHmsSDFKhu"
-_MONTHS: Final = tuple(
-    "January February March April May June July August September October November December".split()
-)
-_WEEKDAYS: Final = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
 _ERAS: Final = {"BC": 0, "AD": 1, "Before Christ": 0, "Anno Domini": 1}
 _AM_PM: Final = {"AM": 0, "PM": 1}
 _UTC_NAMES: Final = ("Coordinated Universal Time", "UTC")
@@ -208,12 +204,12 @@ def _month(moment: _Moment, count: int) -> str:
     month = moment.date.month
     if count <= 2:
         return _padded(month, count)
-    name = _MONTHS[month - 1]
+    name = MONTHS[month - 1]
     return name if count > 3 else name[:3]
 
 
 def _weekday(moment: _Moment, count: int) -> str:
-    name = _WEEKDAYS[moment.date.weekday()]
+    name = WEEKDAYS[moment.date.weekday()]
     return name if count > 3 else name[:3]
 
 
@@ -265,9 +261,9 @@ class _Fields:
             raise _unparseable(text)
         match piece.letter:
             case "M" | "L" if piece.count > 2:
-                return self._name("M", text, start, {n: i + 1 for i, n in enumerate(_MONTHS)})
+                return self._name("M", text, start, {n: i + 1 for i, n in enumerate(MONTHS)})
             case "E":
-                return self._name("E", text, start, {n: i for i, n in enumerate(_WEEKDAYS)})
+                return self._name("E", text, start, {n: i for i, n in enumerate(WEEKDAYS)})
             case "G":
                 return self._name("G", text, start, _ERAS)
             case "a":

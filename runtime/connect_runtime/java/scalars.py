@@ -145,11 +145,10 @@ if TYPE_CHECKING:
     from connect_runtime.api.schema import Schema
 
 _NORMAL: Final = 2.0**-126  # smaller numbers of 32 bits have fewer digits
-_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS: Final = (
-    *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
-    *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+MONTHS: Final = tuple(
+    "January February March April May June July August September October November December".split()
 )
+WEEKDAYS: Final = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
 _EPOCH: Final = dt.date(1970, 1, 1)
 # half of a surrogate pair: its first byte never continues a character
 _HALF: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -224,7 +223,7 @@ def _java_date(value: dt.date | dt.time) -> str:
         date = value
     else:
         time = value
-    day = f"{_WEEKDAYS[date.weekday()]} {_MONTHS[date.month - 1]} {date.day:02}"
+    day = f"{WEEKDAYS[date.weekday()][:3]} {MONTHS[date.month - 1][:3]} {date.day:02}"
     return f"{day} {time:%H:%M:%S} UTC {date.year}"
 
 
