@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import cel
 
@@ -29,14 +29,8 @@ _TOKEN: Final = re.compile(
 _LONGEST: Final = 10_000
 _NO_FUNCTION: Final = "Undefined variable or function"
 _MACROS: Final = frozenset({"all", "exists", "exists_one", "existsOne", "filter", "map"})
-
-
-@dataclass(frozen=True, slots=True)
-class Slip:
-    """A field or word that no plan has, and a hint at the right one."""
-
-    message: str
-    hint: str
+# A mistake, and a hint
+_Slip: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +82,11 @@ def bound_names(expression: str) -> frozenset[str]:
     )
 
 
-def slips(expression: str) -> Iterator[Slip]:
-    """Returns misnamed fields and words, in the order of the expression."""
-    yield from _Reader(_tokens(expression)).slips()
+def slips(expression: str, location: Location) -> Iterator[Diagnostic]:
+    """Returns fields and words that no plan has, in the order of the expression, each with a hint
+    at the right one."""
+    for message, hint in _Reader(_tokens(expression)).slips():
+        yield Diagnostic("policy.unknown-field", message, location, hint=hint)
 
 
 def _tokens(expression: str) -> list[_Token]:
@@ -105,7 +101,7 @@ class _Reader:
         self._tokens = tokens
         self._shapes: dict[str, Shape] = dict(SHAPES)
 
-    def slips(self) -> Iterator[Slip]:
+    def slips(self) -> Iterator[_Slip]:
         at = 0
         while at < len(self._tokens):
             token = self._tokens[at]
@@ -118,7 +114,7 @@ class _Reader:
     def _at(self, at: int) -> _Token:
         return self._tokens[at] if 0 <= at < len(self._tokens) else _END
 
-    def _path(self, start: int) -> Generator[Slip, None, int]:
+    def _path(self, start: int) -> Generator[_Slip, None, int]:
         """Reads one path; returns where it ends."""
         path, shape, at = (
             self._tokens[start].text,
@@ -136,11 +132,11 @@ class _Reader:
             if is_field or (is_index and name.kind == "text"):
                 if isinstance(shape, dict) and name.word not in shape:
                     hint = did_you_mean(name.word, shape)
-                    yield Slip(f"{path} has no field {name.word!r}", hint)
+                    yield f"{path} has no field {name.word!r}", hint
                     return at + 2
                 if isinstance(shape, list):
                     hint = f"ask each of them: {path}.exists(x, …)"
-                    yield Slip(f"{path} is a list and has no field {name.word!r}", hint)
+                    yield f"{path} is a list and has no field {name.word!r}", hint
                     return at + 2
                 shape = shape[name.word] if isinstance(shape, dict) else None
                 path = f"{path}.{name.word}"
@@ -156,7 +152,7 @@ class _Reader:
         if macro in _MACROS and name.kind == "name":
             self._shapes[name.text] = shape[0] if isinstance(shape, list) else None
 
-    def _compared(self, path: str, shape: Shape, start: int, end: int) -> Iterator[Slip]:
+    def _compared(self, path: str, shape: Shape, start: int, end: int) -> Iterator[_Slip]:
         """Texts that the path is held against: `path == "a"`, `"a" in path`, `path in ["a"]`."""
         preceding, operator = self._at(start - 1).text, self._at(end).text
         if preceding == "in" and isinstance(shape, dict | list):
@@ -171,13 +167,12 @@ class _Reader:
             closing = next((n for n, token in enumerate(tokens) if token.text == "]"), 0)
             yield from self._unknown_words(path, shape, tokens[:closing])
 
-    def _unknown_words(self, path: str, words: Shape, tokens: list[_Token]) -> Iterator[Slip]:
+    def _unknown_words(self, path: str, words: Shape, tokens: list[_Token]) -> Iterator[_Slip]:
         if not isinstance(words, dict | frozenset):
             return
         for token in tokens:
             if token.kind == "text" and token.word not in words:
-                message = f"{path} is never {token.word!r}"
-                yield Slip(message, did_you_mean(token.word, words))
+                yield f"{path} is never {token.word!r}", did_you_mean(token.word, words)
 
 
 def _misnamed(expression: str, program: cel.Program, location: Location) -> Iterator[Diagnostic]:
@@ -186,8 +181,7 @@ def _misnamed(expression: str, program: cel.Program, location: Location) -> Iter
         message = f"the expression uses {', '.join(unknown)}, which a policy does not know"
         hint = did_you_mean(unknown[0], NAMES)
         yield Diagnostic("policy.unknown-name", message, location, hint=hint)
-    for slip in slips(expression):
-        yield Diagnostic("policy.unknown-field", slip.message, location, hint=slip.hint)
+    yield from slips(expression, location)
 
 
 def _untyped(program: cel.Program, location: Location) -> Iterator[Diagnostic]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from connect_reconciler.policies.expression import bound_names, slips
+from connect_specs.diagnostics import Location
+
+PLACE = Location("policies/rules.yaml", 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -38,9 +41,9 @@ from connect_reconciler.policies.expression import bound_names, slips
     ],
 )
 def test_a_slip_is_told_with_what_is_meant(expression: str, what: str, hint: str) -> None:
-    ((found),) = slips(expression)
-    assert found.message == what
-    assert found.hint.startswith(hint)
+    (slip,) = slips(expression, PLACE)
+    assert (slip.what, slip.where) == (what, PLACE)
+    assert slip.hint.startswith(hint)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +65,7 @@ def test_a_slip_is_told_with_what_is_meant(expression: str, what: str, hint: str
     ],
 )
 def test_what_is_right_is_let_through(expression: str) -> None:
-    assert list(slips(expression)) == []
+    assert list(slips(expression, PLACE)) == []
 
 
 def test_names_that_macros_give() -> None:
