@@ -157,13 +157,9 @@ def test_commands(
             command.write(name, fill(text))
         for run in ({"in": table.get("in", "."), **run} for run in case["runs"]):
             assert run.keys() <= FIELDS, run.keys()
-            arrange(run, command, fill)
-            hand: ByHand | None = None
-            if "hand" in run or "writes nothing" in run:
-                hand = request.getfixturevalue("by_hand")
-                hand.write()
-                for name, config in run.get("hand", {}).items():
-                    hand.config(name, **config)
+            is_by_hand = run.keys() & {"hand", "writes nothing"}
+            hand: ByHand | None = request.getfixturevalue("by_hand") if is_by_hand else None
+            arrange(run, command, fill, hand)
             with monkeypatch.context() as patch:
                 for name, value in run.get("env", {}).items():
                     patch.setenv(name, value)
@@ -179,8 +175,10 @@ def test_commands(
                 assert holds(found, run.get("cluster", {})), run
 
 
-def arrange(run: Mapping[str, Any], command: Command, fill: Callable[[str], str]) -> None:
-    """Writes, changes and removes the files that a run begins with."""
+def arrange(
+    run: Mapping[str, Any], command: Command, fill: Callable[[str], str], hand: ByHand | None
+) -> None:
+    """Writes, changes and removes the files and configs that a run begins with."""
     for name, text in run.get("write", {}).items():
         command.write(name, fill(text))
     for name, texts in run.get("replace", {}).items():
@@ -196,6 +194,10 @@ def arrange(run: Mapping[str, Any], command: Command, fill: Callable[[str], str]
         file.rmdir() if file.is_dir() else file.unlink()
     if "commit" in run:
         command.commit(run["commit"])
+    if hand is not None:
+        hand.write()
+        for name, config in run.get("hand", {}).items():
+            hand.config(name, **config)
 
 
 def check(
