@@ -114,15 +114,10 @@ def load(rig: Rig, unique: str) -> Iterator[Load]:
         yield Load(rig, up, source, sink, infile, outfile, Ends(up.kafka), feeder)
 
 
-TREE = pytest.mark.parametrize(
-    "tree",
-    [
-        pytest.param(False, id="driver", marks=pytest.mark.long),
-        pytest.param(True, id="tree"),
-    ],
-)
+TREE = pytest.mark.parametrize("tree", [False, True], ids=["driver", "tree"])
 
 
+@pytest.mark.long
 @TREE
 def test_inside_an_open_transaction(load: Load, tree: bool, record_property: Record) -> None:
     """Of a source with transformations and an offsets topic of its own."""

@@ -58,7 +58,12 @@ FILES = {
     for file in sorted((Path(__file__).parent / "commands").glob("*.yaml"))
 }
 CASES = [
-    pytest.param(topic, case, id=case_id(topic, case["case"]))
+    pytest.param(
+        topic,
+        case,
+        id=case_id(topic, case["case"]),
+        marks=[pytest.mark.long] if case.get("long") else [],
+    )
     for topic, table in FILES.items()
     for case in table["cases"]
 ]

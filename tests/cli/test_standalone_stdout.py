@@ -20,7 +20,7 @@ from support.broker import BrokerAddress, create_topic, produce
 from support.rig import Ends, Rig
 from support.wait import wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 _WORKER = """\
 bootstrap.servers={kafka}
@@ -126,7 +126,6 @@ def test_what_is_committed_has_been_shown_whoever_ends_the_worker(
         assert {f"{name[-1]}{number:06}" for number in range(committed)} <= seen
 
 
-@pytest.mark.long
 def test_what_standard_output_refuses_fails_the_tasks(sinks: Sinks) -> None:
     with sinks.running(os.open("/dev/full", os.O_WRONLY)) as worker:
         told = "OSError: [Errno 28] No space left on device"

@@ -137,6 +137,7 @@ def listen_anywhere(file: Path) -> None:
     file.write_text(yaml.safe_dump(project))
 
 
+@pytest.mark.long
 def test_the_demo_accounts_for_every_line() -> None:
     run_demo()
 

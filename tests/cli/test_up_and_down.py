@@ -123,6 +123,7 @@ def _metrics(url: str) -> str:
         return text
 
 
+@pytest.mark.long
 def test_paused_tasks_release_their_slots_where_the_worker_is_set_so(project: Command) -> None:
     """Two connectors take turns in the only slot: neither waits, and each line comes once."""
     released = "StringConverter, paused.tasks.release.slots: true}"

@@ -263,7 +263,7 @@ def test_a_pin_to_the_end_delivers_nothing_again_under_load(
 
     def write() -> None:
         nonlocal written
-        while not ended.wait(0.01):
+        while not ended.wait(0.05):
             lines = range(written, written + 20)
             produce(servers, unique, [(None, str(n).encode()) for n in lines])
             written += 20
@@ -293,6 +293,7 @@ def test_a_pin_to_the_end_delivers_nothing_again_under_load(
     assert project.apply().exit_code == 0
 
 
+@pytest.mark.long
 def test_a_sink_whose_group_someone_else_reads_with_is_not_stopped(
     oracle: Oracle, client: dict[str, str], unique: str, tmp_path: Path
 ) -> None:

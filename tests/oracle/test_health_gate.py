@@ -42,12 +42,12 @@ def at_work(work: threading.Thread, ended: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def written_to(bootstrap_servers: str, topic: str) -> Iterator[None]:
-    """Some hundred records a second, to two partitions, while the context lasts."""
+    """Some dozen records a second, to two partitions, while the context lasts."""
     ended = threading.Event()
     producer = Producer({"bootstrap.servers": bootstrap_servers, "linger.ms": 0})
 
     def write() -> None:
-        while not ended.wait(0.01):
+        while not ended.wait(0.03):
             for partition in range(2):
                 producer.produce(topic, value=b"x" * 1000, partition=partition)
             producer.flush(10)

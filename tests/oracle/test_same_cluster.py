@@ -100,6 +100,7 @@ def connect(tmp_path: Path) -> Command:
     return Command(tmp_path)
 
 
+@pytest.mark.long
 def test_a_kafka_that_the_workers_do_not_use_is_refused(
     connect: Command, first: Oracle, broker: BrokerAddress, other_broker: BrokerAddress
 ) -> None:

@@ -93,7 +93,8 @@ def test_each_worker_passes_writes_on_to_the_leader(
     assert other.status_code in (404, 500)
 
 
-@pytest.mark.parametrize("kafka", ["kafka", pytest.param("rest-alone", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kafka", ["kafka", "rest-alone"])
 def test_a_worker_that_follows_late_is_waited_for(
     workers: Workers, balancer: Balancer, topic: str, tmp_path: Path, kafka: str
 ) -> None:

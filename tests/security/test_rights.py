@@ -23,7 +23,7 @@ from connect_runtime.storage.snapshots import State, StatusSnapshot
 from connect_runtime.storage.status_topic import reduce_all
 from connect_specs.desired import TargetState
 from connect_specs.project import load_project
-from support.broker import create_topic, produce
+from support.broker import FEW_PARTITIONS, create_topic, produce
 from support.guarded_broker import GuardedBroker
 from support.leading import leading
 from support.rights import Right, commanded, listed
@@ -69,9 +69,8 @@ class Site:
         client = self.kafka.open if user is None else self.kafka.client(user)
         folder = self.folder / str(user)
         (folder / "connectors").mkdir(parents=True, exist_ok=True)
-        text = json.dumps(
-            {"project": "p", "cluster": {"group.id": self.group, "kafka": client, **cluster}}
-        )
+        described = {"group.id": self.group, "kafka": client, "worker": FEW_PARTITIONS, **cluster}
+        text = json.dumps({"project": "p", "cluster": described})
         (folder / "connect.yaml").write_text(text)
         return folder
 

@@ -371,15 +371,17 @@ def committed_lines(kafka: str, topic: str) -> Iterator[str]:
         ended: set[int] = set()
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            for message in consumer.consume(10_000, timeout=0.1):
-                error = message.error()
-                if error is None:
-                    deadline = time.monotonic() + 60
-                    yield message.value().decode()
-                elif error.code() != KafkaError._PARTITION_EOF:
-                    raise KafkaException(error)
-                else:
-                    ended.add(message.partition())
+            message = consumer.poll(0.1)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                deadline = time.monotonic() + 60
+                yield message.value().decode()
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise KafkaException(error)
+            else:
+                ended.add(message.partition())
             if ended == {*known}:
                 return
         raise AssertionError(f"{topic} gave nothing for 60 s, and did not end")

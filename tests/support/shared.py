@@ -30,6 +30,8 @@ FOLDER = pytest.StashKey[Path]()
 # fixtures of which a run has one; the files that use it run in one worker, in turn
 ONE_AT_A_TIME = ("oracle", "guarded", "rig")
 
+_USED = pytest.StashKey[dict[str, str]]()
+_DEFINITIONS = pytest.StashKey[dict[str, Any]]()
 _ENDER = pytest.StashKey["subprocess.Popen[bytes]"]()
 _GROUPS = "groups.json"
 _ENDER_FILE = Path(__file__).with_name("ender.py")
@@ -85,9 +87,12 @@ def order(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts first what takes long, so that no worker begins it at the end, and tells the run which
     files are to run in one worker."""
     used: dict[str, str] = {}
+    definitions: dict[str, Any] = {}
     for item in items:
         for name in filter(partial(_is_shared, item), ONE_AT_A_TIME):
             assert used.setdefault(_file(item.nodeid), name) == name, f"{item.path} uses two"
+            definitions[name] = item._fixtureinfo.name2fixturedefs[name][-1]  # type: ignore[attr-defined]
+    config.stash[_USED], config.stash[_DEFINITIONS] = used, definitions
     # written anew by each worker, with the same content
     new = config.stash[FOLDER] / f"groups-{os.getpid()}"
     new.write_text(json.dumps(used))
@@ -101,6 +106,17 @@ def order(config: pytest.Config, items: list[pytest.Item]) -> None:
             item.path not in brokers,
         )
     )
+
+
+def end_unused(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Ends what is used by one test at a time after the last file that uses it: a broker that idles
+    for the rest of the run costs as much as a start."""
+    used = item.config.stash[_USED]
+    name = used.get(_file(item.nodeid))
+    if name is None or nextitem is None or used.get(_file(nextitem.nodeid)) == name:
+        return
+    assert isinstance(item, pytest.Function)
+    item.config.stash[_DEFINITIONS][name].finish(item._request)
 
 
 def _file(nodeid: str) -> str:

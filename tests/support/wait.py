@@ -6,8 +6,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# What takes longer than this is a process or a round of requests, which is not to keep a core busy
-_EXPENSIVE_S = 0.05
+# What takes longer than this is a process or a round of requests, which is not to keep a core busy:
+# it gets a fifth of one
+_EXPENSIVE_S = 0.01
+_PAUSES = 4
 _LONGEST_PAUSE_S = 1.0
 
 
@@ -15,7 +17,7 @@ def wait_until(
     condition: Callable[[], T], *, what: str, timeout_s: float = 60, every_s: float = 0.05
 ) -> T:
     """The first true value of `condition`, asked every `every_s` seconds; an expensive one after
-    twice the time that it took.
+    four times the time that it took.
 
     Raises AssertionError that names `what` when there was none for `timeout_s` seconds. What the
     condition raises is not caught.
@@ -30,5 +32,5 @@ def wait_until(
         if now > deadline:
             raise AssertionError(f"waited {timeout_s:g} s for {what}; last answer: {value!r}")
         took_s = now - asked
-        pause_s = min(2 * took_s, _LONGEST_PAUSE_S) if took_s > _EXPENSIVE_S else 0.0
+        pause_s = min(_PAUSES * took_s, _LONGEST_PAUSE_S) if took_s > _EXPENSIVE_S else 0.0
         time.sleep(max(every_s, pause_s))

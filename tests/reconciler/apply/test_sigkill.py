@@ -19,7 +19,7 @@ from support.apply_child import desired_of
 from support.broker import BrokerAddress
 from support.projects import project_of
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.long]
 
 TESTS = Path(__file__).parents[2]
 

@@ -38,6 +38,7 @@ def frozen(folder: Path) -> Iterator[None]:
         os.kill(broker.pid, signal.SIGCONT)
 
 
+@pytest.mark.long
 def test_health_and_reads_answer_while_kafka_is_frozen(
     kafka: EmbeddedBroker, tmp_path: Path
 ) -> None:

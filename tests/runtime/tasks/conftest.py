@@ -21,7 +21,7 @@ from connect_runtime.tasks.task_setup import TaskSetup
 from connect_specs.desired import TargetState
 from connect_specs.names import ClusterTopics
 from support.agent import ensure_agent
-from support.broker import BrokerAddress, create_topic, produce, read_to_end
+from support.broker import BrokerAddress, create_topic, create_topics, produce, read_to_end
 from support.guarded_broker import GuardedBroker
 from support.task_setups import task_launch
 from support.wait import wait_until
@@ -66,12 +66,10 @@ class Cluster:
         }
         self._running: list[Running] = []
         ensure_agent()
-        for topic, partitions in (
-            (self.topics.offsets, 3),
-            (self.topics.status, 2),
-            (self.topics.assignments, 1),
-        ):
-            create_topic(bootstrap_servers, topic, partitions=partitions)
+        topics = self.topics
+        create_topics(
+            bootstrap_servers, {topics.offsets: 3, topics.status: 2, topics.assignments: 1}
+        )
 
     def assign(self, task: TaskId, attempt: int | None, state: str = "running") -> None:
         """Writes an assignment as the leader would; attempt None is a stop."""

@@ -109,7 +109,7 @@ def in_order(values: Sequence[str]) -> bool:
 def test_quick_polls_do_not_wait_for_a_slow_one(cluster: Any, run: Any) -> None:
     timeout = {"producer.override.transaction.timeout.ms": "2000"}
     shown = threading.Event()
-    running = run(numbers(slow={50: 5.0}, held={50: shown}, last=60), **timeout)
+    running = run(numbers(slow={50: 4.0}, held={50: shown}, last=60), **timeout)
 
     # the poll does not end before it is shown what came before it, and fences nothing
     wait_until(sent(cluster, 50), what="the quick polls")
