@@ -24,10 +24,6 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _FRACTION = re.compile(r"-?\d+\.\d+(E-?\d+)?")
 _DAY_MS = 86_400_000
 _JAVAS_OWN = ("java.lang.NullPointerException", "java.lang.ClassCastException")
-# Where Connect's error takes a value, it has an exception
-_JAVAS_VALUE = re.compile(
-    r"Invalid value java\.lang\.IllegalArgumentException: .* for configuration ", re.DOTALL
-)
 
 
 def record_json(record: ConnectRecord) -> Json:
@@ -156,8 +152,6 @@ def comparable(found: Any) -> Any:
         found["v"] = java_float(to_float(float(found["v"])))
     if found.get("error") in _JAVAS_OWN:
         found.pop("message")
-    if "message" in found:
-        found["message"] = found["message"] and _JAVAS_VALUE.sub("", found["message"])
     if (found.get("message") or "").startswith("Timestamp missing on record"):
         # how maps and dates are printed
         found["message"] = "Timestamp missing on record"

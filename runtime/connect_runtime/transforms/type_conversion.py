@@ -114,7 +114,12 @@ def parse_spec(mappings: list[str]) -> dict[str | None, Type]:
 def _output_type(name: str) -> Type:
     type = _TYPES.get(name.upper())
     if type is None:
-        raise ConfigError(f"Invalid type found in casting spec: {name}")
+        # an exception where Connect's error takes a value
+        raise ConfigError(
+            "Invalid value java.lang.IllegalArgumentException: No enum constant"
+            f" org.apache.kafka.connect.data.Schema.Type.{name.upper()} for configuration"
+            f" Invalid type found in casting spec: {name}"
+        )
     if type not in _OUTPUTS:
         raise ConfigError(
             f"Cast transformation does not support casting to {type.name};"
@@ -442,8 +447,9 @@ def _date_format(pattern: str, *, required: bool) -> SimpleDateFormat | None:
         return SimpleDateFormat(pattern)
     except InvalidDateFormat as error:
         raise ConfigError(
-            "TimestampConverter requires a SimpleDateFormat-compatible pattern for string"
-            f" timestamps: {pattern}: {error}"
+            f"Invalid value java.lang.IllegalArgumentException: {error} for configuration"
+            " TimestampConverter requires a SimpleDateFormat-compatible pattern for string"
+            f" timestamps: {pattern}"
         ) from error
 
 
