@@ -73,6 +73,7 @@ def test_a_source_goes_on_where_it_was(
     assert offsets(oracle, new) != {}
 
 
+@pytest.mark.long
 def test_a_rename_that_could_not_delete_the_old_name_is_reverted(
     project: RestProject,
     broker: BrokerAddress,
