@@ -10,7 +10,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import orjson
 
@@ -121,19 +121,27 @@ def _offset(entry: object) -> tuple[bytes, bytes | None]:
 
 def records_line(records: Sequence[LogRecord]) -> bytes:
     """Returns records as one line, without its end."""
-    return orjson.dumps(
-        [
-            (
-                record.topic,
-                record.partition,
-                record.offset,
-                record.timestamp_ms,
-                _text(record.key),
-                _text(record.value),
-            )
-            for record in records
-        ]
-    )
+    return orjson.dumps(_rows(records))
+
+
+def topic_line(records: Sequence[LogRecord], positions: Mapping[int, int]) -> bytes:
+    """Returns the newest records of a topic as one line, with the position of each partition up to
+    which it was read."""
+    return orjson.dumps({"records": _rows(records), "positions": list(positions.items())})
+
+
+def _rows(records: Sequence[LogRecord]) -> list[tuple[object, ...]]:
+    return [
+        (
+            record.topic,
+            record.partition,
+            record.offset,
+            record.timestamp_ms,
+            _text(record.key),
+            _text(record.value),
+        )
+        for record in records
+    ]
 
 
 def read_error_line(error: ConnectError) -> bytes:
@@ -145,13 +153,29 @@ def read_error_line(error: ConnectError) -> bytes:
 
 def records_of(line: bytes) -> list[LogRecord]:
     """Returns the records of a line. Raises the ConnectError that stands there in their place."""
+    return _records(orjson.loads(line))
+
+
+def topic_of(line: bytes) -> tuple[list[LogRecord], dict[int, int]]:
+    """Returns the records and positions in a line of `topic_line`. Raises the ConnectError that
+    stands there in their place."""
     content = orjson.loads(line)
+    if "error" in content:
+        _raise(content)
+    return _records(content["records"]), dict(content["positions"])
+
+
+def _records(content: Any) -> list[LogRecord]:
     if isinstance(content, dict):
-        raise _READ_ERRORS[content["error"]](*(Diagnostic(*row) for row in content["diagnostics"]))
+        _raise(content)
     return [
         LogRecord(topic, partition, offset, timestamp_ms, _content(key), _content(value))
         for topic, partition, offset, timestamp_ms, key, value in content
     ]
+
+
+def _raise(content: Any) -> NoReturn:
+    raise _READ_ERRORS[content["error"]](*(Diagnostic(*row) for row in content["diagnostics"]))
 
 
 def unwritten_line(unwritten: Unwritten | None) -> bytes:

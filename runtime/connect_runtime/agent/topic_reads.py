@@ -16,7 +16,7 @@ from connect_runtime.agent.messages import (
     ReadAssignment,
     ReadOffsets,
     read_error_line,
-    records_line,
+    topic_line,
 )
 from connect_runtime.agent.server import QueuedService, TaskConnection
 from connect_runtime.kafka.errors import as_failure, error_of
@@ -64,8 +64,9 @@ class TopicCache:
         """Returns the answers in the order of the requests, as of now or later. Raises ConnectError
         or KafkaException if the topic cannot be read."""
         self._catch_up()
+        positions = {} if self._reader is None else self._reader.positions
         return (
-            records_line(list(self._newest.get(_owner_of(request), {}).values()))
+            topic_line(list(self._newest.get(_owner_of(request), {}).values()), positions)
             for request in requests
         )
 

@@ -75,6 +75,10 @@ class KafkaLogReader:
         # OFFSET_BEGINNING up before it knows the leaders, and tries again 500 ms later.
         self._consumer.assign([TopicPartition(*at, 0) for at in _each(partitions)])
 
+    @property
+    def positions(self) -> Mapping[int, int]:
+        return {partition: offset for (_, partition), offset in self._next.items()}
+
     def poll(self) -> Sequence[LogRecord]:
         self._fetch(0)
         self._look_again()

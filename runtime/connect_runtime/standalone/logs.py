@@ -131,6 +131,7 @@ class _FileReader:
         self._file = file
         self._seen: Entries = {}
         self.left_out: dict[tuple[str, int], str] = {}
+        self.positions: dict[int, int] = {}
 
     def poll(self) -> Sequence[LogRecord]:
         earlier, self._seen = self._seen, self._file.entries

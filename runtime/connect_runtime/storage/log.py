@@ -165,6 +165,12 @@ class LogReader(Protocol):
         ...
 
     @property
+    def positions(self) -> Mapping[int, int]:
+        """Returns of each partition the offset of the next record to read, of a reader of one
+        topic: of committed records, so never one behind an open transaction."""
+        ...
+
+    @property
     def led_anew(self) -> bool:
         """Returns whether a partition has another leader than at the first read to the end, or ends
         before what was read. It may lack records that were read, or be that of a recreated

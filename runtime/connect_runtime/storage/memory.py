@@ -264,6 +264,10 @@ class MemoryLogReader:
         self._next = [0] * len(partitions)
         self.left_out: dict[tuple[str, int], str] = {}
 
+    @property
+    def positions(self) -> Mapping[int, int]:
+        return dict(enumerate(self._next))
+
     def poll(self) -> Sequence[LogRecord]:
         with self._changed:
             return self._taken()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from connect_runtime.agent.messages import ReadOffsets, records_of
+from connect_runtime.agent.messages import ReadOffsets, topic_of
 from connect_runtime.agent.topic_reads import TopicCache
 from connect_runtime.storage.log import LogRecord
 from connect_runtime.storage.offsets_topic import changed_connector
@@ -37,6 +37,10 @@ class Reader:
     at: int = 0
 
     @property
+    def positions(self) -> dict[int, int]:
+        return {0: self.at}
+
+    @property
     def led_anew(self) -> bool:
         return self.topic.epoch != self.epoch
 
@@ -60,7 +64,7 @@ def test_a_topic_whose_new_leader_lacks_its_end_is_read_anew() -> None:
 
     def newest() -> bytes | None:
         (content,) = cache.answers([ReadOffsets("t", "a")])
-        (record,) = records_of(content)
+        (record,) = topic_of(content)[0]
         return record.value
 
     assert newest() == b'{"n":8}'

@@ -16,7 +16,7 @@ from connect_runtime.agent.messages import (
     ReadOffsets,
     WriteOffsets,
     WriteStatus,
-    records_of,
+    topic_of,
     unwritten_of,
 )
 from connect_runtime.kafka.background_writer import TRY_S
@@ -45,7 +45,7 @@ class WorkerTopics:
     def read_assignment(self, assignment: AttemptAssignment) -> DesiredTaskState:
         """Reads the newest assignment before the current end."""
         setup = self._setup
-        records = self._read(ReadAssignment(setup.topics.assignments, str(setup.id)))
+        records, _ = self._read(ReadAssignment(setup.topics.assignments, str(setup.id)))
         return assignment.apply_unread(records)
 
     def newest_state(self) -> DesiredTaskState:
@@ -54,11 +54,18 @@ class WorkerTopics:
 
     def source_offsets(self) -> OffsetSnapshot:
         """Returns the offsets of this task's connector, up to the current end."""
-        setup = self._setup
-        records = self._read(ReadOffsets(setup.topics.offsets, setup.id.connector))
+        records, _ = self.source_offset_rows()
         return reduce_all(OffsetSnapshot(), records)
 
-    def _read(self, request: ReadAssignment | ReadOffsets) -> list[LogRecord]:
+    def source_offset_rows(self) -> tuple[list[LogRecord], dict[int, int]]:
+        """Returns the newest records of this task's connector in the offsets topic, and of each
+        partition the offset up to which it was read."""
+        setup = self._setup
+        return self._read(ReadOffsets(setup.topics.offsets, setup.id.connector))
+
+    def _read(
+        self, request: ReadAssignment | ReadOffsets
+    ) -> tuple[list[LogRecord], dict[int, int]]:
         """Asks again while Kafka is silent, or an open transaction hides the end."""
         agent = self._setup.agent("start")
         deadline = time.monotonic() + PATIENCE_S
@@ -66,7 +73,7 @@ class WorkerTopics:
             answer = agent.ask(request, PATIENCE_S)
             try:
                 with kafka_may_interrupt():
-                    return records_of(answer)
+                    return topic_of(answer)
             except Interrupted:
                 if time.monotonic() > deadline:
                     raise
