@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.engine.catalog import JavaCatalog, has_java_plugins, use_catalog
 from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.verbs import RequestError
@@ -57,6 +58,10 @@ _log = logging.getLogger(__name__)
 _LEAVING_S = 5.0
 # In which a task of a former leader reads that it is to end, and writes that it has ended
 _REPORT_S = 10.0
+
+_NO_JAVA_PLUGINS = (
+    "plugin.path has no effect here: Java connectors run in distributed mode on one machine"
+)
 
 
 class Runtime:
@@ -149,6 +154,7 @@ class Runtime:
         """Returns a herder of a cluster, whose topics are in Kafka."""
         config = self._config
         self._cluster_id = find_cluster(config)
+        self._find_java_plugins(closing)
         logs = KafkaLogs(config.client)
         closing.callback(logs.close)
         launcher = self._start_launcher(closing)
@@ -171,12 +177,28 @@ class Runtime:
             providers=self._providers,
         )
 
+    def _find_java_plugins(self, closing: contextlib.ExitStack) -> None:
+        """Makes the Java plugins on plugin.path usable."""
+        properties = self._config.properties
+        if not has_java_plugins(properties):
+            return
+        if not self._config.master.startswith("local"):
+            _log.warning(_NO_JAVA_PLUGINS)
+            return
+        catalog = JavaCatalog(properties, urlsplit(self.url).netloc)
+        use_catalog(catalog)
+        closing.callback(use_catalog, None)
+        closing.callback(catalog.close)
+        catalog.scan_until_done()
+
     def _standalone(self, closing: contextlib.ExitStack, file: Path) -> ConnectCluster:
         """Returns a herder that is alone, whose topics are here."""
         config = self._config
         offsets = OffsetFile.open(file)
         closing.callback(offsets.close)
         self._cluster_id = find_kafka(config)
+        if has_java_plugins(config.properties):
+            _log.warning(_NO_JAVA_PLUGINS)
         logs = StandaloneLogs(config.topics, offsets, self._cluster_id)
         launcher = self._start_launcher(closing)
         server = TopicsServer(logs, config.topics)

@@ -20,8 +20,22 @@ _CONTEXT: Final = "\nDuring handling of the above exception, another exception o
 _STACKS: Final = 256
 
 
+class JavaError(ConnectorError):
+    """An exception of a Java plugin or of Connect. `type` is its class, `text` its message,
+    `status` the HTTP status of Apache's worker, `trace` the stack trace."""
+
+    def __init__(self, type: str, text: str, status: int, trace: str) -> None:
+        super().__init__(f"{type}: {text}")
+        self.type = type
+        self.text = text
+        self.status = status
+        self.trace = trace
+
+
 def trace_text(error: BaseException, redactor: Redactor) -> str:
-    """Returns the traceback with causes and contexts, redacted."""
+    """Returns the traceback with causes and contexts, redacted; of a Java exception its own."""
+    if isinstance(error, JavaError):
+        return redactor.redact(error.trace.rstrip())
     return redactor.redact(_formatted(error).rstrip())
 
 

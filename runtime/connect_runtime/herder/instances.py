@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
+import orjson
+
 from connect_runtime.api import (
     OffsetStorageReader,
     SinkConnector,
@@ -25,6 +27,9 @@ from connect_runtime.api import (
     SourcePartition,
 )
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
+from connect_runtime.engine.catalog import used_catalog
+from connect_runtime.engine.java_connectors import JavaConnectors
+from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.runs import (
     Event,
     Identified,
@@ -76,6 +81,7 @@ class Instances:
         sources: SourceOffsets,
         providers: ConfigProviders,
         pool: Executor,
+        settings: WorkerSettings,
     ) -> None:
         self._report = report
         self._sources = sources
@@ -86,6 +92,9 @@ class Instances:
         self._starting: dict[_Key, bool] = {}
         self._live: dict[_Key, _Live] = {}
         self._lock = threading.Lock()
+        self._java = JavaConnectors(
+            report, settings.properties, settings.worker_id, pool, self._offset_rows
+        )
 
     def identify(self, class_name: str) -> None:
         """Reports Identified later, because loading a class may run third-party code."""
@@ -107,11 +116,18 @@ class Instances:
         _, late = wait(waiting, timeout_s)
         if late:
             _log.warning("%d connectors did not stop within %s s", len(late), timeout_s)
+        self._java.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _start(self, name: str, serial: int, config: dict[str, str]) -> None:
         version: str | None = None
         resolved = Resolved(config, config, {})
+        if is_java(config):
+            with self._lock:
+                unwanted = self._starting.pop((name, serial))
+            if not unwanted:
+                self._java.start(name, serial, config)
+            return
         try:
             resolved = self._providers.look_up(config)
             resolved.check()
@@ -148,6 +164,14 @@ class Instances:
             with self._lock:
                 del self._starting[name, serial]
 
+    def _offset_rows(self, config: Mapping[str, str], keys: list[bytes]) -> list[bytes | None]:
+        """Returns the values of rows of a connector's offsets, by their keys."""
+        clients = self._sources.clients(config["name"], config, "source")
+        reader = _OwnOffsets(clients, self._sources)
+        subjects = [offsets_topic.subject(key) for key in keys]
+        offsets = reader.offsets([{} if s is None else s[1] for s in subjects])
+        return [None if offset is None else orjson.dumps(offset) for offset in offsets]
+
     def _fail(
         self, name: str, serial: int, error: BaseException, version: str | None, config: Resolved
     ) -> None:
@@ -157,6 +181,8 @@ class Instances:
     def ask(self, name: str, serial: int) -> None:
         """Asks for task configs soon. However often a plugin requests it, one call is in the pool,
         which all connectors share. Reports InstanceStarted or InstanceFailed later."""
+        if self._java.has(name, serial):
+            self._pool.submit(self._java.ask, name, serial)
         live = self._to_ask(name, serial)
         if live is not None:
             self._pool.submit(self._ask_tasks, name, serial, live)
@@ -230,7 +256,10 @@ class Instances:
                 self._starting[name, serial] = True
         if live is not None:
             self._stop_plugin(name, live)
-        self._report(InstanceStopped(name, serial))
+        if self._java.has(name, serial):
+            self._java.stop(name, serial)
+        else:
+            self._report(InstanceStopped(name, serial))
 
     def _stop_plugin(self, name: str, live: _Live) -> None:
         try:
@@ -421,6 +450,18 @@ def _texts(number: int, config: Any) -> dict[str, str]:
         if value is not None:
             texts[key] = value
     return texts
+
+
+def is_java(config: Mapping[str, str]) -> bool:
+    """Returns whether the connector's class is a Java class."""
+    return registry.java_connector(config.get("connector.class", "")) is not None
+
+
+def java_settings(config: Mapping[str, str]) -> Mapping[str, str] | None:
+    """Returns the worker properties with which a JVM finds a Java connector's classes; None for
+    other connectors."""
+    catalog = used_catalog()
+    return None if catalog is None or not is_java(config) else catalog.settings_of(config)
 
 
 def _identified(class_name: str) -> Identified:

@@ -22,9 +22,11 @@ from connect_runtime.api import (
     TopicPartition,
 )
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
+from connect_runtime.engine.catalog import used_catalog
 from connect_runtime.herder import requests
 from connect_runtime.herder.earlier_attempts import kind_of, still_writing
 from connect_runtime.herder.herder import Herder
+from connect_runtime.herder.instances import is_java
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.requests import NOT_FOUND, parse_sink_offsets, parse_source_offsets
 from connect_runtime.herder.source_offsets import SourceOffsets
@@ -134,10 +136,10 @@ class ConnectorOffsets:
             every_s=_RETRY_S,
         )
         try:
-            try:
-                resolved = self._providers.resolve(state.config)
-            except ConfigError as error:
-                raise RequestError(500, str(error)) from error
+            if is_java(state.config):
+                resolved = Resolved(state.config, state.config, {})  # its JVM looks up references
+            else:
+                resolved = self._resolved(state.config)
             class_name = resolved.config.get("connector.class", "")
             plugin = within(_IMPORT_S, lambda: registry.connector(class_name))
             clients = self._clients(state, "sink" if plugin.kind == "sink" else "source")
@@ -159,6 +161,12 @@ class ConnectorOffsets:
             "successfully. However, if this connector manages offsets externally, they will need "
             f"to be manually {done} in the system that the connector uses."
         )
+
+    def _resolved(self, config: Mapping[str, str]) -> Resolved:
+        try:
+            return self._providers.resolve(config)
+        except ConfigError as error:
+            raise RequestError(500, str(error)) from error
 
     # --- on the herder's thread ---
 
@@ -248,11 +256,8 @@ class ConnectorOffsets:
                 offsets = [(source.partition, None) for source in sources.values()]
             else:
                 offsets = parse_source_offsets(change.entries)
-            connector = cast(SourceConnector, plugin.cls())
-            config = dict(resolved.config)
-            handled = self._ask_hook(
-                change, lambda: connector.alter_offsets(config, offsets), "source", resolved
-            )
+            hook = _source_hook(plugin, dict(resolved.config), offsets)
+            handled = self._ask_hook(change, hook, "source", resolved)
             self._write_offsets(change, clients, fenced, writer, stored.writes(offsets))
         return handled
 
@@ -331,12 +336,8 @@ class ConnectorOffsets:
                 changes = dict.fromkeys(self._groups.offsets(clients))
         else:
             changes = parse_sink_offsets(change.entries)
-        connector = cast(SinkConnector, plugin.cls())
-        config = dict(resolved.config)
-        by_partition = {TopicPartition(*key): offset for key, offset in changes.items()}
-        handled = self._ask_hook(
-            change, lambda: connector.alter_offsets(config, by_partition), "sink", resolved
-        )
+        hook = _sink_hook(plugin, dict(resolved.config), changes)
+        handled = self._ask_hook(change, hook, "sink", resolved)
         if any(offset is not None and offset < 0 for offset in changes.values()):
             raise RequestError(500, f"Failed to modify offsets for sink connector {change.name}")
         self._herder.run_on_thread(lambda: self._checked(change))
@@ -390,6 +391,32 @@ class ConnectorOffsets:
         forgotten = [key for key, offset in changes.items() if offset is None]
         if forgotten:
             self._groups.forget(clients, forgotten)
+
+
+def _source_hook(
+    plugin: Plugin,
+    config: Mapping[str, str],
+    offsets: Sequence[tuple[Partition, Offset | None]],
+) -> Callable[[], bool]:
+    """Returns the call of a source's own check of new offsets."""
+    catalog = used_catalog()
+    if plugin.java and catalog is not None:
+        return lambda: catalog.alter_offsets(config, list(offsets))
+    connector = cast(SourceConnector, plugin.cls())
+    return lambda: connector.alter_offsets(config, offsets)
+
+
+def _sink_hook(
+    plugin: Plugin, config: Mapping[str, str], changes: Mapping[tuple[str, int], int | None]
+) -> Callable[[], bool]:
+    """Returns the call of a sink's own check of new offsets."""
+    catalog = used_catalog()
+    if plugin.java and catalog is not None:
+        rows = [({"topic": t, "partition": p}, offset) for (t, p), offset in changes.items()]
+        return lambda: catalog.alter_offsets(config, rows)
+    connector = cast(SinkConnector, plugin.cls())
+    by_partition = {TopicPartition(*key): offset for key, offset in changes.items()}
+    return lambda: connector.alter_offsets(config, by_partition)
 
 
 def _is_still_writing(error: Exception) -> bool:

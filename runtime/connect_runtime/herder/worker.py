@@ -25,6 +25,7 @@ from connect_runtime.herder.instances import (
     PluginCalls,
     TooManyTasks,
     check_task_count,
+    java_settings,
 )
 from connect_runtime.herder.launcher import Launcher, WorkerSettings
 from connect_runtime.herder.runs import (
@@ -167,7 +168,7 @@ class Worker:
         self._sources = sources
         self._pool = pool or PluginCalls()
         self.events: queue.Queue[Event] = queue.Queue()
-        self._hosted = Instances(self.events.put, sources, providers, self._pool)
+        self._hosted = Instances(self.events.put, sources, providers, self._pool, settings)
         self._serials = count(1)
         self.term = 0
         self.instances: dict[str, Instance] = {}
@@ -435,6 +436,7 @@ class Worker:
                 failures=effect.failures,
             )
         )
+        java = java_settings(state.config)
         launch = TaskLaunch(
             id=task,
             attempt=attempt,
@@ -446,8 +448,10 @@ class Worker:
             worker_id=self.settings.worker_id,
             config=state.task_configs[task.task],
             connector_config=state.config,
-            worker=self.settings.properties,
+            worker={**self.settings.properties, **(java or {})},
             socket=self.settings.socket,
+            count=len(state.task_configs),
+            java=java is not None,
         )
         try:
             check_task_count(task.connector, len(state.task_configs), state.config)

@@ -3,7 +3,8 @@
 The Ivy that PySpark ships fetches them once into a cache folder by version, and each is checked
 against the SHA-256 in jars.sha256. That list is complete, so nothing is resolved: Ivy only
 downloads. `broker` is what a broker needs; `connect` is what Apache Kafka Connect needs in
-addition, `tools` what Kafka's own performance tests do.
+addition, `compiler` compiles the engine for Java plugins, `tools` what Kafka's own performance
+tests do.
 """
 
 import fcntl
@@ -28,7 +29,7 @@ from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
 from connect_specs.diagnostics import Diagnostic, Unreachable
 from connect_specs.plain_text import render_diagnostics
 
-JarSet = Literal["broker", "connect", "tools"]
+JarSet = Literal["broker", "connect", "compiler", "tools"]
 
 _SUMS = Path(__file__).with_name("jars.sha256")
 _MARKER = ".verified"

@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from connect_runtime.api import ConfigDef, ConfigType, ConnectorError
+from connect_runtime.api import ConfigDef, ConfigKey, ConfigType, ConnectorError
+from connect_runtime.api.configdef import NO_DEFAULT, Importance, Width
+from connect_runtime.engine.catalog import used_catalog
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.waiting import SharedCalls, TakesTooLong, refuse_on_event_loop
@@ -37,7 +39,7 @@ class NotADefinition(NoDefinition):
 def definition_of(plugin: Plugin) -> ConfigDef:
     """Returns the keys of a plugin. Raises NoDefinition."""
     try:
-        return _calls.result(plugin.cls, lambda: _definition(plugin))
+        return _calls.result(plugin.class_name, lambda: _definition(plugin))
     except TakesTooLong:
         text = f"{plugin.class_name}.config() has not returned in {_PATIENCE_S:.0f} s"
         raise NoDefinition(text) from None
@@ -45,6 +47,8 @@ def definition_of(plugin: Plugin) -> ConfigDef:
 
 def _definition(plugin: Plugin) -> ConfigDef:
     name = plugin.class_name
+    if plugin.java:
+        return _java_definition(name)
     try:
         instance = plugin.cls()
     except BaseException as error:  # a plugin may also call sys.exit
@@ -59,6 +63,44 @@ def _definition(plugin: Plugin) -> ConfigDef:
         kind = type(definition).__name__
         raise NotADefinition(f"{name}.config() must return a ConfigDef, and returned a {kind}.")
     return definition
+
+
+def _java_definition(class_name: str) -> ConfigDef:
+    """Returns the keys of a Java class, with those that each plugin of its kind has."""
+    catalog = used_catalog()
+    assert catalog is not None, "it has named the class"
+    try:
+        keys = catalog.definition(class_name)
+    except ConnectorError as error:
+        raise NoDefinition(f"{class_name}.config() threw {error}") from error
+    return ConfigDef().embed(java_key(key) for key in keys)
+
+
+def java_key(key: Mapping[str, Any]) -> ConfigKey:
+    """Returns a key as a JVM describes it."""
+    return JavaKey(
+        key["name"],
+        ConfigType(key["type"]),
+        NO_DEFAULT if key["required"] else key["default_value"],
+        None,
+        Importance(key["importance"]),
+        key["documentation"],
+        key["group"],
+        key["order_in_group"],
+        Width(key["width"]),
+        key["display_name"],
+        tuple(key["dependents"]),
+        None,
+    )
+
+
+class JavaKey(ConfigKey):
+    """A key of a Java class, whose default is the text that Java writes for it."""
+
+    @property
+    def default_text(self) -> str | None:
+        """Returns the default, None if there is none."""
+        return None if self.required else self.default
 
 
 def _text(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from connect_runtime.api import (
     ConfigError,
@@ -27,6 +27,7 @@ from connect_runtime.api import (
     SourceTask,
     Transformation,
 )
+from connect_runtime.engine.catalog import JavaPlugin, used_catalog
 from connect_runtime.java.scalars import java_list
 from connect_runtime.plugins import built_in
 from connect_runtime.plugins.modules import (
@@ -125,12 +126,14 @@ _GROUPS: Final[Mapping[PluginKind, _Group]] = {
 @dataclass(frozen=True, slots=True)
 class Plugin:
     """A class that a config may name. `class_name` is its name in REST: the Java name of a
-    built-in, `package.module.Class` of any other."""
+    built-in and of a Java class, `package.module.Class` of any other. `java`: it runs in a JVM, and
+    `cls` stands for nothing."""
 
     cls: type[Any]
     class_name: str
     kind: PluginKind
     version: str
+    java: bool = False
 
     @property
     def aliases(self) -> frozenset[str]:
@@ -153,17 +156,57 @@ class Plugin:
 
 def connectors() -> tuple[Plugin, ...]:
     """Returns all installed connectors: sinks, then sources, each sorted by name."""
-    return _CONNECTORS.installed()
+    return _with_java(_CONNECTORS, ("sink", "source"))
 
 
 def plugins(kind: PluginKind) -> tuple[Plugin, ...]:
     """Returns all installed plugins of a kind other than connectors, sorted by name."""
-    return _GROUPS[kind].installed()
+    return _with_java(_GROUPS[kind], (kind,))
+
+
+def _with_java(group: _Group, kinds: tuple[PluginKind, ...]) -> tuple[Plugin, ...]:
+    """Returns the plugins of a group with the Java classes of its kinds, but for those that are
+    built in here."""
+    installed = group.installed()
+    own = {plugin.class_name for plugin in installed}
+    java = [
+        plugin
+        for plugin in _java_plugins()
+        if plugin.kind in kinds and plugin.class_name not in own
+    ]
+    if not java:
+        return installed
+    return tuple(sorted((*installed, *java), key=lambda plugin: (plugin.kind, plugin.class_name)))
+
+
+def _java_plugins() -> Iterator[Plugin]:
+    catalog = used_catalog()
+    if catalog is not None:
+        for plugin in catalog.plugins:
+            yield _java_plugin(plugin)
+
+
+def _java_plugin(plugin: JavaPlugin) -> Plugin:
+    kind = cast(PluginKind, plugin.kind)
+    return Plugin(object, plugin.class_name, kind, plugin.version, java=True)
+
+
+def java_connector(name: str) -> Plugin | None:
+    """Returns the Java connector of this name; None if there is none, or if it is built in here.
+    Runs no third-party code."""
+    catalog = used_catalog()
+    plugin = None if catalog is None else catalog.connector(name)
+    if plugin is None or plugin.class_name in built_in.CONNECTORS:
+        return None
+    return _java_plugin(plugin)
 
 
 @cache
 def connector(name: str) -> Plugin:
     """Returns the connector for `connector.class=name`. Raises `ConnectorError`."""
+    java = java_connector(name)
+    if java is not None:
+        return java
     matches = _CONNECTORS.find(name)
     if not matches:
         refuse_unlisted(name)

@@ -7,6 +7,8 @@ from typing import Any, Final
 from connect_runtime.api import ConfigKey, ConnectorError
 from connect_runtime.config_providers.built_in import BUILT_IN as CONFIG_PROVIDERS
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.engine.catalog import used_catalog
+from connect_runtime.engine.jvm import JvmEnded
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import NoDefinition, definition_of
@@ -16,6 +18,7 @@ from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.rest.wire import UNDEFINED_VERSION, Json
 from connect_runtime.settings.connector_clients import POLICY_CLASSES
 from connect_runtime.settings.worker_config import WorkerConfig
+from connect_runtime.traces import JavaError
 from connect_runtime.validation.connector_keys import connector_definitions
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
 from connect_runtime.validation.plugin_choice import (
@@ -114,6 +117,15 @@ def keys_json(name: str, version: str | None = None) -> list[Json]:
     except InvalidVersionRange as error:
         raise RequestError(400, f"Invalid version specification: {version}") from error
     plugin = _plugin(name)
+    catalog = used_catalog()
+    if plugin.java and catalog is not None:
+        try:
+            return [dict(key) for key in catalog.definition(plugin.class_name, version)]
+        except JavaError as error:
+            raise RequestError(error.status, error.text, Refusal.PLUGIN_FAILED) from error
+        except (JvmEnded, TakesTooLong) as error:
+            text = str(error) or "Request timed out"
+            raise RequestError(500, text, Refusal.PLUGIN_FAILED) from error
     problem, _ = version_errors(plugin, version)
     if problem:
         raise RequestError(400, problem)

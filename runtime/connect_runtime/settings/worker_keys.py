@@ -81,7 +81,7 @@ WITHOUT_EFFECT: Final = frozenset(
     inter.worker.signature.algorithm inter.worker.verification.algorithms internal.key.converter
     internal.value.converter key.converter.plugin.version metadata.recovery.rebootstrap.trigger.ms
     metadata.recovery.strategy metric.reporters metrics.num.samples metrics.recording.level
-    metrics.sample.window.ms plugin.discovery plugin.path rebalance.timeout.ms
+    metrics.sample.window.ms rebalance.timeout.ms
     scheduled.rebalance.max.delay.ms session.timeout.ms
     value.converter.plugin.version worker.sync.timeout.ms worker.unsync.backoff.ms
     """.split()
@@ -141,6 +141,7 @@ def _supported() -> ConfigDef:
     keys = ConfigDef()
     text, names, ms = ConfigType.STRING, ConfigType.LIST, ConfigType.LONG
     support = OneOf.any_case("DISABLED", "ENABLED", "PREPARING")
+    discovery = OneOf.any_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")
     positive = Range(low=1)
     keys.define("bootstrap.servers", names, validator=_addresses)
     keys.define("group.id", text, validator=NonEmptyString())
@@ -160,6 +161,9 @@ def _supported() -> ConfigDef:
     keys.define(TRACKING_RESET_KEY, ConfigType.BOOLEAN, True)
     keys.define("client.id", text, "")
     keys.define(PLUGIN_MODULES, names, "", validator=_modules)
+    keys.define("plugin.path", names, "", validator=_list)
+    keys.define("plugin.discovery", text, "HYBRID_WARN", validator=discovery)
+    keys.define("java.jvm.options", text, "")
     keys.define("config.providers", names, "", validator=_list)
     keys.define(POLICY_KEY, text, "All", validator=_override_policy)
     keys.define(ALLOWLIST_KEY, names, "", validator=_list)

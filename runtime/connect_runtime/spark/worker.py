@@ -184,12 +184,14 @@ def _answer(task: TaskContext, body: Body | None) -> Outcome:
     with contextlib.suppress(OSError):
         # a plugin that signals its process group, to end what it started, must end no other task
         os.setpgid(0, 0)
-    return _run(launch, body, envelope.lease)
+    return _run(launch, body, envelope.lease, descriptor)
 
 
 def check_plugins(launch: TaskLaunch) -> None:
     """Raises NodeMissingPlugin if a class that the task needs is not on this node, where the driver
     has it."""
+    if launch.java:
+        return
     allow_modules(launch.worker)
     try:
         if "task.class" in launch.config:
@@ -203,7 +205,9 @@ def check_plugins(launch: TaskLaunch) -> None:
         raise NodeMissingPlugin(str(error)) from error
 
 
-def _run(launch: TaskLaunch, body: Body | None, lease: str | None) -> Outcome:
+def _run(
+    launch: TaskLaunch, body: Body | None, lease: str | None, descriptor: int | None
+) -> Outcome:
     # the daemon forks with garbage collection off
     gc.enable()
     task = launch.id
@@ -216,7 +220,7 @@ def _run(launch: TaskLaunch, body: Body | None, lease: str | None) -> Outcome:
         if body is None:
             from connect_runtime.tasks.run import run_task
 
-            body = partial(run_task, metrics=metrics)
+            body = partial(run_task, metrics=metrics, lease=descriptor)
         return body(launch, watch)
     except BaseException:  # including SystemExit, which would look like a crash of the worker
         return Outcome(launch.id, launch.attempt, AttemptEnd.FAILED, traceback.format_exc())

@@ -21,7 +21,8 @@ class TaskLaunch:
     attempt are at or after it. `leader_term` is the status generation to write. `config` is the
     task's config, `connector_config` the connector's (converters and client overrides come from
     it), both with references unresolved. `worker` holds worker properties in Apache's names;
-    `worker_id` is the runtime's advertised host:port for status records. `socket` is the path of
+    `worker_id` is the runtime's advertised host:port for status records. `count` is the number of
+    the connector's tasks. `java`: its plugins are Java classes. `socket` is the path of
     the socket at which a standalone worker serves the topics; None: they are in Kafka.
     """
 
@@ -37,6 +38,8 @@ class TaskLaunch:
     connector_config: Mapping[str, str]
     worker: Mapping[str, str]
     socket: str | None = None
+    count: int = 1
+    java: bool = False
 
 
 def exactly_once(worker: Mapping[str, str]) -> bool:

@@ -32,13 +32,17 @@ COLLECT_AFTER: Final = 20_000
 
 
 def run_task(
-    launch: TaskLaunch, orphaned: Callable[[], bool], metrics: TaskMetrics | None = None
+    launch: TaskLaunch,
+    orphaned: Callable[[], bool],
+    metrics: TaskMetrics | None = None,
+    lease: int | None = None,
 ) -> Outcome:
     """Runs the attempt and returns when it has ended, never raising.
 
     `orphaned` is checked between batches: once True, the attempt commits what it can within five
     seconds and ends without a status. In all other cases its statuses are in the topic before this
-    returns. `metrics` counts what the task does.
+    returns. `metrics` counts what the task does. `lease` is the descriptor whose lock proves that
+    the attempt lives; a JVM that runs it keeps it open.
     """
     # Spark's workers are forked with the collector off; cycles would pile up over months.
     gc.enable()
@@ -51,6 +55,7 @@ def run_task(
         trace = TaskSetup(launch).trace(error)
         _log.error("Task %s failed: %s", launch.id, trace)
         return Outcome(launch.id, launch.attempt, AttemptEnd.FAILED, trace)
+    setup.lease = lease
     reporter = StatusReporter(setup)
     try:
         try:
@@ -101,6 +106,8 @@ def _run_newest(
     reporter: StatusReporter,
     metrics: TaskMetrics,
 ) -> AttemptEnd:
+    if setup.java:
+        return _run_java(setup, assignment, reporter, metrics)
     try:
         task = setup.new_task()
         reporter.version = task.version()
@@ -112,6 +119,24 @@ def _run_newest(
     except Exception as error:
         if not isinstance(error, BatchTooLarge) or setup.with_smaller_batches() is None:
             _report_failure(setup, reporter, error)
+        raise
+
+
+def _run_java(
+    setup: TaskSetup,
+    assignment: AttemptAssignment,
+    reporter: StatusReporter,
+    metrics: TaskMetrics,
+) -> AttemptEnd:
+    # most tasks are Python's, and need none of it
+    from connect_runtime.tasks.java_task import run_java_task
+
+    try:
+        return run_java_task(setup, assignment, reporter, metrics)
+    except (Fenced, Interrupted):
+        raise
+    except Exception as error:
+        _report_failure(setup, reporter, error)
         raise
 
 

@@ -17,6 +17,7 @@ from connect_runtime.api import ConfigError, SinkTask, SourceTask
 from connect_runtime.config_providers.references import PROVIDERS
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.data.converters import Converters, converters_of
+from connect_runtime.engine.jvm import java_options
 from connect_runtime.errors.handler import ErrorPolicy, LogReporter
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.plugins import registry
@@ -63,6 +64,8 @@ def resolve_launch(launch: TaskLaunch) -> TaskSetup:
     providers = ConfigProviders(launch.worker)
     try:
         worker = providers.worker
+        if launch.java:
+            return TaskSetup(replace(launch, worker=worker.config), worker.provided.values())
         _check(worker)
         connector = providers.resolve(launch.connector_config)
         task = providers.resolve(launch.config)
@@ -103,6 +106,11 @@ class TaskSetup:
         self.assignments_offset = launch.assignments_offset
         self.socket = launch.socket
         self.config = launch.config
+        self.connector_config = launch.connector_config
+        self.worker = launch.worker
+        self.java = launch.java
+        self.lease: int | None = None
+        self.task_count = launch.count
         self.exactly_once = exactly_once(launch.worker)
         self.tracks_topics = TopicTracking.of(launch.worker).enabled
 
@@ -123,6 +131,27 @@ class TaskSetup:
     def chain(self) -> Chain:
         """Returns the transformations. Raises ConfigError."""
         return chain_of(self._launch.connector_config)
+
+    # --- Java plugins ---
+
+    @property
+    def java_options(self) -> tuple[str, ...]:
+        """Returns the options of the JVM that runs the task."""
+        return java_options(self.worker)
+
+    @property
+    def hands_offsets(self) -> bool:
+        """Returns whether the JVM gets the connector's offsets: a source's that are in the worker's
+        topic, and that it writes in transactions."""
+        is_source = not {"topics", "topics.regex"} & self.connector_config.keys()
+        return (
+            is_source and self.exactly_once and "offsets.storage.topic" not in self.connector_config
+        )
+
+    @property
+    def graceful_s(self) -> float:
+        """Returns how long the JVM waits for a task to stop."""
+        return int(self.worker.get("task.shutdown.graceful.timeout.ms") or 5_000) / 1000
 
     # --- errors ---
 

@@ -67,6 +67,7 @@ from connect_runtime.validation.infos import (
     referring_keys,
     unchecked,
 )
+from connect_runtime.validation.java_infos import validate_java
 from connect_runtime.validation.plugin_choice import choose, version_errors
 from connect_runtime.waiting import Exits, TakesTooLong, within
 from connect_specs.diagnostics import Diagnostic, Invalid
@@ -109,6 +110,8 @@ def validate(
     are skipped if there are others. Raises RequestError PLUGIN_FAILED if the connector's class
     throws, exits, takes too long, or answers with something else.
     """
+    if config.get("connector.class") is not None and connector_plugin(config).java:
+        return validate_java(config)
     subject = f"The validation of {config.get('connector.class')}"
     try:
         return within(PATIENCE_S, lambda: _validated(config, worker, providers))

@@ -11,12 +11,14 @@ import pytest
 
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.instances import Instances, PluginCalls
+from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.runs import Event, InstanceFailed, InstanceStarted
 from connect_runtime.plugins.modules import PLUGIN_MODULES, allow_modules
 from support.connectors import ObedientSource
-from support.memory_cluster import Later, MemoryCluster
+from support.memory_cluster import TOPICS, Later, MemoryCluster
 from support.wait import wait_until
 
+SETTINGS = WorkerSettings("g", TOPICS, "w", {})
 CONFIG = {"name": "c", "connector.class": f"{__name__}.SlowSource", "tasks.max": "9"}
 
 
@@ -57,7 +59,7 @@ def answer(events: queue.Queue[Event]) -> Any:
 def test_a_later_answer_is_never_overtaken_by_an_earlier_one(events: queue.Queue[Event]) -> None:
     allow_modules({PLUGIN_MODULES: __name__})
     sources = MemoryCluster().leader().connect._sources
-    instances = Instances(events.put, sources, ConfigProviders({}), PluginCalls())
+    instances = Instances(events.put, sources, ConfigProviders({}), PluginCalls(), SETTINGS)
     instances.start("c", 1, CONFIG)
     assert answer(events).task_configs[0]["number"] == "1"
     for _ in range(5):
@@ -77,7 +79,7 @@ def test_requests_that_a_connector_repeats_do_not_fill_the_pool_of_all(
 ) -> None:
     allow_modules({PLUGIN_MODULES: __name__})
     sources, pool = MemoryCluster().leader().connect._sources, Later()
-    instances = Instances(events.put, sources, ConfigProviders({}), pool)
+    instances = Instances(events.put, sources, ConfigProviders({}), pool, SETTINGS)
     instances.start("c", 1, CONFIG)
     pool.run()
     for _ in range(100):
@@ -94,7 +96,7 @@ def test_a_connector_that_fails_itself_again_and_again_is_told_of_once(
 ) -> None:
     allow_modules({PLUGIN_MODULES: __name__})
     sources, pool = MemoryCluster().leader().connect._sources, Later()
-    instances = Instances(events.put, sources, ConfigProviders({}), pool)
+    instances = Instances(events.put, sources, ConfigProviders({}), pool, SETTINGS)
     instances.start("c", 1, CONFIG)
     pool.run()
     assert isinstance(answer(events), InstanceStarted)

@@ -66,9 +66,7 @@ class PlainWriter:
         self._producer: Producer = new_producer(
             properties, self._failures, delivered or self._failures.delivered, metrics
         )
-        self._offsets: KafkaOffsets | ServedOffsets = (
-            KafkaOffsets(setup) if setup.socket is None else ServedOffsets(setup)
-        )
+        self._offsets = plain_offsets(setup)
         self.open = False
         self.bytes = 0
         self.opened_at = 0.0
@@ -239,6 +237,11 @@ class RefusedRecords:
             self._refused.append((message.topic(), sent, error))
         else:
             self._failures.delivered(error, message)
+
+
+def plain_offsets(setup: TaskSetup) -> KafkaOffsets | ServedOffsets:
+    """Returns what writes the source offsets of a task without transactions."""
+    return KafkaOffsets(setup) if setup.socket is None else ServedOffsets(setup)
 
 
 class KafkaOffsets:

@@ -1,0 +1,279 @@
+"""Starts, asks and ends a JVM that runs Java plugins, whoever owns it.
+
+The JVM's standard input is a socket, over which both sides send frames of JSON: no port is opened,
+and nothing secret is on a command line. The JVM ends when this side closes the socket, or is gone.
+The engine's class `Wire` describes the frames.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import shlex
+import signal
+import socket
+import struct
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from connect_runtime.api import ConnectorError
+from connect_runtime.engine.engine_jar import MAIN_CLASS, class_path
+from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
+from connect_runtime.traces import JavaError
+from connect_runtime.waiting import TakesTooLong
+from connect_specs.diagnostics import Diagnostic, Failed
+from connect_specs.secrets import Redactor
+
+_log = logging.getLogger(__name__)
+
+PROTOCOL: Final = 1
+# A busy JVM of small heaps collects as fast with one thread; a larger one is a connector's choice
+DEFAULT_OPTIONS: Final = ("-Xms16m", "-Xmx512m", "-XX:+UseSerialGC")
+# Signals are this side's to send: Spark's end must not end a task before it has drained
+_OPTIONS: Final = ("-Xrs", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
+# Variables of this runtime that plugins have no use for
+_PRIVATE: Final = ("CONNECT_LAUNCH", "PYSPARK_", "SPARK_", "PYTHONPATH")
+_OUT_OF_MEMORY: Final = 3
+_LENGTH: Final = struct.Struct(">I")
+_TAIL: Final = 20
+_END_S: Final = 5.0
+
+Fields: TypeAlias = Mapping[str, Any]
+
+
+def java_options(worker: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the options of JVMs that run tasks: `java.jvm.options` after the defaults."""
+    return (*DEFAULT_OPTIONS, *shlex.split(worker.get("java.jvm.options", "")))
+
+
+class JvmEnded(ConnectorError):
+    """The JVM is gone. The text has the reason, as far as it is known."""
+
+
+class PluginJvm:
+    """A running JVM. `on_event` gets events in order, on a thread of their own; `answers` has the
+    functions that answer its requests, each called on a thread of its own."""
+
+    def __init__(
+        self,
+        worker: Mapping[str, str],
+        worker_id: str,
+        *,
+        on_event: Callable[[str, Fields], None] = lambda event, fields: None,
+        answers: Mapping[str, Callable[[Fields], Any]] | None = None,
+        options: Sequence[str] = DEFAULT_OPTIONS,
+        held: Sequence[int] = (),
+    ) -> None:
+        """Starts the JVM with the worker's properties, and returns before it is ready. Its process
+        keeps the descriptors `held` open. Raises JarsError, Failed."""
+        self._on_event = on_event
+        self._answers = answers or {}
+        self._secrets: set[str] = set()
+        self._redactor = Redactor.of_configs(worker, texts=self._secrets)
+        self._worker = worker
+        self._lock = threading.Lock()
+        self._waiting: dict[int, queue.SimpleQueue[Fields | None]] = {}
+        self._last_id = 0
+        self._ended: str | None = None
+        self._tail: deque[str] = deque(maxlen=_TAIL)
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = _start(theirs, options, held)
+        self.pid = self._process.pid
+        for name, run in (("events", self._read), ("output", self._read_output)):
+            threading.Thread(target=run, name=f"jvm-{name}", daemon=True).start()
+        self._send({"id": 0, "call": "start", "protocol": PROTOCOL}, worker, worker_id)
+
+    # --- requests ---
+
+    def call(self, name: str, timeout_s: float, **arguments: Any) -> Any:
+        """Returns the result of a request. Raises JavaError, JvmEnded, and TakesTooLong after
+        `timeout_s`; the JVM goes on then."""
+        answer: queue.SimpleQueue[Fields | None] = queue.SimpleQueue()
+        with self._lock:
+            if self._ended is not None:
+                raise JvmEnded(self._ended)
+            self._last_id += 1
+            number = self._last_id
+            self._waiting[number] = answer
+        try:
+            self._write({"id": number, "call": name, **arguments})
+            frame = answer.get(timeout=timeout_s)
+        except queue.Empty:
+            raise TakesTooLong from None
+        finally:
+            with self._lock:
+                self._waiting.pop(number, None)
+        if frame is None:
+            raise JvmEnded(self._ended)
+        if "error" in frame:
+            raise self.error(frame["error"])
+        return frame["result"]
+
+    def error(self, failure: Fields) -> JavaError:
+        """Returns an exception that the JVM sent, without secrets."""
+        text, trace = (self.redact(failure[key] or "") for key in ("message", "trace"))
+        return JavaError(failure["type"], text, failure["status"], trace)
+
+    def hide(self, values: Iterable[str]) -> None:
+        """Redacts these values from now on, too."""
+        self._secrets.update(values)
+        self._redactor = Redactor.of_configs(self._worker, texts=self._secrets)
+
+    def redact(self, text: str) -> str:
+        """Returns a text of the JVM without the secrets that it has named."""
+        return self._redactor.redact(text)
+
+    def _send(self, frame: dict[str, Any], worker: Mapping[str, str], worker_id: str) -> None:
+        self._write({**frame, "worker": dict(worker), "workerId": worker_id})
+
+    def _write(self, frame: Fields) -> None:
+        content = orjson.dumps(frame)
+        try:
+            with self._lock:
+                self._socket.sendall(_LENGTH.pack(len(content)) + content)
+        except OSError:
+            self._end_waiting()
+            raise JvmEnded(self._ended) from None
+
+    # --- what arrives ---
+
+    def _read(self) -> None:
+        try:
+            while True:
+                (length,) = _LENGTH.unpack(self._receive(_LENGTH.size))
+                self._take(orjson.loads(self._receive(length)))
+        except (OSError, EOFError):
+            self._end_waiting()
+            self._on_event("ended", {"why": self._ended})
+
+    def _receive(self, count: int) -> bytes:
+        content = bytearray()
+        while len(content) < count:
+            arrived = self._socket.recv(min(count - len(content), 1 << 20))
+            if not arrived:
+                raise EOFError
+            content += arrived
+        return bytes(content)
+
+    def _take(self, frame: Fields) -> None:
+        if "answer" in frame:
+            with self._lock:
+                waiting = self._waiting.get(frame["answer"])
+            if waiting is not None:
+                waiting.put(frame)
+            elif "error" in frame:
+                self._on_event("unusable", {"error": self.error(frame["error"])})
+        elif "event" in frame:
+            self._take_event(frame["event"], frame)
+        else:
+            threading.Thread(target=self._answer, args=(frame,), daemon=True).start()
+
+    def _take_event(self, event: str, frame: Fields) -> None:
+        match event:
+            case "secrets":
+                self.hide(frame["values"])
+            case "log":
+                _log_line(frame, self.redact)
+            case "log-lines-left-out":
+                _log.warning("%d lines of Java plugins were left out in a second", frame["count"])
+            case _:
+                self._on_event(event, frame)
+
+    def _answer(self, frame: Fields) -> None:
+        answer: dict[str, Any] = {"answer": frame["id"]}
+        try:
+            answer["result"] = self._answers[frame["call"]](frame)
+        except Exception as error:  # the JVM's thread waits for it
+            _log.warning("A request of a JVM failed: %s", error)
+            answer["error"] = str(error)
+        try:
+            self._write(answer)
+        except JvmEnded:
+            return
+
+    def _read_output(self) -> None:
+        """Reads what the JVM itself prints, and plugins in C."""
+        assert self._process.stdout is not None
+        with self._process.stdout as output:
+            for line in output:
+                text = line.decode(errors="replace").rstrip()
+                self._tail.append(text)
+                _log.info("%s", self.redact(text))
+
+    # --- the end ---
+
+    def end(self, patience_s: float = 0.0) -> None:
+        """Ends the JVM: by closing the socket, and after `patience_s` by SIGKILL."""
+        with suppress(OSError):  # it is closed, or the JVM has ended
+            self._socket.shutdown(socket.SHUT_RDWR)
+        try:
+            self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(_END_S)
+
+    def _end_waiting(self) -> None:
+        try:
+            code: int | None = self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            code = None
+        with self._lock:
+            self._ended = self._ended or _reason(code, self._tail)
+            self._socket.close()
+            waiting, self._waiting = list(self._waiting.values()), {}
+        for answer in waiting:
+            answer.put(None)
+
+
+def _start(
+    theirs: socket.socket, options: Sequence[str], held: Sequence[int]
+) -> subprocess.Popen[bytes]:
+    java = find_java()
+    if java is None:
+        raise Failed(
+            Diagnostic("engine.java", "Java plugins need Java 17 or newer", hint=NO_JAVA_HINT)
+        )
+    path = os.pathsep.join(map(str, class_path()))
+    command = [str(java), *_OPTIONS, *options, "-cp", path, MAIN_CLASS]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(_PRIVATE)}
+    return subprocess.Popen(
+        command,
+        stdin=theirs.fileno(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        pass_fds=tuple(held),
+        start_new_session=True,
+    )
+
+
+def _reason(code: int | None, tail: Sequence[str]) -> str:
+    if code is None:
+        text = "The JVM has closed its socket, and has not ended"
+    elif code == _OUT_OF_MEMORY:
+        text = "The JVM ended with exit code 3 (out of memory)"
+    elif code < 0:
+        text = f"The JVM was ended by {signal.Signals(-code).name}"
+    else:
+        text = f"The JVM ended with exit code {code}"
+    return "\n".join([text, *tail])
+
+
+_LEVELS: Final = {"FATAL": logging.CRITICAL, "TRACE": logging.DEBUG}
+
+
+def _log_line(frame: Fields, redact: Callable[[str], str]) -> None:
+    level = _LEVELS.get(frame["level"]) or logging.getLevelName(frame["level"])
+    context = frame.get("context") or ""
+    text = redact(f"{context}{frame['text']}")
+    if "trace" in frame:
+        text = f"{text}\n{redact(frame['trace']).rstrip()}"
+    logging.getLogger(frame["logger"]).log(level if isinstance(level, int) else logging.INFO, text)

@@ -1,0 +1,164 @@
+package connect.engine;
+
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.InputStream;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.FenceProducersOptions;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.connect.runtime.Loggers;
+
+/**
+ * The program of a JVM that runs Java plugins for another process: it lists and validates, runs
+ * connectors or runs tasks, as the requests of that process ask. It ends with that process.
+ */
+public final class Engine {
+    private static final TypeReference<Map<String, String>> CONFIG = new TypeReference<>() { };
+    private static final int PROTOCOL = 1;
+
+    private final Wire wire = new Wire();
+    private final CountDownLatch started = new CountDownLatch(1);
+    private volatile Host host;
+    private volatile Throwable unusable;
+
+    private Engine() { }
+
+    /** Serves the socket at file descriptor 0 until the other side has closed it. */
+    public static void main(String[] arguments) throws Exception {
+        // A plugin that reads or closes its input must not take the engine's.
+        System.setIn(InputStream.nullInputStream());
+        Engine engine = new Engine();
+        LogLines.redirect(engine.wire);
+        engine.wire.serve(engine.calls());
+        // Not exit: hooks of plugins may hang, and there is nobody left to report to.
+        Runtime.getRuntime().halt(0);
+    }
+
+    private Map<String, Wire.Call> calls() {
+        Map<String, Wire.Call> calls = new HashMap<>();
+        calls.put("start", this::start);
+        calls.put("plugins", call -> new Catalog(host()).plugins());
+        calls.put("definition", call ->
+                new Catalog(host()).definition(call.get("plugin").asText(), call.get("version")));
+        calls.put("validate", call -> {
+            try {
+                return new Catalog(host()).validate(config(call, "config"));
+            } catch (Error | Exception error) {
+                throw error;
+            } catch (Throwable error) {
+                throw new IllegalStateException(error);
+            }
+        });
+        addConnectors(calls);
+        addTasks(calls);
+        calls.put("fence", this::fence);
+        calls.put("metrics", call -> Measurements.read(host()));
+        calls.put("log-level", call -> Loggers.newInstance(Time.SYSTEM)
+                .setLevel(call.get("logger").asText(), call.get("level").asText()));
+        return calls;
+    }
+
+    private void addConnectors(Map<String, Wire.Call> calls) {
+        Later<Connectors> connectors = new Later<>(() -> new Connectors(host(), wire));
+        calls.put("start-connector", call -> {
+            connectors.get().start(name(call), serial(call), config(call, "config"));
+            return null;
+        });
+        calls.put("task-configs", call ->
+                connectors.get().taskConfigs(name(call), serial(call), config(call, "config")));
+        calls.put("stop-connector", call -> {
+            connectors.get().stop(name(call), serial(call));
+            return null;
+        });
+        calls.put("alter-offsets", call ->
+                connectors.get().alterOffsets(config(call, "config"), call.get("offsets")));
+    }
+
+    private void addTasks(Map<String, Wire.Call> calls) {
+        Later<Tasks> tasks = new Later<>(() -> new Tasks(host(), wire));
+        calls.put("start-task", call ->
+                tasks.get().start(Wire.JSON.treeToValue(call.get("attempt"), Tasks.Attempt.class)));
+        calls.put("pause", call -> {
+            tasks.get().pause(name(call), call.get("paused").asBoolean());
+            return null;
+        });
+        calls.put("stop-task", call -> {
+            tasks.get().stop(name(call), call.get("task").asInt());
+            return null;
+        });
+    }
+
+    /** Builds the worker, once; later requests wait for it. */
+    private Object start(JsonNode call) throws Exception {
+        if (call.get("protocol").asInt() != PROTOCOL) {
+            throw new IllegalArgumentException("The engine speaks version " + PROTOCOL + " of the protocol");
+        }
+        try {
+            host = new Host(wire, config(call, "worker"), call.get("workerId").asText());
+        } catch (Throwable error) {
+            unusable = error;
+            throw error;
+        } finally {
+            started.countDown();
+        }
+        return Map.of("version", org.apache.kafka.common.utils.AppInfoParser.getVersion());
+    }
+
+    private Host host() throws InterruptedException {
+        started.await();
+        if (unusable != null) {
+            throw new IllegalStateException(unusable);
+        }
+        return host;
+    }
+
+    /** Fences transactional ids, all at once, with the properties of an admin client. */
+    private Object fence(JsonNode call) throws Exception {
+        Map<String, Object> properties = new HashMap<>(config(call, "admin"));
+        // The client waits after each answer of a coordinator: six seconds for ten ids with its own
+        properties.put("retry.backoff.ms", "5");
+        properties.put("retry.backoff.max.ms", "5");
+        List<String> ids = Wire.JSON.convertValue(call.get("ids"), new TypeReference<>() { });
+        int timeoutMs = call.get("timeoutMs").asInt();
+        try (Admin admin = Admin.create(properties)) {
+            admin.fenceProducers(ids, new FenceProducersOptions().timeoutMs(timeoutMs))
+                    .all()
+                    .get(timeoutMs + 5_000L, TimeUnit.MILLISECONDS);
+        }
+        return null;
+    }
+
+    private static String name(JsonNode call) {
+        return call.get("connector").asText();
+    }
+
+    private static long serial(JsonNode call) {
+        return call.get("serial").asLong();
+    }
+
+    private static Map<String, String> config(JsonNode call, String key) {
+        return Wire.JSON.convertValue(call.get(key), CONFIG);
+    }
+
+    /** A value that is made when it is first needed. */
+    private static final class Later<T> {
+        private final java.util.concurrent.Callable<T> make;
+        private T value;
+
+        Later(java.util.concurrent.Callable<T> make) {
+            this.make = make;
+        }
+
+        synchronized T get() throws Exception {
+            if (value == null) {
+                value = make.call();
+            }
+            return value;
+        }
+    }
+}

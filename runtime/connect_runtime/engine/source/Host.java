@@ -1,0 +1,159 @@
+package connect.engine;
+
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.connect.connector.Connector;
+import org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy;
+import org.apache.kafka.connect.runtime.TopicStatus;
+import org.apache.kafka.connect.runtime.Worker;
+import org.apache.kafka.connect.runtime.WorkerConfig;
+import org.apache.kafka.connect.runtime.WorkerConfigTransformer;
+import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
+import org.apache.kafka.connect.runtime.distributed.DistributedHerder;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.runtime.rest.RestClient;
+import org.apache.kafka.connect.storage.ClusterConfigState;
+import org.apache.kafka.connect.storage.ConfigBackingStore;
+import org.apache.kafka.connect.storage.StatusBackingStore;
+
+/**
+ * Apache's worker without its REST server, group and topics: its plugins, and a herder that answers
+ * questions about them and is never started. The process that started this JVM places the tasks,
+ * writes the statuses and keeps the offsets.
+ */
+final class Host {
+    final Plugins plugins;
+    final WorkerConfig config;
+    final ConnectorClientConfigOverridePolicy policy;
+    final OffsetRows offsets;
+    final Worker worker;
+    final DistributedHerder herder;
+    private final Wire wire;
+    private final Set<String> secrets = new TreeSet<>();
+
+    /**
+     * Scans the plugins and builds the worker, which takes seconds and asks Kafka for its cluster's
+     * id. {@code properties} are those of the worker's file, with Apache's names.
+     */
+    Host(Wire wire, Map<String, String> properties, String workerId) {
+        this.wire = wire;
+        plugins = new Plugins(properties);
+        plugins.compareAndSwapWithDelegatingLoader();
+        config = new DistributedConfig(properties);
+        policy = plugins.newPlugin(
+                config.getString(WorkerConfig.CONNECTOR_CLIENT_POLICY_CLASS_CONFIG),
+                config,
+                ConnectorClientConfigOverridePolicy.class);
+        offsets = new OffsetRows(wire);
+        worker = new Worker(workerId, Time.SYSTEM, plugins, config, offsets, policy);
+        herder = new NeverStartedHerder(workerId);
+        worker.start();
+    }
+
+    /** Returns a config with its references resolved, and reports what they stand for as secrets. */
+    Map<String, String> resolve(Map<String, String> written) {
+        WorkerConfigTransformer transformer = worker.configTransformer();
+        Map<String, String> resolved = transformer == null ? written : transformer.transform(written);
+        List<String> provided = new ArrayList<>();
+        resolved.forEach((key, value) -> {
+            if (value != null && !value.equals(written.get(key))) {
+                provided.add(value);
+            }
+        });
+        reportSecrets(provided);
+        return resolved;
+    }
+
+    /** Reports the values of a connector's PASSWORD keys as secrets. */
+    void reportPasswords(Connector connector, Map<String, String> config) {
+        List<String> values = new ArrayList<>();
+        connector.config().configKeys().forEach((key, definition) -> {
+            if (definition.type == ConfigDef.Type.PASSWORD && config.get(key) != null) {
+                values.add(config.get(key));
+            }
+        });
+        reportSecrets(values);
+    }
+
+    /** Names values that no text may hold; the other side redacts them from whatever follows. */
+    void reportSecrets(Collection<String> values) {
+        List<String> fresh;
+        synchronized (secrets) {
+            fresh = values.stream().filter(secrets::add).toList();
+            if (!fresh.isEmpty()) {
+                wire.event("secrets", Map.of("values", fresh));
+            }
+        }
+    }
+
+    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
+        return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
+    }
+
+    /** Statuses are the other side's; those of topics tell it which topics a connector uses. */
+    private StatusBackingStore statuses() {
+        Map<String, TopicStatus> topics = new ConcurrentHashMap<>();
+        return proxy(StatusBackingStore.class, (store, method, arguments) -> {
+            if (method.getName().equals("getTopic")) {
+                return topics.get(arguments[0] + " " + arguments[1]);
+            }
+            if (method.getName().equals("put") && arguments[0] instanceof TopicStatus topic) {
+                if (topics.put(topic.connector() + " " + topic.topic(), topic) == null) {
+                    wire.event("topic", Map.of("connector", topic.connector(), "topic", topic.topic()));
+                }
+            }
+            return empty(method.getReturnType());
+        });
+    }
+
+    private ConfigBackingStore configs() {
+        return proxy(ConfigBackingStore.class, (store, method, arguments) ->
+                method.getReturnType() == ClusterConfigState.class
+                        ? ClusterConfigState.EMPTY
+                        : empty(method.getReturnType()));
+    }
+
+    private static Object empty(Class<?> type) {
+        if (type == boolean.class) {
+            return false;
+        }
+        if (type == Set.class) {
+            return Set.of();
+        }
+        return type == Collection.class ? List.of() : null;
+    }
+
+    /** Answers as the herder of a distributed worker does, and takes part in no group. */
+    private final class NeverStartedHerder extends DistributedHerder {
+        NeverStartedHerder(String workerId) {
+            super(
+                    (DistributedConfig) Host.this.config,
+                    Time.SYSTEM,
+                    Host.this.worker,
+                    "",
+                    statuses(),
+                    configs(),
+                    "http://" + workerId,
+                    new RestClient(Host.this.config),
+                    policy,
+                    List.of());
+        }
+
+        /** Called when the time of a resolved reference has come: the other side restarts it. */
+        @Override
+        public org.apache.kafka.connect.runtime.HerderRequest restartConnector(
+                long delayMs, String connector, org.apache.kafka.connect.util.Callback<Void> callback) {
+            wire.event("reload", Map.of("connector", connector, "delayMs", delayMs));
+            return () -> { };
+        }
+    }
+}

@@ -1,0 +1,240 @@
+"""Runs an attempt at a task of a Java connector, in a JVM of its own.
+
+The JVM polls, puts, converts and commits. This process follows the assignment, writes the statuses,
+hands over the offsets, and ends with the JVM.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any, Final
+
+from connect_runtime.api import ConnectorError
+from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
+from connect_runtime.metrics.task_metrics import TaskMetrics
+from connect_runtime.storage.log import Fenced, NewRecord
+from connect_runtime.storage.snapshots import State
+from connect_runtime.tasks.control.assignments import (
+    AssignmentFollower,
+    AttemptAssignment,
+    DesiredTaskState,
+)
+from connect_runtime.tasks.control.statuses import StatusReporter
+from connect_runtime.tasks.control.worker_topics import ServedOffsets, WorkerTopics
+from connect_runtime.tasks.kafka_failures import Interrupted
+from connect_runtime.tasks.launch import AttemptEnd
+from connect_runtime.tasks.source.plain_writer import KafkaOffsets, plain_offsets
+from connect_runtime.tasks.task_setup import TaskSetup
+from connect_runtime.traces import JavaError
+from connect_runtime.waiting import TakesTooLong
+from connect_specs.diagnostics import Diagnostic
+from connect_specs.secrets import secrets_in
+
+_log = logging.getLogger(__name__)
+
+# An event of the JVM is noticed within so long
+_LOOK_S: Final = 0.2
+# Scanning its plugins, and asking Kafka for the cluster's id
+_START_S: Final = 90.0
+# Longer than `task.shutdown.graceful.timeout.ms`, within which the JVM answers
+_STOP_SLACK_S: Final = 2.0
+_METRICS_S: Final = 10.0
+# A JVM that leaves so many questions in a row unanswered is frozen
+_SILENT: Final = 2
+_FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException")
+_GROUPS: Final = {
+    "connector-task-metrics": "kafka_connect_connector_task_",
+    "source-task-metrics": "kafka_connect_source_task_",
+    "sink-task-metrics": "kafka_connect_sink_task_",
+    "task-error-metrics": "kafka_connect_task_error_",
+}
+
+
+def run_java_task(
+    setup: TaskSetup,
+    assignment: AttemptAssignment,
+    reporter: StatusReporter,
+    metrics: TaskMetrics,
+) -> AttemptEnd:
+    """Runs the attempt until it is to end. Raises JavaError if the task fails, Interrupted if its
+    JVM ends by itself."""
+    follower = AssignmentFollower(setup, assignment)
+    task = _JavaTask(setup, reporter)
+    metrics.read_elsewhere(task.measurements)
+    try:
+        return task.run(follower)
+    finally:
+        metrics.read_elsewhere(None)
+        task.end()
+        follower.close()
+
+
+def _fenced_or(failure: JavaError) -> Exception:
+    """Returns the failure of a task, or Fenced: an older attempt that made its producer late has
+    ended the newer one, which starts again and has not failed."""
+    fenced = any(name in failure.trace for name in _FENCED)
+    return Fenced(Diagnostic("task.fenced", failure.text)) if fenced else failure
+
+
+class _JavaTask:
+    def __init__(self, setup: TaskSetup, reporter: StatusReporter) -> None:
+        self._setup = setup
+        self._reporter = reporter
+        self._topics = WorkerTopics(setup)
+        self._failure: JavaError | None = None
+        self._over: str | None = None
+        self._silent = 0
+        self._writing = threading.Lock()
+        self._offsets_writer: KafkaOffsets | ServedOffsets | None = None
+        self._jvm = PluginJvm(
+            setup.worker,
+            setup.worker_id,
+            on_event=self._take,
+            answers={
+                "is-newest": self._is_newest,
+                "offsets": self._offsets,
+                "write-offsets": self._write_offsets,
+            },
+            options=setup.java_options,
+            held=() if setup.lease is None else (setup.lease,),
+        )
+
+    def run(self, follower: AssignmentFollower) -> AttemptEnd:
+        state = follower.desired()
+        if state.end is not None:
+            return state.end
+        self._jvm.hide(secrets_in(self._setup.connector_config))
+        try:
+            self._jvm.call("start-task", _START_S, attempt=self._attempt(state))
+        except TakesTooLong:
+            raise Interrupted(f"The JVM has not started the task in {_START_S:.0f} s") from None
+        except JvmEnded as error:
+            raise Interrupted(str(error)) from None
+        while True:
+            newest = follower.desired(_LOOK_S)
+            if newest.end is not None:
+                return self._stopped(newest.end)
+            if self._failure is not None:
+                raise _fenced_or(self._failure)
+            if self._over is not None:
+                raise Interrupted(self._over)
+            if newest is not state:
+                state = newest
+                paused = state is DesiredTaskState.PAUSE
+                self._call("pause", _START_S, paused=paused)
+
+    def measurements(self) -> Mapping[str, float]:
+        """Returns what the JVM counts of the task, by the names that a Python task counts under."""
+        try:
+            rows = self._jvm.call("metrics", _METRICS_S)
+        except TakesTooLong:
+            self._silent += 1
+            if self._silent >= _SILENT:
+                self._over = f"The JVM has not answered for {_SILENT * _METRICS_S:.0f} s"
+            return {}
+        except (JavaError, JvmEnded):
+            return {}
+        self._silent = 0
+        return {
+            f"{_GROUPS[row['group']]}{row['name'].replace('-', '_')}": row["value"]
+            for row in rows
+            if row["group"] in _GROUPS and isinstance(row["value"], int | float)
+        }
+
+    def end(self) -> None:
+        """Ends the JVM; nothing of it may outlive the attempt."""
+        self._jvm.end()
+        if self._offsets_writer is not None:
+            self._offsets_writer.close()
+
+    def _attempt(self, state: DesiredTaskState) -> Mapping[str, Any]:
+        setup = self._setup
+        return {
+            "connector": setup.id.connector,
+            "task": setup.id.task,
+            "attempt": setup.attempt,
+            "count": setup.task_count,
+            "connectorConfig": dict(setup.connector_config),
+            "taskConfig": dict(setup.config),
+            "exactlyOnce": setup.exactly_once,
+            "paused": state is DesiredTaskState.PAUSE,
+            "tail": self._tail(),
+        }
+
+    def _tail(self) -> Mapping[str, Any] | None:
+        """Returns the connector's offsets and the positions up to which they are known, for a
+        source whose offsets are in the worker's topic."""
+        if not self._setup.hands_offsets:
+            return None
+        records, positions = self._topics.source_offset_rows()
+        rows = [
+            (b64encode(record.key).decode(), b64encode(record.value).decode())
+            for record in records
+            if record.key is not None and record.value is not None
+        ]
+        return {"rows": rows, "positions": {str(p): offset for p, offset in positions.items()}}
+
+    def _is_newest(self, fields: Fields) -> bool:
+        return self._topics.newest_state().end is None
+
+    def _offsets(self, fields: Fields) -> list[str | None]:
+        rows, _ = self._topics.source_offset_rows()
+        values = {row.key: row.value for row in rows}
+        stored = (values.get(b64decode(key)) for key in fields["keys"])
+        return [None if value is None else b64encode(value).decode() for value in stored]
+
+    def _write_offsets(self, fields: Fields) -> None:
+        """Writes offsets of a source without transactions. Raises ConnectorError."""
+        topic = self._setup.topics.offsets
+        records = [
+            NewRecord(topic, b64decode(key), None if value is None else b64decode(value))
+            for key, value in fields["rows"]
+        ]
+        with self._writing:
+            if self._offsets_writer is None:
+                self._offsets_writer = plain_offsets(self._setup)
+            if not self._offsets_writer.write(records, self._setup.flush_timeout_s):
+                raise ConnectorError("The offsets were not written")
+
+    def _stopped(self, end: AttemptEnd) -> AttemptEnd:
+        if end is AttemptEnd.SUPERSEDED:
+            return end
+        patience_s = self._setup.graceful_s + _STOP_SLACK_S
+        self._call("stop-task", patience_s, task=self._setup.id.task)
+        if self._failure is not None:
+            _log.error("Task %s failed at its end: %s", self._setup.id, self._failure.trace)
+        if end is AttemptEnd.STOPPED:
+            self._reporter.write(self._reporter.record(State.UNASSIGNED))
+        return end
+
+    def _call(self, name: str, timeout_s: float, **arguments: Any) -> None:
+        """Calls; what goes wrong is seen by events, or ends with the JVM."""
+        try:
+            self._jvm.call(name, timeout_s, connector=self._setup.id.connector, **arguments)
+        except (JavaError, JvmEnded, TakesTooLong) as error:
+            _log.warning("Task %s: %s failed: %s", self._setup.id, name, error or "it takes long")
+
+    def _take(self, event: str, fields: Fields) -> None:
+        """Takes an event, on the thread that reads them."""
+        reporter = self._reporter
+        match event:
+            case "task-running":
+                reporter.version = fields["version"]
+                reporter.write(reporter.record(State.RUNNING))
+            case "task-resumed":
+                reporter.write(reporter.record(State.RUNNING))
+            case "task-paused":
+                reporter.write(reporter.record(State.PAUSED))
+            case "topic":
+                reporter.write(*reporter.new_topics([fields["topic"]]))
+            case "task-failed":
+                self._failure = self._jvm.error(fields["failure"])
+            case "unusable":
+                self._failure = fields["error"]
+            case "ended":
+                self._over = fields["why"]
+            case _:
+                pass

@@ -1,0 +1,299 @@
+"""Java connectors on a real broker, in JVMs of the engine: all but Spark and REST."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.engine.catalog import JavaCatalog, use_catalog
+from connect_runtime.engine.jvm import MAIN_CLASS
+from connect_runtime.herder.verbs import RequestError
+from connect_runtime.plugins import registry
+from connect_runtime.rest.plugin_resources import keys_json, plugins_json
+from connect_runtime.settings.worker_config import WorkerConfig, from_properties
+from connect_runtime.storage.snapshots import State
+from connect_runtime.validation.validate import validate
+from connect_specs.desired import OffsetEntry, TargetState
+from support.broker import BrokerAddress, create_topic, produce, read_to_end
+from support.java_plugins import make_jar
+from support.thread_cluster import ThreadCluster, thread_cluster
+from support.wait import wait_until
+
+SOURCE = "org.apache.kafka.connect.source.SourceConnector"
+SINK = "org.apache.kafka.connect.sink.SinkConnector"
+PLUGIN = Path(__file__).with_name("plugins") / "Counting.java"
+PROVIDER = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+PASSWORD = "open-sesame-42"
+
+
+@pytest.fixture(scope="module")
+def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plugin, and a jar that cannot be read."""
+    folder = tmp_path_factory.mktemp("plugins")
+    for name in ("counting", "broken"):
+        (folder / name).mkdir()
+    services = {SOURCE: "tests.Counting", SINK: "tests.Counting$Lines"}
+    jar = tmp_path_factory.mktemp("built") / "counting.jar"
+    make_jar(PLUGIN, services, jar)
+    jar.rename(folder / "counting" / jar.name)
+    (folder / "broken" / "broken.jar").write_bytes(b"no jar")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def worker(broker: BrokerAddress, plugin_path: Path) -> WorkerConfig:
+    properties = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": "java",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "config.storage.topic": "java-configs",
+        "offset.storage.topic": "java-offsets",
+        "status.storage.topic": "java-status",
+        "plugin.path": str(plugin_path),
+        "config.providers": "env",
+        "config.providers.env.class": PROVIDER,
+    }
+    return from_properties(properties)[0]
+
+
+@pytest.fixture(scope="module")
+def catalog(
+    worker: WorkerConfig, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JavaCatalog]:
+    """The process's catalog; what was looked up before it, and with it, is forgotten."""
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("JAVA_SECRET", PASSWORD)
+    catalog = JavaCatalog(worker.properties, "ours:8083")
+    use_catalog(catalog)
+    assert catalog.scan()
+    registry.connector.cache_clear()
+    yield catalog
+    use_catalog(None)
+    registry.connector.cache_clear()
+    catalog.close()
+    monkeypatch.undo()
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    broker: BrokerAddress, worker: WorkerConfig, catalog: JavaCatalog
+) -> Iterator[ThreadCluster]:
+    keys = ("plugin.path", "config.providers", "config.providers.env.class")
+    settings = {key: worker.properties[key] for key in keys}
+    with thread_cluster(broker.bootstrap_servers, f"java-{os.getpid()}", settings) as cluster:
+        yield cluster
+
+
+def jvms() -> set[int]:
+    """The engines that this process has started."""
+    pids = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            command = (stat.parent / "cmdline").read_bytes()
+        except (OSError, ValueError):
+            continue
+        if parent == os.getpid() and MAIN_CLASS.encode() in command:
+            pids.add(int(stat.parent.name))
+    return pids
+
+
+def counted(broker: BrokerAddress, topic: str) -> list[int]:
+    return [int(m.value() or b"") for m in read_to_end(broker.bootstrap_servers, topic)]
+
+
+def test_java_plugins_are_listed_beside_our_own(catalog: JavaCatalog) -> None:
+    rows = plugins_json(connectors_only=False)
+    plugins = {row["class"]: row for row in rows}
+    assert plugins["tests.Counting"] == {
+        "class": "tests.Counting",
+        "type": "source",
+        "version": "1.0",
+    }
+    assert plugins["tests.Counting$Lines"]["type"] == "sink"
+    # one entry for each class: Apache's own are ours
+    assert len(rows) == len({(row["class"], row["type"]) for row in rows})
+
+
+def test_a_java_connector_has_its_own_keys_and_those_of_connect(catalog: JavaCatalog) -> None:
+    keys = {key["name"]: key for key in keys_json("Counting")}
+    assert keys["topic"]["required"]
+    assert keys["fail.with"]["type"] == "PASSWORD"
+    assert "tasks.max" in keys
+
+
+def test_a_config_is_validated_by_connect_itself(
+    worker: WorkerConfig, catalog: JavaCatalog
+) -> None:
+    infos = validate({"connector.class": "tests.Counting", "name": "c", "tasks.max": "x"}, worker)
+    assert infos.error_count == 3
+    assert infos.errors == (
+        "Invalid value x for configuration tasks.max: Not a number of type INT",
+        "Invalid value null for configuration tasks.max: Value must be non-null",
+        'Missing required configuration "topic" which has no default value.',
+    )
+
+
+def test_what_a_reference_stands_for_is_in_no_answer(
+    worker: WorkerConfig, catalog: JavaCatalog
+) -> None:
+    config = {
+        "connector.class": "tests.Counting",
+        "name": "c",
+        "topic": "t",
+        "tasks.max": "${env:JAVA_SECRET}",
+    }
+    infos = validate(config, worker)
+    assert infos.error_count == 2
+    assert PASSWORD not in repr(infos)
+    value = next(info.value for info in infos.configs if info.value and info.value.errors)
+    assert value.value == "${env:JAVA_SECRET}"
+
+
+def test_an_unknown_class_is_refused_with_the_names_of_all(
+    worker: WorkerConfig, catalog: JavaCatalog
+) -> None:
+    with pytest.raises(RequestError, match=r"matches Nothing.*tests\.Counting") as error:
+        validate({"connector.class": "Nothing"}, worker)
+    assert error.value.status == 400
+
+
+def test_each_record_of_a_source_is_written_once_though_its_jvm_is_killed(
+    broker: BrokerAddress, cluster: ThreadCluster, unique: str
+) -> None:
+    config = {"name": unique, "connector.class": "Counting", "topic": unique, "tasks.max": "1"}
+    cluster.verbs.create(unique, config, TargetState.RUNNING)
+    cluster.wait_for(unique, State.RUNNING, State.RUNNING)
+    wait_until(lambda: len(counted(broker, unique)) > 50, what="records")
+    os.kill(max(jvms()), signal.SIGKILL)
+    before = len(counted(broker, unique))
+    wait_until(
+        lambda: len(counted(broker, unique)) > before + 50,
+        timeout_s=60,
+        what="records of the next attempt",
+    )
+    cluster.stop_connector(unique)
+    records = counted(broker, unique)
+    assert records == list(range(1, len(records) + 1))
+    (entry,) = cluster.verbs.offsets(unique)
+    assert entry == OffsetEntry({"number": "0"}, {"count": len(records)})
+    cluster.verbs.delete(unique)
+
+
+def test_offsets_of_a_java_source_are_moved_and_it_continues_there(
+    broker: BrokerAddress, cluster: ThreadCluster, unique: str
+) -> None:
+    config = {"name": unique, "connector.class": "Counting", "topic": unique, "tasks.max": "1"}
+    cluster.verbs.create(unique, config, TargetState.STOPPED)
+    cluster.wait_for(unique, State.STOPPED)
+    partition = {"number": "0"}
+    with pytest.raises(RequestError, match="count must be a number"):
+        cluster.verbs.alter_offsets(unique, [OffsetEntry(partition, {"count": "many"})])
+    cluster.verbs.alter_offsets(unique, [OffsetEntry(partition, {"count": 1_000_000})])
+    cluster.verbs.resume(unique)
+    cluster.wait_for(unique, State.RUNNING, State.RUNNING)
+    wait_until(lambda: counted(broker, unique), what="records")
+    assert counted(broker, unique)[0] == 1_000_001
+    cluster.verbs.pause(unique)
+    cluster.wait_for(unique, State.PAUSED, State.PAUSED)
+    cluster.verbs.delete(unique)
+
+
+def test_a_java_sink_writes_what_the_topic_has_and_fails_with_its_own_trace(
+    broker: BrokerAddress, cluster: ThreadCluster, unique: str, tmp_path: Path
+) -> None:
+    create_topic(broker.bootstrap_servers, unique, partitions=1)
+    produce(broker.bootstrap_servers, unique, [(None, b"%d" % n) for n in range(100)])
+    path = tmp_path / "lines.txt"
+    config = {
+        "name": unique,
+        "connector.class": "tests.Counting$Lines",
+        "topics": unique,
+        "path": str(path),
+        "tasks.max": "1",
+    }
+    cluster.verbs.create(unique, config, TargetState.RUNNING)
+    wait_until(
+        lambda: path.exists() and len(path.read_text().splitlines()) == 100,
+        timeout_s=60,
+        what="lines",
+    )
+    produce(broker.bootstrap_servers, unique, [(None, b"poison")])
+    cluster.wait_for(unique, State.RUNNING, State.FAILED)
+    trace = cluster.verbs.status(unique).tasks[0].trace
+    assert trace is not None
+    assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: ")
+    assert "cannot write poison" in trace
+    cluster.verbs.delete(unique)
+
+
+def test_a_connector_that_throws_has_failed_and_no_text_has_its_password(
+    cluster: ThreadCluster, unique: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {
+        "name": unique,
+        "connector.class": "Counting",
+        "topic": unique,
+        "fail.with": "${env:JAVA_SECRET}",
+    }
+    cluster.verbs.create(unique, config, TargetState.RUNNING)
+    cluster.wait_for(unique, State.FAILED)
+    trace = cluster.verbs.status(unique).connector.trace
+    assert trace is not None
+    assert "Cannot log in with [hidden]" in trace
+    assert PASSWORD not in caplog.text
+    cluster.verbs.delete(unique)
+
+
+def test_a_connector_that_ends_the_jvm_fails_alone(
+    broker: BrokerAddress, cluster: ThreadCluster, unique: str
+) -> None:
+    other = {"name": f"o-{unique}", "connector.class": "Counting", "topic": unique}
+    cluster.verbs.create(f"o-{unique}", other, TargetState.RUNNING)
+    cluster.wait_for(f"o-{unique}", State.RUNNING, State.RUNNING)
+    config = {"name": unique, "connector.class": "Counting", "topic": unique, "exit": "7"}
+    cluster.verbs.create(unique, config, TargetState.RUNNING)
+    cluster.wait_for(unique, State.FAILED)
+    trace = cluster.verbs.status(unique).connector.trace
+    assert trace is not None
+    assert "exit code 7" in trace
+    cluster.wait_for(f"o-{unique}", State.RUNNING, State.RUNNING)
+    for name in (unique, f"o-{unique}"):
+        cluster.verbs.delete(name)
+
+
+def test_no_jvm_outlives_its_attempt(cluster: ThreadCluster, unique: str) -> None:
+    before = jvms()
+    config = {"name": unique, "connector.class": "Counting", "topic": unique, "tasks.max": "2"}
+    cluster.verbs.create(unique, config, TargetState.RUNNING)
+    cluster.wait_for(unique, State.RUNNING, State.RUNNING, State.RUNNING)
+    assert len(jvms() - before) >= 2
+    cluster.verbs.delete(unique)
+    wait_until(lambda: jvms() <= before, timeout_s=30, what="the JVMs to end")
+
+
+def test_a_source_without_transactions_continues_after_its_last_commit(
+    broker: BrokerAddress, worker: WorkerConfig, catalog: JavaCatalog, unique: str
+) -> None:
+    settings = {
+        "plugin.path": worker.properties["plugin.path"],
+        "exactly.once.source.support": "disabled",
+    }
+    config = {"name": "c", "connector.class": "Counting", "topic": unique, "tasks.max": "1"}
+    with thread_cluster(broker.bootstrap_servers, f"g-{unique}"[:90], settings) as cluster:
+        cluster.verbs.create("c", config, TargetState.RUNNING)
+        wait_until(lambda: len(counted(broker, unique)) > 50, what="records")
+        cluster.stop_connector("c")
+        (entry,) = cluster.verbs.offsets("c")
+        assert entry.offset == {"count": len(counted(broker, unique))}
+        cluster.verbs.resume("c")
+        before = len(counted(broker, unique))
+        wait_until(lambda: len(counted(broker, unique)) > before, what="records after the stop")
+        cluster.verbs.delete("c")
+    records = counted(broker, unique)
+    assert records == list(range(1, len(records) + 1))
