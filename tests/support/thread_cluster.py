@@ -35,7 +35,7 @@ class ThreadCluster:
     def verbs(self) -> ConnectCluster:
         return self.connect
 
-    def wait_for(self, name: str, connector: State, *tasks: State) -> None:
+    def wait_for(self, name: str, connector: State, *tasks: State, timeout_s: float = 60) -> None:
         """Until the connector and its tasks are in these states, and no other task runs."""
 
         def reached() -> bool:
@@ -50,7 +50,8 @@ class ThreadCluster:
                 and len(runs) == sum(state is not State.FAILED for state in tasks)
             )
 
-        wait_until(reached, what=f"{name} to be {connector} {tasks}")
+        what = f"{name} to be {connector} {tasks}"
+        wait_until(reached, what=what, timeout_s=timeout_s)
 
     def stop_connector(self, name: str) -> None:
         """Stopped, and all its tasks gone."""

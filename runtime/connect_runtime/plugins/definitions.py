@@ -39,7 +39,8 @@ class NotADefinition(NoDefinition):
 def definition_of(plugin: Plugin) -> ConfigDef:
     """Returns the keys of a plugin. Raises NoDefinition."""
     try:
-        return _calls.result(plugin.class_name, lambda: _definition(plugin))
+        key = plugin.class_name if plugin.java else plugin.cls
+        return _calls.result(key, lambda: _definition(plugin))
     except TakesTooLong:
         text = f"{plugin.class_name}.config() has not returned in {_PATIENCE_S:.0f} s"
         raise NoDefinition(text) from None

@@ -108,6 +108,9 @@ class _JavaTask:
             return state.end
         self._jvm.hide(secrets_in(self._setup.connector_config))
         try:
+            end = self._fence()
+            if end is not None:
+                return end
             self._jvm.call("start-task", _START_S, attempt=self._attempt(state))
         except TakesTooLong:
             raise Interrupted(f"The JVM has not started the task in {_START_S:.0f} s") from None
@@ -125,6 +128,18 @@ class _JavaTask:
                 state = newest
                 paused = state is DesiredTaskState.PAUSE
                 self._call("pause", _START_S, paused=paused)
+
+    def _fence(self) -> AttemptEnd | None:
+        """Fences an earlier attempt, whose open transaction would hide the offsets until it times
+        out. Returns the end of this attempt if another one has the task."""
+        setup = self._setup
+        if not setup.hands_offsets:
+            return None
+        end = self._topics.newest_state().end
+        if end is None:
+            config, ids = dict(setup.connector_config), [setup.transactional_id]
+            self._jvm.call("fence", _START_S, config=config, ids=ids)
+        return end
 
     def measurements(self) -> Mapping[str, float]:
         """Returns what the JVM counts of the task, by the names that a Python task counts under."""

@@ -39,6 +39,7 @@ from connect_runtime.settings.connector_topics import (
 from connect_runtime.tasks.launch import TaskLaunch, exactly_once
 from connect_runtime.traces import trace_text
 from connect_runtime.transforms.chain import Chain, chain_of
+from connect_specs.names import task_transactional_id
 from connect_specs.secrets import Redactor
 
 # Worker properties that no task reads: their files may exist only where the runtime runs
@@ -147,6 +148,11 @@ class TaskSetup:
         return (
             is_source and self.exactly_once and "offsets.storage.topic" not in self.connector_config
         )
+
+    @property
+    def transactional_id(self) -> str:
+        """Returns the id of the producer of an exactly-once source."""
+        return task_transactional_id(self._launch.group_id, self.id.connector, self.id.task)
 
     @property
     def graceful_s(self) -> float:

@@ -28,6 +28,8 @@ SINK = "org.apache.kafka.connect.sink.SinkConnector"
 PLUGIN = Path(__file__).with_name("plugins") / "Counting.java"
 PROVIDER = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 PASSWORD = "open-sesame-42"
+# JVMs start in seconds, and take their time beside other tests
+START_S = 180
 
 
 @pytest.fixture(scope="module")
@@ -168,13 +170,13 @@ def test_each_record_of_a_source_is_written_once_though_its_jvm_is_killed(
 ) -> None:
     config = {"name": unique, "connector.class": "Counting", "topic": unique, "tasks.max": "1"}
     cluster.verbs.create(unique, config, TargetState.RUNNING)
-    cluster.wait_for(unique, State.RUNNING, State.RUNNING)
-    wait_until(lambda: len(counted(broker, unique)) > 50, what="records")
+    cluster.wait_for(unique, State.RUNNING, State.RUNNING, timeout_s=START_S)
+    wait_until(lambda: len(counted(broker, unique)) > 50, what="records", timeout_s=START_S)
     os.kill(max(jvms()), signal.SIGKILL)
     before = len(counted(broker, unique))
     wait_until(
         lambda: len(counted(broker, unique)) > before + 50,
-        timeout_s=60,
+        timeout_s=START_S,
         what="records of the next attempt",
     )
     cluster.stop_connector(unique)
@@ -190,20 +192,21 @@ def test_offsets_of_a_java_source_are_moved_and_it_continues_there(
 ) -> None:
     config = {"name": unique, "connector.class": "Counting", "topic": unique, "tasks.max": "1"}
     cluster.verbs.create(unique, config, TargetState.STOPPED)
-    cluster.wait_for(unique, State.STOPPED)
+    cluster.wait_for(unique, State.STOPPED, timeout_s=START_S)
     partition = {"number": "0"}
     with pytest.raises(RequestError, match="count must be a number"):
         cluster.verbs.alter_offsets(unique, [OffsetEntry(partition, {"count": "many"})])
     cluster.verbs.alter_offsets(unique, [OffsetEntry(partition, {"count": 1_000_000})])
     cluster.verbs.resume(unique)
-    cluster.wait_for(unique, State.RUNNING, State.RUNNING)
-    wait_until(lambda: counted(broker, unique), what="records")
+    cluster.wait_for(unique, State.RUNNING, State.RUNNING, timeout_s=START_S)
+    wait_until(lambda: counted(broker, unique), what="records", timeout_s=START_S)
     assert counted(broker, unique)[0] == 1_000_001
     cluster.verbs.pause(unique)
-    cluster.wait_for(unique, State.PAUSED, State.PAUSED)
+    cluster.wait_for(unique, State.PAUSED, State.PAUSED, timeout_s=START_S)
     cluster.verbs.delete(unique)
 
 
+@pytest.mark.long
 def test_a_java_sink_writes_what_the_topic_has_and_fails_with_its_own_trace(
     broker: BrokerAddress, cluster: ThreadCluster, unique: str, tmp_path: Path
 ) -> None:
@@ -220,11 +223,11 @@ def test_a_java_sink_writes_what_the_topic_has_and_fails_with_its_own_trace(
     cluster.verbs.create(unique, config, TargetState.RUNNING)
     wait_until(
         lambda: path.exists() and len(path.read_text().splitlines()) == 100,
-        timeout_s=60,
+        timeout_s=START_S,
         what="lines",
     )
     produce(broker.bootstrap_servers, unique, [(None, b"poison")])
-    cluster.wait_for(unique, State.RUNNING, State.FAILED)
+    cluster.wait_for(unique, State.RUNNING, State.FAILED, timeout_s=START_S)
     trace = cluster.verbs.status(unique).tasks[0].trace
     assert trace is not None
     assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: ")
@@ -242,7 +245,7 @@ def test_a_connector_that_throws_has_failed_and_no_text_has_its_password(
         "fail.with": "${env:JAVA_SECRET}",
     }
     cluster.verbs.create(unique, config, TargetState.RUNNING)
-    cluster.wait_for(unique, State.FAILED)
+    cluster.wait_for(unique, State.FAILED, timeout_s=START_S)
     trace = cluster.verbs.status(unique).connector.trace
     assert trace is not None
     assert "Cannot log in with [hidden]" in trace
@@ -250,33 +253,36 @@ def test_a_connector_that_throws_has_failed_and_no_text_has_its_password(
     cluster.verbs.delete(unique)
 
 
+@pytest.mark.long
 def test_a_connector_that_ends_the_jvm_fails_alone(
     broker: BrokerAddress, cluster: ThreadCluster, unique: str
 ) -> None:
     other = {"name": f"o-{unique}", "connector.class": "Counting", "topic": unique}
     cluster.verbs.create(f"o-{unique}", other, TargetState.RUNNING)
-    cluster.wait_for(f"o-{unique}", State.RUNNING, State.RUNNING)
+    cluster.wait_for(f"o-{unique}", State.RUNNING, State.RUNNING, timeout_s=START_S)
     config = {"name": unique, "connector.class": "Counting", "topic": unique, "exit": "7"}
     cluster.verbs.create(unique, config, TargetState.RUNNING)
-    cluster.wait_for(unique, State.FAILED)
+    cluster.wait_for(unique, State.FAILED, timeout_s=START_S)
     trace = cluster.verbs.status(unique).connector.trace
     assert trace is not None
     assert "exit code 7" in trace
-    cluster.wait_for(f"o-{unique}", State.RUNNING, State.RUNNING)
+    cluster.wait_for(f"o-{unique}", State.RUNNING, State.RUNNING, timeout_s=START_S)
     for name in (unique, f"o-{unique}"):
         cluster.verbs.delete(name)
 
 
+@pytest.mark.long
 def test_no_jvm_outlives_its_attempt(cluster: ThreadCluster, unique: str) -> None:
     before = jvms()
     config = {"name": unique, "connector.class": "Counting", "topic": unique, "tasks.max": "2"}
     cluster.verbs.create(unique, config, TargetState.RUNNING)
-    cluster.wait_for(unique, State.RUNNING, State.RUNNING, State.RUNNING)
+    cluster.wait_for(unique, State.RUNNING, State.RUNNING, State.RUNNING, timeout_s=START_S)
     assert len(jvms() - before) >= 2
     cluster.verbs.delete(unique)
-    wait_until(lambda: jvms() <= before, timeout_s=30, what="the JVMs to end")
+    wait_until(lambda: jvms() <= before, timeout_s=START_S, what="the JVMs to end")
 
 
+@pytest.mark.long
 def test_a_source_without_transactions_continues_after_its_last_commit(
     broker: BrokerAddress, worker: WorkerConfig, catalog: JavaCatalog, unique: str
 ) -> None:
@@ -287,13 +293,17 @@ def test_a_source_without_transactions_continues_after_its_last_commit(
     config = {"name": "c", "connector.class": "Counting", "topic": unique, "tasks.max": "1"}
     with thread_cluster(broker.bootstrap_servers, f"g-{unique}"[:90], settings) as cluster:
         cluster.verbs.create("c", config, TargetState.RUNNING)
-        wait_until(lambda: len(counted(broker, unique)) > 50, what="records")
+        wait_until(lambda: len(counted(broker, unique)) > 50, what="records", timeout_s=START_S)
         cluster.stop_connector("c")
         (entry,) = cluster.verbs.offsets("c")
         assert entry.offset == {"count": len(counted(broker, unique))}
         cluster.verbs.resume("c")
         before = len(counted(broker, unique))
-        wait_until(lambda: len(counted(broker, unique)) > before, what="records after the stop")
+        wait_until(
+            lambda: len(counted(broker, unique)) > before,
+            what="records after the stop",
+            timeout_s=START_S,
+        )
         cluster.verbs.delete("c")
     records = counted(broker, unique)
     assert records == list(range(1, len(records) + 1))

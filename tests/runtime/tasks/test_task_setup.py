@@ -47,6 +47,7 @@ def test_secrets_by_their_type(monkeypatch: pytest.MonkeyPatch) -> None:
     class Found:
         class_name = "Any"
         cls = Connector
+        java = False
 
     monkeypatch.setattr(registry, "connector", lambda name: Found)
     config = {"connector.class": "Any", "phrase": "open sesame"}

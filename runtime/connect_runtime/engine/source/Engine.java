@@ -20,6 +20,7 @@ import org.apache.kafka.connect.runtime.Loggers;
 public final class Engine {
     private static final TypeReference<Map<String, String>> CONFIG = new TypeReference<>() { };
     private static final int PROTOCOL = 1;
+    private static final int FENCE_MS = 60_000;
 
     private final Wire wire = new Wire();
     private final CountDownLatch started = new CountDownLatch(1);
@@ -117,18 +118,17 @@ public final class Engine {
         return host;
     }
 
-    /** Fences transactional ids, all at once, with the properties of an admin client. */
+    /** Fences transactional ids, all at once, with the admin client of the connector. */
     private Object fence(JsonNode call) throws Exception {
-        Map<String, Object> properties = new HashMap<>(config(call, "admin"));
+        Map<String, Object> properties = host().adminProperties(config(call, "config"));
         // The client waits after each answer of a coordinator: six seconds for ten ids with its own
         properties.put("retry.backoff.ms", "5");
         properties.put("retry.backoff.max.ms", "5");
         List<String> ids = Wire.JSON.convertValue(call.get("ids"), new TypeReference<>() { });
-        int timeoutMs = call.get("timeoutMs").asInt();
         try (Admin admin = Admin.create(properties)) {
-            admin.fenceProducers(ids, new FenceProducersOptions().timeoutMs(timeoutMs))
+            admin.fenceProducers(ids, new FenceProducersOptions().timeoutMs(FENCE_MS))
                     .all()
-                    .get(timeoutMs + 5_000L, TimeUnit.MILLISECONDS);
+                    .get(FENCE_MS + 5_000L, TimeUnit.MILLISECONDS);
         }
         return null;
     }

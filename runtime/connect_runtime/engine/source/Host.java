@@ -4,11 +4,13 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.connector.Connector;
@@ -37,6 +39,7 @@ final class Host {
     final OffsetRows offsets;
     final Worker worker;
     final DistributedHerder herder;
+    private static final String ADMIN_OVERRIDE = "admin.override.";
     private final Wire wire;
     private final Set<String> secrets = new TreeSet<>();
 
@@ -71,6 +74,24 @@ final class Host {
         });
         reportSecrets(provided);
         return resolved;
+    }
+
+    /** Returns the properties of a connector's admin client, as Connect's worker makes them. */
+    Map<String, Object> adminProperties(Map<String, String> written) {
+        Map<String, Object> properties = new HashMap<>();
+        Set<String> names = AdminClientConfig.configNames();
+        config.originals().forEach((key, value) -> {
+            if (names.contains(key)) {
+                properties.put(key, value);
+            }
+        });
+        properties.putAll(config.originalsWithPrefix("admin."));
+        resolve(written).forEach((key, value) -> {
+            if (key.startsWith(ADMIN_OVERRIDE)) {
+                properties.put(key.substring(ADMIN_OVERRIDE.length()), value);
+            }
+        });
+        return properties;
     }
 
     /** Reports the values of a connector's PASSWORD keys as secrets. */
