@@ -11,6 +11,7 @@ import base64
 import hashlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -23,7 +24,6 @@ from connect_runtime.herder.runs import (
     Event,
     InstanceFailed,
     InstanceStarted,
-    InstanceStopped,
 )
 from connect_runtime.traces import JavaError
 from connect_runtime.waiting import TakesTooLong
@@ -34,18 +34,22 @@ _log = logging.getLogger(__name__)
 # A start that takes longer is given up only at a change or a stop
 _CALL_S: Final = 600.0
 _STOP_S: Final = 30.0
+# A JVM that could not start, such as for want of Kafka, is replaced after so long
+_AGAIN_S: Final = 5.0
 
 _Key: TypeAlias = tuple[str, int]
 
 
 @dataclass(slots=True)
 class _JavaConnector:
-    """A connector's object. `calls` counts those in progress; `alone`: in a JVM of its own."""
+    """A connector's object. `calls` counts those in progress; `alone`: in a JVM of its own;
+    `failed`: it is not started again."""
 
     config: Mapping[str, str]
     jvm: PluginJvm
     alone: bool = False
     calls: int = 0
+    failed: bool = False
     kind: Literal["source", "sink"] = "source"
     version: str | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -74,21 +78,45 @@ class JavaConnectors:
         self._connectors: dict[_Key, _JavaConnector] = {}
 
     def start(self, name: str, serial: int, config: Mapping[str, str]) -> None:
-        """Starts a connector; reports InstanceStarted or InstanceFailed later."""
-        self._start(name, serial, config, alone=False)
+        """Starts a connector; reports InstanceStarted or InstanceFailed later. Returns when its JVM
+        knows it."""
+        self._start(name, serial, config)
 
     def has(self, name: str, serial: int) -> bool:
         """Returns whether this connector was started here, and not stopped."""
         return (name, serial) in self._connectors
 
-    def _start(self, name: str, serial: int, config: Mapping[str, str], *, alone: bool) -> None:
+    def _start(
+        self,
+        name: str,
+        serial: int,
+        config: Mapping[str, str],
+        *,
+        alone: bool = False,
+        replaces: _JavaConnector | None = None,
+    ) -> None:
+        """Starts a connector; not again, in place of `replaces`, if that was stopped by now."""
+        key = name, serial
         try:
             jvm = self._new_jvm() if alone else self._shared_jvm()
+        except Exception as error:  # there is no Java, or no Connect
+            self._failed(name, serial, error)
+            return
+        try:
             jvm.hide(secrets_in(config))
             connector = _JavaConnector(config, jvm, alone)
             with self._lock:
-                self._connectors[name, serial] = connector
-            self._call(connector, "start-connector", name, serial, config=dict(config))
+                unwanted = self._connectors.get(key) is not replaces
+                if not unwanted:
+                    self._connectors[key] = connector
+            if not unwanted:
+                self._call(connector, "start-connector", name, serial, config=dict(config))
+                # a stop that the JVM got before this start has stopped nothing
+                unwanted = self._connectors.get(key) is not connector
+            if unwanted:
+                self._end(name, serial, connector)
+        except JvmEnded as error:
+            self._later(self._restart, [jvm], str(error))
         except Exception as error:
             self._failed(name, serial, error)
 
@@ -126,17 +154,19 @@ class JavaConnectors:
         )
 
     def stop(self, name: str, serial: int) -> None:
-        """Stops a connector, and reports InstanceStopped, also if its `stop` throws or hangs."""
+        """Stops a connector; logs it if its `stop` throws or hangs."""
         with self._lock:
             connector = self._connectors.pop((name, serial), None)
         if connector is not None:
-            try:
-                connector.jvm.call("stop-connector", _STOP_S, connector=name, serial=serial)
-            except (JavaError, JvmEnded, TakesTooLong) as error:
-                _log.error("Connector %s threw while it was stopped: %s", name, error)
-            if connector.alone:
-                connector.jvm.end()
-        self._report(InstanceStopped(name, serial))
+            self._end(name, serial, connector)
+
+    def _end(self, name: str, serial: int, connector: _JavaConnector) -> None:
+        try:
+            connector.jvm.call("stop-connector", _STOP_S, connector=name, serial=serial)
+        except (JavaError, JvmEnded, TakesTooLong) as error:
+            _log.error("Connector %s threw while it was stopped: %s", name, error)
+        if connector.alone:
+            connector.jvm.end()
 
     def close(self) -> None:
         """Ends the JVMs. Their connectors have been stopped."""
@@ -219,19 +249,29 @@ class JavaConnectors:
     def _failed(self, name: str, serial: int, error: Exception) -> None:
         trace = error.trace if isinstance(error, JavaError) else str(error)
         connector = self._connectors.get((name, serial))
-        version = None if connector is None else connector.version
+        version = None
+        if connector is not None:
+            connector.failed, version = True, connector.version
         self._report(InstanceFailed(name, serial, trace, version))
 
     def _restart(self, holder: list[PluginJvm], why: str) -> None:
-        """Starts the connectors of a JVM that has ended again."""
+        """Starts the connectors of a JVM that has ended again, after a pause if that JVM could not
+        start at all."""
+        unusable = any(jvm.unusable for jvm in holder)
+        if unusable:
+            time.sleep(_AGAIN_S)
         with self._lock:
             if self._shared in holder:
                 self._shared = None
-            lost = {key: c for key, c in self._connectors.items() if c.jvm in holder}
+            lost = {
+                key: c for key, c in self._connectors.items() if c.jvm in holder and not c.failed
+            }
         if lost:
             _log.error("The JVM of %d connectors is started again: %s", len(lost), why)
-        for (name, serial), connector in lost.items():
-            if connector.alone and connector.calls:
-                self._failed(name, serial, JvmEnded(why))
+        for key, connector in lost.items():
+            suspect = bool(connector.calls) and not unusable
+            if connector.alone and suspect:
+                self._failed(*key, JvmEnded(why))
             else:
-                self._start(name, serial, connector.config, alone=bool(connector.calls))
+                alone = connector.alone or suspect
+                self._start(*key, connector.config, alone=alone, replaces=connector)

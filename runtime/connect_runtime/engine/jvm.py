@@ -82,6 +82,8 @@ class PluginJvm:
         self._waiting: dict[int, queue.SimpleQueue[Fields | None]] = {}
         self._last_id = 0
         self._ended: str | None = None
+        # It could not build Connect's worker, which is no plugin's fault: Kafka may be away
+        self.unusable = False
         self._tail: deque[str] = deque(maxlen=_TAIL)
         self._socket, theirs = socket.socketpair()
         with theirs:
@@ -169,8 +171,6 @@ class PluginJvm:
                 waiting = self._waiting.get(frame["answer"])
             if waiting is not None:
                 waiting.put(frame)
-            elif "error" in frame:
-                self._on_event("unusable", {"error": self.error(frame["error"])})
         elif "event" in frame:
             self._take_event(frame["event"], frame)
         else:
@@ -180,6 +180,11 @@ class PluginJvm:
         match event:
             case "secrets":
                 self.hide(frame["values"])
+            case "unusable":
+                error = self.error(frame["failure"])
+                _log.error("Connect's worker cannot start in a JVM: %s", error.trace)
+                self.unusable = True
+                self._ended = f"Connect's worker cannot start: {error}"
             case "log":
                 _log_line(frame, self.redact)
             case "log-lines-left-out":

@@ -123,10 +123,12 @@ class Instances:
         version: str | None = None
         resolved = Resolved(config, config, {})
         if is_java(config):
+            self._java.start(name, serial, config)
             with self._lock:
                 unwanted = self._starting.pop((name, serial))
-            if not unwanted:
-                self._java.start(name, serial, config)
+            if unwanted:
+                # the caller was told at once: a JVM may take its time to start
+                self._java.stop(name, serial)
             return
         try:
             resolved = self._providers.look_up(config)
@@ -252,14 +254,14 @@ class Instances:
     def _stop(self, name: str, serial: int) -> None:
         with self._lock:
             live = self._live.pop((name, serial), None)
-            if (name, serial) in self._starting:
+            is_starting = (name, serial) in self._starting
+            if is_starting:
                 self._starting[name, serial] = True
         if live is not None:
             self._stop_plugin(name, live)
-        if self._java.has(name, serial):
+        if not is_starting:
             self._java.stop(name, serial)
-        else:
-            self._report(InstanceStopped(name, serial))
+        self._report(InstanceStopped(name, serial))
 
     def _stop_plugin(self, name: str, live: _Live) -> None:
         try:

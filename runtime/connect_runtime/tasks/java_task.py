@@ -116,6 +116,9 @@ class _JavaTask:
             raise Interrupted(f"The JVM has not started the task in {_START_S:.0f} s") from None
         except JvmEnded as error:
             raise Interrupted(str(error)) from None
+        return self._run_on(follower, state)
+
+    def _run_on(self, follower: AssignmentFollower, state: DesiredTaskState) -> AttemptEnd:
         while True:
             newest = follower.desired(_LOOK_S)
             if newest.end is not None:
@@ -138,7 +141,10 @@ class _JavaTask:
         end = self._topics.newest_state().end
         if end is None:
             config, ids = dict(setup.connector_config), [setup.transactional_id]
-            self._jvm.call("fence", _START_S, config=config, ids=ids)
+            try:
+                self._jvm.call("fence", _START_S, config=config, ids=ids)
+            except JavaError as error:
+                raise Interrupted(f"The task's producer id was not fenced: {error}") from None
         return end
 
     def measurements(self) -> Mapping[str, float]:
@@ -247,8 +253,6 @@ class _JavaTask:
                 reporter.write(*reporter.new_topics([fields["topic"]]))
             case "task-failed":
                 self._failure = self._jvm.error(fields["failure"])
-            case "unusable":
-                self._failure = fields["error"]
             case "ended":
                 self._over = fields["why"]
             case _:

@@ -21,11 +21,11 @@ public final class Engine {
     private static final TypeReference<Map<String, String>> CONFIG = new TypeReference<>() { };
     private static final int PROTOCOL = 1;
     private static final int FENCE_MS = 60_000;
+    private static final int UNUSABLE = 4;
 
     private final Wire wire = new Wire();
     private final CountDownLatch started = new CountDownLatch(1);
     private volatile Host host;
-    private volatile Throwable unusable;
 
     private Engine() { }
 
@@ -36,7 +36,7 @@ public final class Engine {
         Engine engine = new Engine();
         LogLines.redirect(engine.wire);
         engine.wire.serve(engine.calls());
-        // Not exit: hooks of plugins may hang, and there is nobody left to report to.
+        // Not exit: hooks of plugins may hang, and the process that would end this one is gone.
         Runtime.getRuntime().halt(0);
     }
 
@@ -102,19 +102,16 @@ public final class Engine {
         try {
             host = new Host(wire, config(call, "worker"), call.get("workerId").asText());
         } catch (Throwable error) {
-            unusable = error;
-            throw error;
-        } finally {
-            started.countDown();
+            // Kafka may be away: another JVM tries again, and this one answers no request.
+            wire.event("unusable", Map.of("failure", Failure.of(error)));
+            Runtime.getRuntime().halt(UNUSABLE);
         }
+        started.countDown();
         return Map.of("version", org.apache.kafka.common.utils.AppInfoParser.getVersion());
     }
 
     private Host host() throws InterruptedException {
         started.await();
-        if (unusable != null) {
-            throw new IllegalStateException(unusable);
-        }
         return host;
     }
 

@@ -23,7 +23,7 @@ import java.util.concurrent.atomic.AtomicLong;
  * The socket to the process that started this JVM. A frame is its length in 4 bytes, big-endian, and
  * a JSON object. Both sides send requests ({@code id}, {@code call} and arguments), answers to them
  * ({@code answer}, and {@code result} or {@code error}), and this side also events ({@code event}).
- * docs/java-engine.md describes each of them.
+ * {@code Engine} lists the requests.
  */
 final class Wire {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -135,7 +135,7 @@ final class Wire {
         } catch (JsonProcessingException error) {
             throw new IllegalArgumentException(error);
         } catch (IOException gone) {
-            // Nobody is there to work for.
+            // The process that this JVM works for is gone.
             Runtime.getRuntime().halt(0);
         }
     }

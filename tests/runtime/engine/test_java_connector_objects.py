@@ -1,0 +1,146 @@
+"""The objects of Java connectors, in JVMs that the test moves: which gets which request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from connect_runtime.engine import java_connectors
+from connect_runtime.engine.java_connectors import JavaConnectors
+from connect_runtime.engine.jvm import Fields, JvmEnded
+from connect_runtime.herder.instances import PluginCalls
+from connect_runtime.herder.runs import Event, InstanceFailed, InstanceStarted
+from support.wait import wait_until
+
+CONFIG = {"name": "c", "connector.class": "X"}
+
+
+class MovedJvm:
+    """A JVM in this process; `began` gets each. One that is `dead` refuses all requests."""
+
+    began: list[MovedJvm]
+    started: Callable[[], None]
+
+    def __init__(
+        self,
+        worker: Mapping[str, str],
+        worker_id: str,
+        *,
+        on_event: Callable[[str, Fields], None],
+        answers: Mapping[str, Any],
+    ) -> None:
+        self.on_event = on_event
+        self.unusable = False
+        self.dead = False
+        self.calls: list[str] = []
+        MovedJvm.began.append(self)
+        MovedJvm.started()
+
+    def hide(self, values: object) -> None:
+        """Has no texts."""
+
+    def call(self, name: str, timeout_s: float, **arguments: Any) -> Any:
+        if self.dead:
+            raise JvmEnded("it is gone")
+        self.calls.append(name)
+        return [] if name == "task-configs" else None
+
+    def error(self, failure: Any) -> Exception:
+        return ValueError(failure)
+
+    def end(self) -> None:
+        self.dead = True
+
+    def event(self, name: str, **fields: Any) -> None:
+        self.on_event(name, {"connector": "c", "serial": 1, **fields})
+
+    def die(self) -> None:
+        self.dead = True
+        self.on_event("ended", {"why": "it is gone"})
+
+
+@pytest.fixture
+def jvms(monkeypatch: pytest.MonkeyPatch) -> list[MovedJvm]:
+    monkeypatch.setattr(MovedJvm, "began", [], raising=False)
+    monkeypatch.setattr(MovedJvm, "started", staticmethod(lambda: None), raising=False)
+    monkeypatch.setattr(java_connectors, "PluginJvm", MovedJvm)
+    monkeypatch.setattr(java_connectors, "_AGAIN_S", 0.0)
+    return MovedJvm.began
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def connectors(jvms: list[MovedJvm], events: list[Event]) -> JavaConnectors:
+    return JavaConnectors(events.append, {}, "w", PluginCalls(), lambda config, keys: [])
+
+
+def test_a_connector_that_is_stopped_while_its_jvm_gets_its_start_is_not_left_running(
+    connectors: JavaConnectors, jvms: list[MovedJvm]
+) -> None:
+    """The JVM gets the stop first, and stops nothing."""
+    starting, go_on = threading.Event(), threading.Event()
+    connectors.start("other", 9, CONFIG)
+    call = jvms[0].call
+
+    def slow(name: str, timeout_s: float, **arguments: Any) -> Any:
+        if name == "start-connector":
+            starting.set()
+            assert go_on.wait(20)
+        return call(name, timeout_s, **arguments)
+
+    jvms[0].call = slow  # type: ignore[method-assign]
+    thread = threading.Thread(target=connectors.start, args=("c", 1, CONFIG))
+    thread.start()
+    assert starting.wait(20)
+    connectors.stop("c", 1)
+    go_on.set()
+    thread.join(20)
+    assert jvms[0].calls[1:] == ["stop-connector", "start-connector", "stop-connector"]
+
+
+def test_a_connector_that_has_failed_is_not_started_again(
+    connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
+) -> None:
+    connectors.start("c", 1, CONFIG)
+    jvms[0].event("connector-failed", failure="no password")
+    connectors.start("other", 9, CONFIG)
+    jvms[0].die()
+    wait_until(lambda: len(jvms) == 2, what="the JVM of the other connector")
+    assert jvms[1].calls == ["start-connector"]
+    assert [type(event) for event in events] == [InstanceFailed]
+
+
+def test_a_jvm_that_cannot_start_is_replaced_and_its_connectors_have_not_failed(
+    connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
+) -> None:
+    """Kafka may be away, once or for hours."""
+
+    def first_three_cannot() -> None:
+        jvms[-1].unusable = jvms[-1].dead = len(jvms) <= 3
+
+    MovedJvm.started = staticmethod(first_three_cannot)
+    connectors.start("c", 1, CONFIG)
+    wait_until(lambda: len(jvms) == 4 and jvms[3].calls, what="a JVM that starts")
+    jvms[3].event("connector-started", kind="sink", version="1")
+    wait_until(lambda: events, what="its answer")
+    assert [type(event) for event in events] == [InstanceStarted]
+
+
+def test_a_connector_that_was_stopped_is_not_started_by_the_end_of_its_jvm(
+    connectors: JavaConnectors, jvms: list[MovedJvm]
+) -> None:
+    connectors.start("c", 1, CONFIG)
+    connectors.start("other", 9, CONFIG)
+    jvms[0].dead = True
+    connectors.stop("c", 1)
+    jvms[0].die()
+    wait_until(lambda: len(jvms) == 2 and jvms[1].calls, what="the JVM of the other connector")
+    connectors.stop("other", 9)
+    assert jvms[1].calls == ["start-connector", "stop-connector"]
