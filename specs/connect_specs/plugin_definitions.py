@@ -36,7 +36,8 @@ _SET_BY_WORKER: Final = "converter.type"
 
 # Minimum similarity of a typo to the name that was meant
 _CLOSE: Final = 0.75
-_SUFFIXES: Final[Mapping[str, str]] = {
+# The ends that short names of classes leave out, by kind
+SUFFIXES: Final[Mapping[str, str]] = {
     SINK: "Connector",
     SOURCE: "Connector",
     "transformation": "Transformation",
@@ -83,7 +84,7 @@ class PluginDefinition:
             return True
         simple = self.class_name.rpartition(".")[2]
         # Connect knows no short names of nested classes
-        return "$" not in simple and name in (simple, simple.removesuffix(_SUFFIXES[self.type]))
+        return "$" not in simple and name in (simple, simple.removesuffix(SUFFIXES[self.type]))
 
 
 Keys: TypeAlias = Mapping[str, KeyDefinition]
@@ -224,7 +225,7 @@ def nearest_class(name: str, class_names: Iterable[str], types: tuple[str, ...])
     has a short name, else in full."""
     dotted = name.replace(":", ".")
     typed = dotted.rpartition(".")[2]
-    suffixes = {_SUFFIXES[type_] for type_ in types}
+    suffixes = {SUFFIXES[type_] for type_ in types}
     # `Connector` at the end of both would make any two names alike
     stem = _stem(typed, suffixes)
     near: list[tuple[float, float, str]] = []

@@ -29,6 +29,7 @@ from connect_runtime.java.scalars import java_list
 from connect_runtime.kafka.jars import cache_folder
 from connect_runtime.waiting import TakesTooLong
 from connect_specs.diagnostics import ConnectError
+from connect_specs.plugin_definitions import SUFFIXES
 from connect_specs.secrets import secrets_in
 
 _log = logging.getLogger(__name__)
@@ -41,14 +42,6 @@ _SCAN_AGAIN_S: Final = 30.0
 _CLASS_PATH: Final = "classpath"
 _BY_MANIFEST: Final = "service_load"
 _SERVICES: Final = "META-INF/services/org.apache.kafka."
-_SUFFIXES: Final = {
-    "sink": "Connector",
-    "source": "Connector",
-    "converter": "Converter",
-    "header_converter": "HeaderConverter",
-    "transformation": "Transformation",
-    "predicate": "Predicate",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +61,7 @@ class JavaPlugin:
         if "$" in self.class_name:
             return frozenset({self.class_name})
         simple = self.class_name.rpartition(".")[2]
-        return frozenset({self.class_name, simple, simple.removesuffix(_SUFFIXES[self.kind])})
+        return frozenset({self.class_name, simple, simple.removesuffix(SUFFIXES[self.kind])})
 
 
 def _settings(plugins: Sequence[JavaPlugin]) -> Mapping[str, str]:

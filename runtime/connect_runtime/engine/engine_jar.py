@@ -1,8 +1,7 @@
 """Finds the engine: the program of the JVMs that run Java plugins, and its class path.
 
-A wheel holds the engine's jar. In a checkout of the sources it is compiled at first use, by the
-compiler among Kafka's jars, so a JRE is enough; one jar for each state of the sources and each
-version of Kafka.
+It is compiled at its first use, by the compiler among Kafka's jars, so a JRE is enough: one jar for
+each state of the sources and each version of Kafka.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from connect_specs.diagnostics import Diagnostic, Failed
 
 MAIN_CLASS: Final = "connect.engine.Engine"
 
-_SHIPPED: Final = Path(__file__).with_name("engine.jar")
 _SOURCES: Final = Path(__file__).with_name("source")
 _COMPILE_S: Final = 120.0
 # Of the broker's jars those that Connect needs as well
@@ -51,8 +49,6 @@ def class_path() -> tuple[Path, ...]:
     """Returns the jars of an engine, its own first. Raises JarsError if Connect's are missing,
     Failed if the engine cannot be compiled."""
     libraries = _libraries()
-    if _SHIPPED.is_file():
-        return (_SHIPPED, *libraries)
     return (_compiled(libraries), *libraries)
 
 
@@ -70,12 +66,12 @@ def _compiled(libraries: tuple[Path, ...]) -> Path:
     jar = cache_folder() / "engine" / f"engine-{key}.jar"
     if not jar.is_file():
         jar.parent.mkdir(parents=True, exist_ok=True)
-        compile_engine(jar, libraries)
+        _compile(jar, libraries)
     return jar
 
 
-def compile_engine(jar: Path, libraries: tuple[Path, ...] | None = None) -> None:
-    """Compiles the sources of this checkout into `jar`. Safe for concurrent processes: each writes
+def _compile(jar: Path, libraries: tuple[Path, ...]) -> None:
+    """Compiles the sources into `jar`. Safe for concurrent processes: each writes
     a file of its own. Raises Failed."""
     java = find_java()
     if java is None:
@@ -84,7 +80,7 @@ def compile_engine(jar: Path, libraries: tuple[Path, ...] | None = None) -> None
     with tempfile.TemporaryDirectory(dir=jar.parent) as folder:
         classes, built = Path(folder, "classes"), Path(folder, "engine.jar")
         command = [str(java), "-jar", str(compiler), "-source", "17", "-target", "17", "-proc:none"]
-        command += ["-nowarn", "-cp", os.pathsep.join(map(str, libraries or _libraries()))]
+        command += ["-nowarn", "-cp", os.pathsep.join(map(str, libraries))]
         command += ["-d", str(classes), str(_SOURCES)]
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_COMPILE_S

@@ -37,6 +37,7 @@ from connect_runtime.plugins.modules import (
     split_name,
     unlisted_text,
 )
+from connect_specs.plugin_definitions import SUFFIXES
 
 PluginKind: TypeAlias = Literal[
     "sink", "source", "converter", "header_converter", "transformation", "predicate"
@@ -49,16 +50,6 @@ _THROWN: Final = (Exception, SystemExit)
 class NoSuchClass(ConnectorError):
     """No installed connector has this name, in Connect's words."""
 
-
-# what short names leave out
-_SUFFIXES: Final[Mapping[PluginKind, str]] = {
-    "sink": "Connector",
-    "source": "Connector",
-    "converter": "Converter",
-    "header_converter": "HeaderConverter",
-    "transformation": "Transformation",
-    "predicate": "Predicate",
-}
 
 # The keys of a connector's config that name classes
 CONVERTER_KINDS: Final[Mapping[str, PluginKind]] = {
@@ -142,7 +133,7 @@ class Plugin:
             return frozenset()
         simple = self.class_name.rpartition(".")[2]
         kinds = (self.kind, *(kind for kind, group in _GROUPS.items() if group.kind_of(self.cls)))
-        short = (simple.removesuffix(_SUFFIXES[kind]) for kind in kinds)
+        short = (simple.removesuffix(SUFFIXES[kind]) for kind in kinds)
         return frozenset({simple, *filter(None, short)})
 
     def __str__(self) -> str:
