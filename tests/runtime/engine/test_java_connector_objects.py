@@ -144,3 +144,24 @@ def test_a_connector_that_was_stopped_is_not_started_by_the_end_of_its_jvm(
     wait_until(lambda: len(jvms) == 2 and jvms[1].calls, what="the JVM of the other connector")
     connectors.stop("other", 9)
     assert jvms[1].calls == ["start-connector", "stop-connector"]
+
+
+def test_a_connector_that_is_stopped_while_the_next_jvm_starts_is_not_started_in_it(
+    connectors: JavaConnectors, jvms: list[MovedJvm]
+) -> None:
+    connectors.start("c", 1, CONFIG)
+    connectors.start("other", 9, CONFIG)
+
+    def stop() -> None:
+        connectors._connectors.pop(("c", 1))
+
+    MovedJvm.started = staticmethod(stop)
+    jvms[0].event("connector-started", kind="sink", version="1")
+    jvms[0].on_event(
+        "connector-started", {"connector": "other", "serial": 9, "kind": "sink", "version": "1"}
+    )
+    wait_until(lambda: jvms[0].calls.count("task-configs") == 2, what="both answers")
+    jvms[0].die()
+    wait_until(lambda: len(jvms) == 2 and jvms[1].calls, what="the next JVM")
+    connectors.stop("other", 9)
+    assert jvms[1].calls.count("start-connector") == 1
