@@ -1,15 +1,15 @@
-"""Other versions of Apache Kafka Connect, and Debezium, for tests alone: their jars, checked as the
-pinned ones.
+"""Other versions of Apache Kafka Connect, connectors and databases, for tests alone: their jars and
+archives, checked as the pinned ones.
 
-Each is a whole worker's class path; the broker stays the pinned one.
+Each version is a whole worker's class path; the broker stays the pinned one.
 """
 
 import os
+import tarfile
 from pathlib import Path
 
 from connect_runtime import KAFKA_VERSION
 from connect_runtime.kafka import jars
-from connect_runtime.kafka.jars import Jar
 
 VERSIONS = ("3.6.2", "4.1.0")
 DEBEZIUM_VERSION = "3.4.3.Final"
@@ -26,29 +26,29 @@ def worker_classpath(version: str) -> str:
 
 def debezium_jars() -> list[Path]:
     """The jars of Debezium's transformations, fetched first if need be."""
-    return sorted(_folder(f"debezium-{DEBEZIUM_VERSION}").glob("*.jar"))
+    return fetched_files(f"debezium-{DEBEZIUM_VERSION}")
 
 
-def _folder(name: str) -> Path:
-    wanted = tuple(_listed(name))
-    folder = jars.cache_folder() / name
-    if not jars._is_verified(folder, wanted):
-        folder.mkdir(parents=True, exist_ok=True)
-        with jars._locked(folder.with_name(f"{name}.lock")):
-            missing = [jar for jar in wanted if not (folder / jar.file_name).is_file()]
-            if missing:
-                jars._fetch(missing, into=folder)
-            jars._verify(wanted, folder)
-            jars._mark_verified(folder, wanted)
+def fetched_files(name: str) -> list[Path]:
+    """The jars or archives that are listed under a name, fetched first if need be."""
+    return [_folder(name) / jar.file_name for jar in jars.read_list(name, _SUMS)]
+
+
+def add_plugin(name: str, plugin_path: Path) -> Path:
+    """Puts what is listed under a name into a folder of plugin.path: jars as links, archives
+    unpacked. Returns the folder."""
+    folder = plugin_path / name
+    folder.mkdir(parents=True)
+    for file in fetched_files(name):
+        if file.suffix == ".jar":
+            (folder / file.name).symlink_to(file)
+        else:
+            with tarfile.open(file) as archive:
+                archive.extractall(folder, filter="data")
     return folder
 
 
-def _listed(name: str) -> list[Jar]:
-    found = []
-    for line in _SUMS.read_text().splitlines():
-        sha256, listed, coordinates = line.split()
-        if listed == name:
-            organisation, module, revision = coordinates.split(":")
-            found.append(Jar(organisation, module, revision, sha256))
-    assert found, f"no jars of {name} are listed"
-    return found
+def _folder(name: str) -> Path:
+    listed = jars.read_list(name, _SUMS)
+    assert listed, f"no jars of {name} are listed"
+    return jars.fetch_jars(listed, jars.cache_folder() / name)

@@ -57,27 +57,27 @@ def _failure(problem: str, hint: str) -> JarsError:
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One jar of the list."""
+    """One file of a list: a jar, or an archive of jars with another `extension`."""
 
+    sha256: str
     organisation: str
     module: str
     version: str
-    sha256: str
+    classifier: str = ""
+    extension: str = "jar"
 
     @property
     def file_name(self) -> str:
-        return f"{self.module}-{self.version}.jar"
+        classifier = self.classifier and f"-{self.classifier}"
+        return f"{self.module}-{self.version}{classifier}.{self.extension}"
 
 
-def read_list(jar_set: JarSet) -> tuple[Jar, ...]:
-    """Returns the set's jars from the list in this package."""
-    jars = []
-    for line in _SUMS.read_text().splitlines():
-        sha256, listed_set, coordinates = line.split()
-        if listed_set == jar_set:
-            organisation, module, version = coordinates.split(":")
-            jars.append(Jar(organisation, module, version, sha256))
-    return tuple(jars)
+def read_list(name: str, sums: Path | None = None) -> tuple[Jar, ...]:
+    """Returns the jars of a set from a list: by default of a JarSet, from the one in this
+    package. Its lines have a SHA-256, the set, and
+    `organisation:module:version[:classifier[:extension]]`."""
+    lines = (line.split() for line in (sums or _SUMS).read_text().splitlines())
+    return tuple(Jar(sha256, *jar.split(":")) for sha256, jar_set, jar in lines if jar_set == name)
 
 
 def cache_folder() -> Path:
@@ -99,17 +99,21 @@ def classpath(jar_set: JarSet) -> str:
 
 def jars_folder(jar_set: JarSet) -> Path:
     """Returns the folder of the set's verified jars, fetching them first if needed. Raises
+    JarsError."""
+    return fetch_jars(read_list(jar_set), cache_folder() / f"kafka-{KAFKA_VERSION}" / jar_set)
+
+
+def fetch_jars(jars: Sequence[Jar], folder: Path) -> Path:
+    """Returns the folder, with all these jars verified; fetches those that it lacks. Raises
     JarsError.
 
     Jars that were verified before and have kept size and modification time are not read again. Safe
     for concurrent processes: one fetches and the others wait.
     """
-    jars = read_list(jar_set)
-    folder = cache_folder() / f"kafka-{KAFKA_VERSION}" / jar_set
     if _is_verified(folder, jars):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.parent / f"{jar_set}.lock"):
+    with _locked(folder.parent / f"{folder.name}.lock"):
         if not _is_verified(folder, jars):
             missing = [jar for jar in jars if not (folder / jar.file_name).is_file()]
             if missing:
@@ -193,15 +197,25 @@ _FETCH_HINT = (
 )
 
 
-def _run_ivy(java: Path, ivy: Path, jars: Sequence[Jar], temporary: Path) -> None:
-    dependencies = "".join(
+# Ivy knows classifiers as extra attributes of this namespace
+_MAVEN = "http://ant.apache.org/ivy/maven"
+
+
+def _dependency(jar: Jar) -> str:
+    classifier = jar.classifier and f" m:classifier={quoteattr(jar.classifier)}"
+    return (
         f"<dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.module)}"
-        f' rev={quoteattr(jar.version)} transitive="false" conf="default->default"/>'
-        for jar in jars
+        f' rev={quoteattr(jar.version)} transitive="false" conf="default->default">'
+        f"<artifact name={quoteattr(jar.module)} type={quoteattr(jar.extension)}{classifier}/>"
+        "</dependency>"
     )
+
+
+def _run_ivy(java: Path, ivy: Path, jars: Sequence[Jar], temporary: Path) -> None:
+    dependencies = "".join(map(_dependency, jars))
     module = temporary / "ivy.xml"
     module.write_text(
-        '<ivy-module version="2.0"><info organisation="connect" module="jars"/>'
+        f'<ivy-module version="2.0" xmlns:m="{_MAVEN}"><info organisation="connect" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
@@ -218,7 +232,7 @@ def _run_ivy(java: Path, ivy: Path, jars: Sequence[Jar], temporary: Path) -> Non
         "-ivy",
         str(module),
         "-retrieve",
-        str(temporary / "jars" / "[artifact]-[revision].[ext]"),
+        str(temporary / "jars" / "[artifact]-[revision](-[classifier]).[ext]"),
     ]
     try:
         done = subprocess.run(

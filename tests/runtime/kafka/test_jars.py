@@ -14,6 +14,7 @@ from connect_runtime.kafka.jars import JarsError, jars_folder, read_list
 
 _SMALL = "org.jspecify:jspecify:1.0.0"
 _SMALL_JAR = "jspecify-1.0.0.jar"
+_SUM_OF_SOURCES = "adf0898191d55937fb3192ba971826f4f294292c4a960740f3c27310e7b70296"
 
 
 def _sum_of_small() -> str:
@@ -49,6 +50,13 @@ def test_fetches_once_then_reads_nothing_again(
 
     monkeypatch.setattr(hashlib, "file_digest", refuse)
     assert jars_folder("broker") == folder
+
+
+def test_a_file_with_a_classifier_has_it_in_its_name(one_jar: Path) -> None:
+    one_jar.write_text(f"{_SUM_OF_SOURCES}  broker  {_SMALL}:sources\n")
+    (jar,) = read_list("broker")
+    assert (jars_folder("broker") / jar.file_name).name == "jspecify-1.0.0-sources.jar"
+    assert (jars_folder("broker") / jar.file_name).is_file()
 
 
 def test_a_download_with_another_sum_is_refused(one_jar: Path) -> None:

@@ -1,0 +1,156 @@
+"""A PostgreSQL of a test's own, whose changes can be read, and its SQL."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TypeAlias
+
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
+from support.connect_jars import fetched_files
+from support.wait import wait_until
+
+USER = "postgres"
+# The server trusts each connection, and connectors want one
+PASSWORD = "any"
+
+Row: TypeAlias = tuple[str | None, ...]
+
+_SETTINGS = {
+    "wal_level": "logical",
+    "fsync": "off",
+    "shared_buffers": "32MB",
+    "listen_addresses": LOOPBACK,
+    "unix_socket_directories": "",
+}
+_PROTOCOL = 196608
+_HEADER = struct.Struct(">cI")
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    """A server. `sql` runs statements in a database."""
+
+    port: int
+
+    def url(self, database: str) -> str:
+        """Returns the database's JDBC address."""
+        return f"jdbc:postgresql://{LOOPBACK}:{self.port}/{database}"
+
+    def sql(self, statements: str, database: str = USER) -> list[Row]:
+        """Runs statements, in one transaction unless they say otherwise; returns the rows of all.
+        Raises RuntimeError with what the server says."""
+        with closing(socket.create_connection((LOOPBACK, self.port), timeout=60)) as connection:
+            login = f"user\0{USER}\0database\0{database}\0\0".encode()
+            connection.sendall(struct.pack(">II", 8 + len(login), _PROTOCOL) + login)
+            list(_messages(connection))
+            query = statements.encode() + b"\0"
+            connection.sendall(_HEADER.pack(b"Q", 4 + len(query)) + query)
+            return [_row(content) for kind, content in _messages(connection) if kind == b"D"]
+
+
+def _messages(connection: socket.socket) -> Iterator[tuple[bytes, bytes]]:
+    """Yields what the server sends until it is ready for the next query."""
+    problem = None
+    with connection.makefile("rb") as incoming:
+        kind = b""
+        while kind != b"Z":
+            header = incoming.read(_HEADER.size)
+            if len(header) < _HEADER.size:
+                raise RuntimeError("Postgres has closed the connection")
+            kind, size = _HEADER.unpack(header)
+            content = incoming.read(size - 4)
+            if kind == b"E":
+                problem = content.replace(b"\0", b" ").decode()
+            yield kind, content
+    if problem is not None:
+        raise RuntimeError(problem)
+
+
+def _row(content: bytes) -> Row:
+    (columns,) = struct.unpack_from(">H", content)
+    values: list[str | None] = []
+    at = 2
+    for _ in range(columns):
+        (size,) = struct.unpack_from(">i", content, at)
+        at += 4
+        values.append(None if size < 0 else content[at : at + size].decode())
+        at += max(size, 0)
+    return tuple(values)
+
+
+@contextmanager
+def postgres(databases: Sequence[str] = ()) -> Iterator[Postgres]:
+    """A running server with these databases; nothing is left of it."""
+    folder = Path(mkdtemp(prefix="connect-postgres-"))
+    try:
+        folder.chmod(0o755)
+        _unpack(folder)
+        with _running(folder) as server:
+            for database in databases:
+                server.sql(f"CREATE DATABASE {database}")
+            yield server
+    finally:
+        shutil.rmtree(folder)
+
+
+def _unpack(folder: Path) -> None:
+    (jar,) = fetched_files("postgres")
+    with zipfile.ZipFile(jar) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".txz"))
+        with archive.open(name) as content, tarfile.open(fileobj=content, mode="r:xz") as files:
+            files.extractall(folder, filter="data")
+
+
+@contextmanager
+def _running(folder: Path) -> Iterator[Postgres]:
+    data, port = folder / "data", free_port()
+    # it refuses to run as root
+    account = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
+    data.mkdir(mode=0o700)
+    os.chown(data, account.pw_uid, account.pw_gid)
+
+    def start(command: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                [str(folder / "bin" / command), "-D", str(data), *arguments],
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                user=account.pw_uid if os.getuid() == 0 else None,
+                group=account.pw_gid if os.getuid() == 0 else None,
+                extra_groups=[] if os.getuid() == 0 else None,
+                start_new_session=True,
+            )
+
+    made = start("initdb", "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
+    assert made.wait(120) == 0, (folder / "log").read_text()
+    settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
+    process = start("postgres", f"--port={port}", *settings)
+    server = Postgres(port)
+
+    def answers() -> bool:
+        assert process.poll() is None, (folder / "log").read_text()
+        try:
+            return server.sql("SELECT 1") == [("1",)]
+        except (OSError, RuntimeError):
+            return False
+
+    try:
+        wait_until(answers, what="Postgres")
+        yield server
+    finally:
+        process.send_signal(signal.SIGINT)  # SIGTERM would wait for its clients
+        process.wait(60)
