@@ -43,7 +43,7 @@ from connect_runtime.rest.tls import (
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.standalone.alone import Alone
-from connect_runtime.standalone.connectors import create_connectors
+from connect_runtime.standalone.connectors import check_connectors, create_connectors
 from connect_runtime.standalone.logs import StandaloneLogs
 from connect_runtime.standalone.server import TopicsServer
 from connect_runtime.storage.offset_file import OffsetFile
@@ -59,9 +59,7 @@ _LEAVING_S = 5.0
 # In which a task of a former leader reads that it is to end, and writes that it has ended
 _REPORT_S = 10.0
 
-_NO_JAVA_PLUGINS = (
-    "plugin.path has no effect here: Java connectors run in distributed mode on one machine"
-)
+_NO_JAVA_PLUGINS = "plugin.path has no effect here: Java connectors run on one machine"
 
 
 class Runtime:
@@ -197,8 +195,8 @@ class Runtime:
         offsets = OffsetFile.open(file)
         closing.callback(offsets.close)
         self._cluster_id = find_kafka(config)
-        if has_java_plugins(config.properties):
-            _log.warning(_NO_JAVA_PLUGINS)
+        self._find_java_plugins(closing)
+        check_connectors(self._connectors, config)
         logs = StandaloneLogs(config.topics, offsets, self._cluster_id)
         launcher = self._start_launcher(closing)
         server = TopicsServer(logs, config.topics)

@@ -156,7 +156,11 @@ def from_properties(
     """
     raw = {key: value.strip() for key, value in properties.items()}
     warnings = _warnings(raw, standalone=standalone)
-    resolved = _resolved(_standalone(raw) if standalone else raw)
+    if standalone:
+        raw = _standalone(raw)
+    else:
+        raw.pop(OFFSET_FILE, None)  # by which a JVM knows a standalone worker
+    resolved = _resolved(raw)
     topics = ClusterTopics.of(resolved.config.get("group.id", ""))
     config = _config(resolved, topics, data_folder, warnings, standalone=standalone)
     return config, warnings

@@ -225,6 +225,13 @@ def test_standalone_warns_about_settings_of_clusters() -> None:
     assert not [warning for warning in warnings if "file.filename" in warning]
 
 
+def test_the_offset_file_is_no_property_of_a_cluster() -> None:
+    """A JVM of Java plugins that gets it answers as a standalone worker."""
+    config, warnings = from_properties({**APACHE, "offset.storage.file.filename": "o"})
+    assert "offset.storage.file.filename" not in config.properties
+    assert any("offset.storage.file.filename" in warning for warning in warnings)
+
+
 def test_standalone_needs_a_file_and_this_machine() -> None:
     with pytest.raises(Invalid) as caught:
         from_properties({**APACHE, "spark.master": "spark://host:7077"}, standalone=True)

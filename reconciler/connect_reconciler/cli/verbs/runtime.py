@@ -250,6 +250,7 @@ def standalone(
         config, warnings = _settings(call, worker_file, slots, standalone=True)
         from connect_reconciler.cli.foreground import run_until_stopped
         from connect_runtime.connectors.console import console_for, uses_console
+        from connect_runtime.engine.catalog import has_java_plugins
         from connect_runtime.plugins.modules import allow_modules
         from connect_runtime.standalone.connectors import check_connectors
         from connect_specs.worker_files import read_connector_files
@@ -258,7 +259,8 @@ def standalone(
         config = replace(config, offset_file=call.path(config.offset_file))
         first_connectors = read_connector_files(map(call.path, connectors or ()), call.folder)
         allow_modules(config.properties)
-        check_connectors(first_connectors, config)
+        if not has_java_plugins(config.properties):  # these ask Kafka, which may be starting
+            check_connectors(first_connectors, config)
         configs = [connector.config for connector in first_connectors]
         with console_for(configs):
             run_until_stopped(

@@ -1,5 +1,6 @@
 package connect.engine;
 
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
@@ -15,6 +16,7 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy;
+import org.apache.kafka.connect.runtime.Herder;
 import org.apache.kafka.connect.runtime.TopicStatus;
 import org.apache.kafka.connect.runtime.Worker;
 import org.apache.kafka.connect.runtime.WorkerConfig;
@@ -23,13 +25,15 @@ import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
 import org.apache.kafka.connect.runtime.distributed.DistributedHerder;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.runtime.rest.RestClient;
+import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
+import org.apache.kafka.connect.runtime.standalone.StandaloneHerder;
 import org.apache.kafka.connect.storage.ClusterConfigState;
 import org.apache.kafka.connect.storage.ConfigBackingStore;
 import org.apache.kafka.connect.storage.StatusBackingStore;
 
 /**
- * Apache's worker without its REST server, group and topics: its plugins, and a herder that answers
- * questions about them and is never started. The process that started this JVM places the tasks,
+ * Apache's worker, distributed or standalone, without its REST server, group and topics: its plugins,
+ * and a herder that answers questions about them and is never started. The process that started this JVM places the tasks,
  * writes the statuses and keeps the offsets.
  */
 final class Host {
@@ -38,7 +42,7 @@ final class Host {
     final ConnectorClientConfigOverridePolicy policy;
     final OffsetRows offsets;
     final Worker worker;
-    final DistributedHerder herder;
+    final Herder herder;
     private static final String ADMIN_OVERRIDE = "admin.override.";
     private final Wire wire;
     private final Set<String> secrets = new TreeSet<>();
@@ -51,14 +55,16 @@ final class Host {
         this.wire = wire;
         plugins = new Plugins(properties);
         plugins.compareAndSwapWithDelegatingLoader();
-        config = new DistributedConfig(properties);
+        boolean alone = properties.containsKey(StandaloneConfig.OFFSET_STORAGE_FILE_FILENAME_CONFIG);
+        config = alone ? new StandaloneConfig(properties) : new DistributedConfig(properties);
         policy = plugins.newPlugin(
                 config.getString(WorkerConfig.CONNECTOR_CLIENT_POLICY_CLASS_CONFIG),
                 config,
                 ConnectorClientConfigOverridePolicy.class);
         offsets = new OffsetRows(wire);
         worker = new Worker(workerId, Time.SYSTEM, plugins, config, offsets, policy);
-        herder = new NeverStartedHerder(workerId);
+        herder = herder(workerId);
+        replaceHerderOfTasks();
         worker.start();
     }
 
@@ -153,28 +159,34 @@ final class Host {
         return type == Collection.class ? List.of() : null;
     }
 
-    /** Answers as the herder of a distributed worker does, and takes part in no group. */
-    private final class NeverStartedHerder extends DistributedHerder {
-        NeverStartedHerder(String workerId) {
-            super(
-                    (DistributedConfig) Host.this.config,
-                    Time.SYSTEM,
-                    Host.this.worker,
-                    "",
-                    statuses(),
-                    configs(),
-                    "http://" + workerId,
-                    new RestClient(Host.this.config),
-                    policy,
-                    List.of());
+    /** Returns a herder that is never started and takes part in no group. */
+    private Herder herder(String workerId) {
+        if (config instanceof DistributedConfig distributed) {
+            return new DistributedHerder(
+                    distributed, Time.SYSTEM, worker, "", statuses(), configs(), "http://" + workerId,
+                    new RestClient(config), policy, List.of());
         }
+        return new StandaloneHerder(worker, "", policy);
+    }
 
-        /** Called when the time of a resolved reference has come: the other side restarts it. */
-        @Override
-        public org.apache.kafka.connect.runtime.HerderRequest restartConnector(
-                long delayMs, String connector, org.apache.kafka.connect.util.Callback<Void> callback) {
-            wire.event("reload", Map.of("connector", connector, "delayMs", delayMs));
-            return () -> { };
+    /** Gives tasks a herder whose statuses are the other side's, which also restarts connectors. */
+    private void replaceHerderOfTasks() {
+        StatusBackingStore statuses = statuses();
+        Herder ofTasks = proxy(Herder.class, (proxy, method, arguments) -> switch (method.getName()) {
+            case "statusBackingStore" -> statuses;
+            case "restartConnector" -> {
+                // The time of a resolved reference has come.
+                wire.event("reload", Map.of("connector", arguments[1], "delayMs", arguments[0]));
+                yield null;
+            }
+            default -> throw new UnsupportedOperationException(method.getName());
+        });
+        try {
+            Field field = Worker.class.getDeclaredField("herder");
+            field.setAccessible(true);
+            field.set(worker, ofTasks);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException("This is another version of Connect", error);
         }
     }
 }
