@@ -112,6 +112,8 @@ public final class Engine {
 
     private Host host() throws InterruptedException {
         started.await();
+        // As on all threads of Apache's worker: a class that a config names is looked for in every plugin
+        host.plugins.compareAndSwapWithDelegatingLoader();
         return host;
     }
 

@@ -9,6 +9,8 @@ import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
 import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.TaskStatus;
+import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
+import org.apache.kafka.connect.runtime.isolation.PluginUtils;
 import org.apache.kafka.connect.storage.ClusterConfigState;
 import org.apache.kafka.connect.util.ConnectUtils;
 import org.apache.kafka.connect.util.ConnectorTaskId;
@@ -87,9 +89,12 @@ final class Tasks {
     private boolean isSink(Map<String, String> config) {
         String type = config.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG);
         try {
-            Connector connector = host.plugins.newConnector(type);
-            host.reportPasswords(connector, config);
-            return ConnectUtils.isSinkConnector(connector);
+            var range = PluginUtils.connectorVersionRequirement(config.get(ConnectorConfig.CONNECTOR_VERSION));
+            try (LoaderSwap swap = host.plugins.withClassLoader(host.plugins.connectorLoader(type, range))) {
+                Connector connector = host.plugins.newConnector(type, range);
+                host.reportPasswords(connector, config);
+                return ConnectUtils.isSinkConnector(connector);
+            }
         } catch (Exception error) {
             throw new ConnectException("Failed to find the connector " + type, error);
         }

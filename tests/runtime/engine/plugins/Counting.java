@@ -61,7 +61,9 @@ public class Counting extends SourceConnector {
     public ConfigDef config() {
         return new ConfigDef()
                 .define("topic", ConfigDef.Type.STRING, ConfigDef.Importance.HIGH, "The topic")
-                .define("fail.with", ConfigDef.Type.PASSWORD, null, ConfigDef.Importance.LOW, "A password");
+                .define("fail.with", ConfigDef.Type.PASSWORD, null, ConfigDef.Importance.LOW, "A password")
+                // Looked up by its name when the keys are asked for, as in Debezium
+                .define("counter", ConfigDef.Type.CLASS, "tests.Counting$Counter", ConfigDef.Importance.LOW, "");
     }
 
     @Override
