@@ -61,6 +61,8 @@ _FIRST_TIMEOUT_S = 0.25
 # No signal is handled during a request
 _LONGEST_REQUEST_S = 4.0
 _RETRY_S = 0.05
+_GIVE_UP_S = 1.0
+_GIVE_UP_POLL_S = 0.02
 # Exists wherever transactions do; the metadata of all topics of a cluster may be large
 _TRANSACTIONS = "__transaction_state"
 _silent = logging.Logger("connect.kafka.silent", logging.CRITICAL)
@@ -135,6 +137,19 @@ def _new_admin(properties: Mapping[str, str], settings: Mapping[str, Any]) -> _A
 def consumer(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Consumer:
     """Creates a consumer. `settings` are librdkafka's own and override the properties."""
     return _made(Consumer, properties, settings or {})
+
+
+def leave_group(client: Consumer) -> None:
+    """Leaves the consumer's group at once, and closes the consumer.
+
+    `close` alone sends nothing for a cooperative member without partitions, and the group waits for
+    its session. Partitions are given up before it: a callback within `close` may wait for ever.
+    """
+    client.unsubscribe()
+    deadline = time.monotonic() + _GIVE_UP_S
+    while client.assignment() and time.monotonic() < deadline:
+        client.poll(_GIVE_UP_POLL_S)
+    client.close()
 
 
 def producer(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> Producer:

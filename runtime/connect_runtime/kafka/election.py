@@ -25,7 +25,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from connect_runtime.kafka.clients import admin, consumer
+from connect_runtime.kafka.clients import admin, consumer, leave_group
 from connect_runtime.kafka.errors import (
     COORDINATOR_BUSY,
     MAX_POLL_EXCEEDED,
@@ -150,7 +150,7 @@ class Election:
                     self._serve_guarded()
         finally:
             self._own(owns=False)
-            self._consumer.close()
+            leave_group(self._consumer)
 
     def _owner_lives(self) -> bool:
         """Returns whether the owner is alive; waits a little if not. A member that is not polled

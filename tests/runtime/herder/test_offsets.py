@@ -356,6 +356,25 @@ def test_sink_offsets_that_kafka_refuses(
     assert cluster.verbs.offsets(name) == []
 
 
+def test_offsets_of_a_stopped_sink_are_reset_though_a_task_had_no_partitions(
+    broker: BrokerAddress, cluster: ThreadCluster, topic: str, name: str
+) -> None:
+    """Such a task, too, has left the group when it has stopped."""
+    tasks = {"tasks.max": "3", "tasks": "3"}
+    cluster.verbs.create(name, sink(name, topic) | tasks, TargetState.RUNNING)
+    cluster.wait_for(name, State.RUNNING, *[State.RUNNING] * 3)
+    client = admin({"bootstrap.servers": broker.bootstrap_servers})
+    group = f"connect-{name}"
+
+    def members() -> int:
+        return len(client.describe_consumer_groups([group])[group].result().members)
+
+    wait_until(lambda: members() == 3, what="three members")
+    cluster.stop_connector(name)
+    cluster.verbs.reset_offsets(name)
+    assert cluster.verbs.offsets(name) == []
+
+
 @pytest.mark.parametrize("read_before", [True, False])
 def test_offsets_of_a_topic_that_is_gone_are_unknown_not_none(
     broker: BrokerAddress, unique: str, read_before: bool
@@ -367,6 +386,10 @@ def test_offsets_of_a_topic_that_is_gone_are_unknown_not_none(
         gone = f"{unique}-offsets"
         client = admin({"bootstrap.servers": broker.bootstrap_servers})
         client.delete_topics([gone])[gone].result()
+        # Kafka has answered for its controller: the broker learns of it a moment later
+        wait_until(
+            lambda: gone not in client.list_topics(timeout=10).topics, what="the topic to be gone"
+        )
         asked: tuple[Callable[[], object], ...] = (
             lambda: cluster.verbs.offsets("c"),
             lambda: cluster.verbs.alter_offsets("c", [at(4)]),

@@ -113,6 +113,21 @@ def test_closing_hands_over_at_once(kafka: dict[str, str], topic: str, stand: St
     assert find_leader(kafka, topic, topic, 5) is None
 
 
+def test_a_standby_that_closes_leaves_the_group_at_once(
+    kafka: dict[str, str], topic: str, stand: Stand
+) -> None:
+    leader = stand("http://leads:8083")
+    wait_until(lambda: poll_all(leader) == [True], what="a leader")
+    standby = stand("http://stands-by:8083")
+    members = _members_counted(kafka, topic)
+    wait_until(lambda: poll_all(leader, standby) and members() == 2, what="two members")
+    standby.close()
+    # not only when the session of the member is over
+    wait_until(
+        lambda: poll_all(leader) == [True] and members() == 1, what="one member", timeout_s=3
+    )
+
+
 @contextmanager
 def leading_process(
     kafka: dict[str, str], topic: str, **environment: str

@@ -214,7 +214,9 @@ class SinkConsumer:
         self._closing = True
         if self._matching is not None:
             self._matching.close()
-        closing = threading.Thread(target=self._consumer.close, name="sink-close", daemon=True)
+        closing = threading.Thread(
+            target=clients.leave_group, args=(self._consumer,), name="sink-close", daemon=True
+        )
         closing.start()
         closing.join(_CLOSE_S)
         if closing.is_alive():
