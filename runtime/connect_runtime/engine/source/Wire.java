@@ -6,7 +6,6 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
-import java.io.EOFException;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
@@ -59,7 +58,8 @@ final class Wire {
             JsonNode frame;
             try {
                 frame = read();
-            } catch (EOFException ended) {
+            } catch (IOException ended) {
+                // Also a reset: the other side ended without reading all that it was sent.
                 return;
             }
             if (frame.has("answer")) {
