@@ -12,14 +12,21 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from connect_runtime.engine.catalog import used_catalog
-from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
+from connect_runtime.engine.jvm import (
+    SLOW_S,
+    Fields,
+    JvmEnded,
+    PluginJvm,
+    call_timeout_s,
+)
 from connect_runtime.herder.runs import (
     Event,
     InstanceFailed,
@@ -31,28 +38,36 @@ from connect_specs.secrets import secrets_in
 
 _log = logging.getLogger(__name__)
 
-# A start that takes longer is given up only at a change or a stop
-_CALL_S: Final = 600.0
-_STOP_S: Final = 30.0
-# A JVM that could not start, such as for want of Kafka, is replaced after so long
-_AGAIN_S: Final = 5.0
+# Longer than the JVM waits for a connector's `stop`
+_STOP_S: Final = 10.0
+_FENCE_S: Final = 75.0
+# A JVM that has ended is replaced after so long, then after 2 s, 4, ... up to a minute
+_AGAIN_S: Final = 1.0
+_AGAIN_MAX_S: Final = 60.0
+# One that lived so long before its end begins with the shortest pause
+_SETTLED_S: Final = 300.0
+_REPEAT_S: Final = 0.1
+_OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 
 _Key: TypeAlias = tuple[str, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _JavaConnector:
-    """A connector's object. `calls` counts those in progress; `alone`: in a JVM of its own;
-    `failed`: it is not started again."""
+    """A connector's object in a JVM. `alone`: it is the only one there; `starting`: its `start` has
+    not returned; `asking`: it is being asked for task configs; `repeat`: and once more after that;
+    `failed`: it is not started again; `lost`: its JVM has ended."""
 
     config: Mapping[str, str]
     jvm: PluginJvm
     alone: bool = False
-    calls: int = 0
+    starting: bool = True
+    asking: bool = False
+    repeat: bool = False
     failed: bool = False
+    lost: bool = False
     kind: Literal["source", "sink"] = "source"
     version: str | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class JavaConnectors:
@@ -73,18 +88,17 @@ class JavaConnectors:
         self._worker_id = worker_id
         self._pool = pool
         self._read_offsets = read_offsets
+        self._call_s = call_timeout_s(worker)
         self._lock = threading.Lock()
-        self._shared: PluginJvm | None = None
+        self._shared: Future[PluginJvm] | None = None
+        self._shared_since = 0.0
+        self._ends = 0
         self._connectors: dict[_Key, _JavaConnector] = {}
 
     def start(self, name: str, serial: int, config: Mapping[str, str]) -> None:
         """Starts a connector; reports InstanceStarted or InstanceFailed later. Returns when its JVM
         knows it."""
         self._start(name, serial, config)
-
-    def has(self, name: str, serial: int) -> bool:
-        """Returns whether this connector was started here, and not stopped."""
-        return (name, serial) in self._connectors
 
     def _start(
         self,
@@ -100,56 +114,97 @@ class JavaConnectors:
         try:
             jvm = self._new_jvm() if alone else self._shared_jvm()
         except Exception as error:  # there is no Java, or no Connect
-            self._failed(name, serial, error)
+            self._failed(key, str(error))
+            return
+        connector = _JavaConnector(config, jvm, alone)
+        with self._lock:
+            unwanted = self._connectors.get(key) is not replaces
+            if not unwanted:
+                self._connectors[key] = connector
+        if unwanted:
+            if alone:
+                jvm.end()
             return
         try:
             jvm.hide(secrets_in(config))
-            connector = _JavaConnector(config, jvm, alone)
-            with self._lock:
-                unwanted = self._connectors.get(key) is not replaces
-                if not unwanted:
-                    self._connectors[key] = connector
-            if not unwanted:
-                self._call(connector, "start-connector", name, serial, config=dict(config))
-                # a stop that the JVM got before this start has stopped nothing
-                unwanted = self._connectors.get(key) is not connector
-            if unwanted:
-                self._end(name, serial, connector)
+            jvm.call(
+                "start-connector", self._call_s, connector=name, serial=serial, config=dict(config)
+            )
         except JvmEnded as error:
-            self._later(self._restart, [jvm], str(error))
-        except Exception as error:
-            self._failed(name, serial, error)
+            self._later(self._restart, jvm, str(error))
+        except JavaError as error:
+            self._failed(key, error.trace)
+        except TakesTooLong:
+            self._failed(key, f"The connector was not created in {self._call_s:.0f} s")
+        else:
+            # a stop that the JVM got before this start has stopped nothing
+            if self._connectors.get(key) is not connector:
+                self._end(key, connector)
 
     def ask(self, name: str, serial: int) -> None:
-        """Asks for task configs, and reports the answer; logs what it throws instead, and is to be
-        asked again."""
-        connector = self._connectors.get((name, serial))
-        if connector is None:
-            return
-        with connector.lock:  # an earlier answer never overtakes a later one
-            trace: str | None = None
-            configs: tuple[Mapping[str, str], ...] | None = None
-            try:
-                answer = self._call(
-                    connector, "task-configs", name, serial, config=dict(connector.config)
-                )
-                configs = tuple({k: v for k, v in task.items() if v is not None} for task in answer)
-            except JavaError as error:
-                trace = error.trace
-                text = "Connector %s threw when asked for task configs, and is asked again: %s"
-                _log.error(text, name, trace, extra={"connector": name})
-            except (JvmEnded, TakesTooLong):
+        """Asks for task configs soon, and reports the answer; logs what the connector throws
+        instead, and is to be asked again. Returns at once. However often it is called, one call is
+        in progress, so an earlier answer never overtakes a later one."""
+        with self._lock:
+            connector = self._connectors.get((name, serial))
+            if connector is None or connector.starting:
                 return
+            connector.repeat = True
+            if connector.asking:
+                return
+            connector.asking = True
+        self._later(self._ask, (name, serial), connector)
+
+    def _ask(self, key: _Key, connector: _JavaConnector) -> None:
+        pause_s = 0.0
+        while self._is_to_be_asked(key, connector):
+            # a plugin that requests it in every answer must not keep a core busy
+            time.sleep(pause_s)
+            pause_s = _REPEAT_S
+            self._ask_once(key, connector)
+
+    def _is_to_be_asked(self, key: _Key, connector: _JavaConnector) -> bool:
+        with self._lock:
+            current = self._connectors.get(key) is connector and not connector.lost
+            connector.asking = connector.repeat and current
+            connector.repeat = False
+            return connector.asking
+
+    def _ask_once(self, key: _Key, connector: _JavaConnector) -> None:
+        name, serial = key
+        text = f"Connector {name} has not returned its task configs in"
+        try:
+            answer = connector.jvm.call(
+                "task-configs",
+                self._call_s,
+                on_slow=lambda: self._report_asked(key, connector, f"{text} {SLOW_S:.0f} s"),
+                connector=name,
+                serial=serial,
+                config=dict(connector.config),
+            )
+        except JavaError as error:
+            text = "Connector %s threw when asked for task configs, and is asked again: %s"
+            _log.error(text, name, error.trace, extra={"connector": name})
+            self._report_asked(key, connector, error.trace)
+        except TakesTooLong:
+            self._failed(key, f"{text} {self._call_s:.0f} s")
+        except JvmEnded:
+            return  # it starts again
+        else:
+            configs = tuple({k: v for k, v in task.items() if v is not None} for task in answer)
+            self._report_asked(key, connector, None, configs)
+
+    def _report_asked(
+        self,
+        key: _Key,
+        connector: _JavaConnector,
+        trace: str | None,
+        configs: tuple[Mapping[str, str], ...] | None = None,
+    ) -> None:
         fingerprint = hashlib.sha256(repr(configs).encode()).hexdigest()
         self._report(
             InstanceStarted(
-                name,
-                serial,
-                connector.kind,
-                connector.version,
-                configs,
-                fingerprint,
-                trace=trace,
+                *key, connector.kind, connector.version, configs, fingerprint, trace=trace
             )
         )
 
@@ -158,50 +213,66 @@ class JavaConnectors:
         with self._lock:
             connector = self._connectors.pop((name, serial), None)
         if connector is not None:
-            self._end(name, serial, connector)
+            self._end((name, serial), connector)
 
-    def _end(self, name: str, serial: int, connector: _JavaConnector) -> None:
+    def _end(self, key: _Key, connector: _JavaConnector) -> None:
+        name, serial = key
+        about = {"connector": name}
         try:
-            connector.jvm.call("stop-connector", _STOP_S, connector=name, serial=serial)
-        except (JavaError, JvmEnded, TakesTooLong) as error:
-            _log.error("Connector %s threw while it was stopped: %s", name, error)
+            if not connector.jvm.call("stop-connector", _STOP_S, connector=name, serial=serial):
+                raise TakesTooLong
+        except JavaError as error:
+            text = "Connector %s threw while it was stopped: %s"
+            _log.error(text, name, error.trace, extra=about)
+        except TakesTooLong:
+            _log.error("Connector %s did not stop in time, and is abandoned", name, extra=about)
+        except JvmEnded:
+            pass  # the connector has ended with it
         if connector.alone:
             connector.jvm.end()
+
+    def fence(self, config: Mapping[str, str], ids: Sequence[str]) -> None:
+        """Fences transactional ids, all at once, with the admin client of a connector. Raises
+        JavaError, JvmEnded, TakesTooLong, and what starting a JVM raises."""
+        self._shared_jvm().call("fence", _FENCE_S, config=dict(config), ids=list(ids))
 
     def close(self) -> None:
         """Ends the JVMs. Their connectors have been stopped."""
         with self._lock:
-            jvms = {id(c.jvm): c.jvm for c in self._connectors.values()}
-            if self._shared is not None:
-                jvms[id(self._shared)] = self._shared
+            alone = [c.jvm for c in self._connectors.values() if c.alone]
+            shared, self._shared = self._shared, None
             self._connectors.clear()
-            self._shared = None
-        for jvm in jvms.values():
+        for jvm in alone:
             jvm.end()
-
-    def _call(
-        self, connector: _JavaConnector, call: str, name: str, serial: int, **arguments: Any
-    ) -> Any:
-        connector.calls += 1
-        try:
-            return connector.jvm.call(call, _CALL_S, connector=name, serial=serial, **arguments)
-        finally:
-            if call != "start-connector":  # its end is an event
-                connector.calls -= 1
+        if shared is not None:  # also one that is being made
+            shared.add_done_callback(_end_made)
 
     # --- JVMs ---
 
     def _shared_jvm(self) -> PluginJvm:
+        """Returns the JVM that connectors share, and makes it first if there is none: not under the
+        lock, as that may take seconds."""
         with self._lock:
-            if self._shared is None:
-                self._shared = self._new_jvm()
-            return self._shared
+            shared = self._shared
+            if shared is not None and shared.done() and shared.exception() is not None:
+                shared = None
+            is_first = shared is None
+            if shared is None:
+                shared = self._shared = Future()
+                self._shared_since = time.monotonic()
+        if is_first:
+            try:
+                shared.set_result(self._new_jvm())
+            except BaseException as error:
+                shared.set_exception(error)
+        return shared.result()
 
     def _new_jvm(self) -> PluginJvm:
         holder: list[PluginJvm] = []
 
         def on_event(event: str, fields: Fields) -> None:
-            self._take(event, fields, holder)
+            if holder:  # before, it has no connectors
+                self._take(event, fields, holder[0])
 
         catalog = used_catalog()
         settings = {} if catalog is None else catalog.settings_of_all()
@@ -220,24 +291,29 @@ class JavaConnectors:
         values = self._read_offsets(config, [base64.b64decode(key) for key in fields["keys"]])
         return [None if value is None else base64.b64encode(value).decode() for value in values]
 
-    def _take(self, event: str, fields: Fields, jvm: list[PluginJvm]) -> None:
-        """Takes an event, on the thread that reads them."""
+    def _take(self, event: str, fields: Fields, jvm: PluginJvm) -> None:
+        """Takes an event, on the thread that reads them. Those of a connector that was stopped, or
+        has started again in another JVM, come late and are dropped."""
         if event == "ended":
             self._later(self._restart, jvm, str(fields["why"]))
             return
         key = (fields.get("connector", ""), fields.get("serial", 0))
         connector = self._connectors.get(key)
-        if connector is None:
+        if connector is None or connector.jvm is not jvm:
             return
         match event:
             case "connector-started":
-                connector.calls -= 1
+                connector.starting = False
                 connector.kind, connector.version = fields["kind"], fields["version"]
-                self._later(self.ask, *key)
+                self.ask(*key)
             case "connector-reconfigured":
-                self._later(self.ask, *key)
+                self.ask(*key)
             case "connector-failed":
-                self._failed(*key, connector.jvm.error(fields["failure"]))
+                failure = fields["failure"]
+                self._failed(key, jvm.error(failure).trace)
+                if failure["type"] == _OUT_OF_MEMORY:
+                    # others would have no memory or threads, either
+                    self._later(jvm.end)
             case _:
                 pass
 
@@ -246,32 +322,58 @@ class JavaConnectors:
         with suppress(RuntimeError):
             self._pool.submit(call, *arguments)
 
-    def _failed(self, name: str, serial: int, error: Exception) -> None:
-        trace = error.trace if isinstance(error, JavaError) else str(error)
-        connector = self._connectors.get((name, serial))
+    def _failed(self, key: _Key, trace: str) -> None:
+        """Reports a connector's first failure."""
+        connector = self._connectors.get(key)
         version = None
         if connector is not None:
+            if connector.failed:
+                return
             connector.failed, version = True, connector.version
-        self._report(InstanceFailed(name, serial, trace, version))
+        self._report(InstanceFailed(*key, trace, version))
 
-    def _restart(self, holder: list[PluginJvm], why: str) -> None:
-        """Starts the connectors of a JVM that has ended again, after a pause if that JVM could not
-        start at all."""
-        unusable = any(jvm.unusable for jvm in holder)
-        if unusable:
-            time.sleep(_AGAIN_S)
+    def _restart(self, jvm: PluginJvm, why: str) -> None:
+        """Starts the connectors of a JVM that has ended again, after a pause. One that had a call
+        in progress may have ended it, and starts in a JVM of its own; one that had such a JVM has
+        failed."""
         with self._lock:
-            if self._shared in holder:
-                self._shared = None
+            self._forget(jvm)
             lost = {
-                key: c for key, c in self._connectors.items() if c.jvm in holder and not c.failed
+                key: c
+                for key, c in self._connectors.items()
+                if c.jvm is jvm and not c.failed and not c.lost
             }
-        if lost:
-            _log.error("The JVM of %d connectors is started again: %s", len(lost), why)
-        for key, connector in lost.items():
-            suspect = bool(connector.calls) and not unusable
-            if connector.alone and suspect:
-                self._failed(*key, JvmEnded(why))
-            else:
-                alone = connector.alone or suspect
-                self._start(*key, connector.config, alone=alone, replaces=connector)
+            for connector in lost.values():
+                connector.lost = True
+        if not lost:
+            return
+        _log.error("The JVM of %d connectors has ended: %s", len(lost), why)
+        # what could not start at all has run no plugin
+        alone = {key for key, c in lost.items() if c.alone and not jvm.unusable}
+        for key in alone:
+            self._failed(key, why)
+        if lost.keys() - alone:
+            time.sleep(min(_AGAIN_S * 2 ** max(self._ends - 1, 0), _AGAIN_MAX_S))
+        for key in lost.keys() - alone:
+            connector = lost[key]
+            suspect = (connector.starting or connector.asking) and not jvm.unusable
+            self._later(
+                partial(self._start, alone=connector.alone or suspect, replaces=connector),
+                *key,
+                connector.config,
+            )
+
+    def _forget(self, jvm: PluginJvm) -> None:
+        """Has another JVM made when connectors need one, and counts the ends in a row. The caller
+        holds the lock."""
+        shared = self._shared
+        if shared is None or not shared.done() or shared.exception() or shared.result() is not jvm:
+            return
+        lived_s = time.monotonic() - self._shared_since
+        self._ends = 1 if lived_s > _SETTLED_S else self._ends + 1
+        self._shared = None
+
+
+def _end_made(made: Future[PluginJvm]) -> None:
+    if made.exception() is None:
+        made.result().end()

@@ -16,6 +16,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ import orjson
 from connect_runtime.api import ConnectorError
 from connect_runtime.engine.engine_jar import MAIN_CLASS, class_path
 from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
+from connect_runtime.stopped_processes import LOOK_EVERY_S, StoppedProcess, look
 from connect_runtime.traces import JavaError
 from connect_runtime.waiting import TakesTooLong
 from connect_specs.diagnostics import Diagnostic, Failed
@@ -43,9 +45,20 @@ _PRIVATE: Final = ("CONNECT_LAUNCH", "PYSPARK_", "SPARK_", "PYTHONPATH")
 _OUT_OF_MEMORY: Final = 3
 _LENGTH: Final = struct.Struct(">I")
 _TAIL: Final = 20
+_LONGEST_LINE: Final = 16_384
+_LINES_A_SECOND: Final = 1_000
 _END_S: Final = 5.0
+# After so long Apache's worker gives up a request
+SLOW_S: Final = 90.0
+# So long a JVM may take to read a request: one that is frozen must not hold up others
+_PATIENCE: Final = struct.pack("ll", 30, 0)
 
 Fields: TypeAlias = Mapping[str, Any]
+
+
+def call_timeout_s(worker: Mapping[str, str]) -> float:
+    """Returns how long a call of a plugin may take: `java.call.timeout.ms`, by default 10 min."""
+    return int(worker.get("java.call.timeout.ms") or 600_000) / 1000
 
 
 def java_options(worker: Mapping[str, str]) -> tuple[str, ...]:
@@ -70,34 +83,46 @@ class PluginJvm:
         answers: Mapping[str, Callable[[Fields], Any]] | None = None,
         options: Sequence[str] = DEFAULT_OPTIONS,
         held: Sequence[int] = (),
+        watched: bool = False,
     ) -> None:
         """Starts the JVM with the worker's properties, and returns before it is ready. Its process
-        keeps the descriptors `held` open. Raises JarsError, Failed."""
+        keeps the descriptors `held` open. Unless it is `watched` by another process, this one kills
+        it if it is frozen. Raises JarsError, Failed."""
         self._on_event = on_event
         self._answers = answers or {}
         self._secrets: set[str] = set()
         self._redactor = Redactor.of_configs(worker, texts=self._secrets)
         self._worker = worker
         self._lock = threading.Lock()
+        self._sending = threading.Lock()
         self._waiting: dict[int, queue.SimpleQueue[Fields | None]] = {}
         self._last_id = 0
         self._ended: str | None = None
+        self._over = threading.Event()
         # It could not build Connect's worker, which is no plugin's fault: Kafka may be away
         self.unusable = False
         self._tail: deque[str] = deque(maxlen=_TAIL)
         self._socket, theirs = socket.socketpair()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _PATIENCE)
         with theirs:
             self._process = _start(theirs, options, held)
         self.pid = self._process.pid
-        for name, run in (("events", self._read), ("output", self._read_output)):
-            threading.Thread(target=run, name=f"jvm-{name}", daemon=True).start()
+        for run in (self._read, self._read_output, *(() if watched else (self._watch,))):
+            threading.Thread(target=run, name=f"jvm{run.__name__}", daemon=True).start()
         self._send({"id": 0, "call": "start", "protocol": PROTOCOL}, worker, worker_id)
 
     # --- requests ---
 
-    def call(self, name: str, timeout_s: float, **arguments: Any) -> Any:
+    def call(
+        self,
+        name: str,
+        timeout_s: float,
+        *,
+        on_slow: Callable[[], None] = lambda: None,
+        **arguments: Any,
+    ) -> Any:
         """Returns the result of a request. Raises JavaError, JvmEnded, and TakesTooLong after
-        `timeout_s`; the JVM goes on then."""
+        `timeout_s`; the JVM goes on then. Calls `on_slow` after `SLOW_S`."""
         answer: queue.SimpleQueue[Fields | None] = queue.SimpleQueue()
         with self._lock:
             if self._ended is not None:
@@ -107,7 +132,7 @@ class PluginJvm:
             self._waiting[number] = answer
         try:
             self._write({"id": number, "call": name, **arguments})
-            frame = answer.get(timeout=timeout_s)
+            frame = _taken(answer, timeout_s, on_slow)
         except queue.Empty:
             raise TakesTooLong from None
         finally:
@@ -139,9 +164,9 @@ class PluginJvm:
     def _write(self, frame: Fields) -> None:
         content = orjson.dumps(frame)
         try:
-            with self._lock:
+            with self._sending:
                 self._socket.sendall(_LENGTH.pack(len(content)) + content)
-        except OSError:
+        except OSError:  # also if it has read nothing for long
             self._end_waiting()
             raise JvmEnded(self._ended) from None
 
@@ -207,29 +232,41 @@ class PluginJvm:
     def _read_output(self) -> None:
         """Reads what the JVM itself prints, and plugins in C."""
         assert self._process.stdout is not None
+        second, lines = 0, 0
         with self._process.stdout as output:
-            for line in output:
-                text = line.decode(errors="replace").rstrip()
+            while line := output.readline(_LONGEST_LINE):
+                text = self.redact(line.decode(errors="replace").rstrip())
                 self._tail.append(text)
-                _log.info("%s", self.redact(text))
+                current = int(time.monotonic())
+                second, lines = current, lines + 1 if current == second else 1
+                if lines <= _LINES_A_SECOND:
+                    _log.info("%s", text)
 
     # --- the end ---
+
+    def _watch(self) -> None:
+        looks: Mapping[StoppedProcess, int] = {}
+        while not self._over.wait(LOOK_EVERY_S):
+            looks = look((self.pid,), looks)
 
     def end(self, patience_s: float = 0.0) -> None:
         """Ends the JVM: by closing the socket, and after `patience_s` by SIGKILL."""
         with suppress(OSError):  # it is closed, or the JVM has ended
             self._socket.shutdown(socket.SHUT_RDWR)
-        try:
-            self._process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(_END_S)
+        self._end_process(patience_s)
+
+    def _end_process(self, patience_s: float) -> int | None:
+        """Returns the exit code; None if the kernel cannot end it yet."""
+        for seconds in (patience_s, _END_S):
+            try:
+                return self._process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        return None
 
     def _end_waiting(self) -> None:
-        try:
-            code: int | None = self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            code = None
+        code = self._end_process(_END_S)
+        self._over.set()
         with self._lock:
             self._ended = self._ended or _reason(code, self._tail)
             self._socket.close()
@@ -260,9 +297,19 @@ def _start(
     )
 
 
+def _taken(
+    answer: queue.SimpleQueue[Fields | None], timeout_s: float, on_slow: Callable[[], None]
+) -> Fields | None:
+    """Returns the answer to a request. Raises queue.Empty."""
+    with suppress(queue.Empty):
+        return answer.get(timeout=min(timeout_s, SLOW_S))
+    on_slow()
+    return answer.get(timeout=max(timeout_s - SLOW_S, 0.0))
+
+
 def _reason(code: int | None, tail: Sequence[str]) -> str:
     if code is None:
-        text = "The JVM has closed its socket, and has not ended"
+        text = "The JVM does not end"
     elif code == _OUT_OF_MEMORY:
         text = "The JVM ended with exit code 3 (out of memory)"
     elif code < 0:

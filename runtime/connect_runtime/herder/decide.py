@@ -75,7 +75,7 @@ def next_look(view: View, now: float) -> float:
     instances = (
         at
         for instance in view.instances.values()
-        for at in (instance.deadline, instance.reload_at, instance.ask_at)
+        for at in (instance.deadline, instance.slow_at, instance.reload_at, instance.ask_at)
     )
     failures = (failure.retry_at for failure in view.failures.values())
     notes = (at + NOTED_S for at in (*view.waits.values(), *_unknown_since(view)))
@@ -88,6 +88,10 @@ def _unknown_since(view: View) -> Iterator[float]:
     yield from (run.ended_at for run in view.runs.values() if not run.active)
 
 
+_STILL_STARTING = (
+    "The connector is still starting: its start, or its first answer with task configs, takes "
+    "long. It is given up when the connector is changed or stopped, or if it takes much longer."
+)
 _TIMED = (RunPhase.STOPPING, RunPhase.KILLED, RunPhase.ENDED)
 
 
@@ -143,7 +147,7 @@ def _connector(view: View, name: str, ids: Iterable[TaskId], now: float) -> Iter
     tasks = list(tasks_of(view, state, ids, now))
     # a connector that fails again did not recover in between
     if not any(isinstance(effect, Fail) for effect in tasks):
-        yield from _live_status(view, state)
+        yield from _live_status(view, state, now)
     yield from tasks
 
 
@@ -295,12 +299,15 @@ def _unpublished(
     )
 
 
-def _live_status(view: View, state: ConnectorState) -> Iterator[Effect]:
+def _live_status(view: View, state: ConnectorState, now: float) -> Iterator[Effect]:
     instance = view.instances.get(state.name)
     if instance is not None and instance.phase is InstancePhase.FAILED:
         yield from _connector_status(view, state.name, State.FAILED, instance.trace)
     elif state.target is TargetState.PAUSED:
         yield from _connector_status(view, state.name, State.PAUSED)
+    elif instance is not None and instance.phase is InstancePhase.STARTING:
+        if now >= instance.slow_at:
+            yield from _connector_status(view, state.name, State.UNASSIGNED, _STILL_STARTING)
     elif instance is not None and instance.phase is InstancePhase.STARTED:
         fencing = view.fencings.get(state.name)
         if fencing is None or fencing.done or not _has_failed(view, state.name):

@@ -29,6 +29,7 @@ from connect_runtime.api import (
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.engine.catalog import used_catalog
 from connect_runtime.engine.java_connectors import JavaConnectors
+from connect_runtime.engine.jvm import JvmEnded
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.runs import (
     Event,
@@ -39,11 +40,15 @@ from connect_runtime.herder.runs import (
     Kind,
 )
 from connect_runtime.herder.source_offsets import SourceOffsets
+from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import offsets_topic
-from connect_runtime.traces import trace_text
+from connect_runtime.traces import JavaError, trace_text
+from connect_runtime.waiting import TakesTooLong
+from connect_specs.diagnostics import Diagnostic, Unreachable
+from connect_specs.names import task_transactional_id
 
 _log = logging.getLogger(__name__)
 
@@ -88,6 +93,7 @@ class Instances:
         self._providers = providers
         self._salt = secrets.token_bytes(32)
         self._pool = pool
+        self._group_id = settings.group_id
         # Instances that are starting; True for those that were asked to stop during that.
         self._starting: dict[_Key, bool] = {}
         self._live: dict[_Key, _Live] = {}
@@ -109,6 +115,20 @@ class Instances:
     def stop(self, name: str, serial: int) -> None:
         """Reports InstanceStopped later, even if the plugin's stop fails."""
         self._pool.submit(self._stop, name, serial)
+
+    def fence(self, name: str, config: Mapping[str, str], tasks: Iterable[int]) -> None:
+        """Fences the producers of a source's tasks. Raises ConnectError, ConfigError, JavaError."""
+        if not is_java(config):
+            self._sources.fence(name, config, tasks)
+            return
+        ids = [task_transactional_id(self._group_id, name, task) for task in tasks]
+        try:
+            self._java.fence(config, ids)
+        except (JvmEnded, TakesTooLong, JavaError) as error:
+            if isinstance(error, JavaError) and not error.type.endswith(".TimeoutException"):
+                raise
+            problem = f"The producers of {name} were not fenced"
+            raise Unreachable(Diagnostic(UNREACHABLE, problem, why=str(error))) from error
 
     def close(self, timeout_s: float) -> None:
         """Stops all instances; those that take longer than `timeout_s` are abandoned."""
@@ -183,8 +203,7 @@ class Instances:
     def ask(self, name: str, serial: int) -> None:
         """Asks for task configs soon. However often a plugin requests it, one call is in the pool,
         which all connectors share. Reports InstanceStarted or InstanceFailed later."""
-        if self._java.has(name, serial):
-            self._pool.submit(self._java.ask, name, serial)
+        self._java.ask(name, serial)
         live = self._to_ask(name, serial)
         if live is not None:
             self._pool.submit(self._ask_tasks, name, serial, live)

@@ -34,9 +34,10 @@ class Instance:
     """A connector's plugin object. `config` is what it was started with, `serial` tells two
     instances of one name apart, `task_configs` is its newest answer, if there is one, and
     `published` the generation under which that answer was published. `deadline` is when one that is
-    STARTING or STOPPING has taken too long, `reload_at` when a value that a config provider gave
+    STARTING or STOPPING has taken too long, `slow_at` when its status says that it still starts,
+    `reload_at` when a value that a config provider gave
     expires. `thrown` counts how often in a row it threw when asked for task configs, `ask_at` is
-    when it is asked again (all three in seconds of the herder's clock). `trace` is why it has
+    when it is asked again (all four in seconds of the herder's clock). `trace` is why it has
     FAILED, or what it threw last when asked. `fingerprint` stands for what its config resolved
     to."""
 
@@ -50,6 +51,7 @@ class Instance:
     trace: str | None = None
     fingerprint: str = ""
     deadline: float = math.inf
+    slow_at: float = math.inf
     reload_at: float = math.inf
     thrown: int = 0
     ask_at: float = math.inf

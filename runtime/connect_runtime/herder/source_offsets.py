@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -170,11 +170,11 @@ class SourceOffsets:
         with self._logs(clients, own=clients.own_offsets_login) as theirs:
             ensure_own_offsets_topic(theirs.logs, clients)
 
-    def fence(self, name: str, config: Mapping[str, str], tasks: int) -> None:
-        """Fences the producers of a source's tasks 0..`tasks`-1 with their own login, which alone
+    def fence(self, name: str, config: Mapping[str, str], tasks: Iterable[int]) -> None:
+        """Fences the producers of a source's tasks with their own login, which alone
         is known to have the right to their transactional ids."""
         clients = self.clients(name, config, "source")
-        ids = [clients.transactional_id(task) for task in range(tasks)]
+        ids = [clients.transactional_id(task) for task in tasks]
         if not ids:
             return
         with self.producer_logs(clients) as theirs:

@@ -10,26 +10,29 @@ import logging
 import math
 import queue
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import assert_never
 
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.engine.jvm import SLOW_S, call_timeout_s
 from connect_runtime.herder import effects
 from connect_runtime.herder.effects import Effect
+from connect_runtime.herder.failures import Failures
 from connect_runtime.herder.instances import (
     Instances,
     PluginCalls,
     TooManyTasks,
     check_task_count,
+    is_java,
     java_settings,
 )
 from connect_runtime.herder.launcher import Launcher, WorkerSettings
 from connect_runtime.herder.runs import (
-    ConnectorFailure,
     Event,
     Fencing,
     FencingEnded,
@@ -46,12 +49,10 @@ from connect_runtime.herder.runs import (
 )
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.view import View
-from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.storage.status_topic import storable_trace
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.traces import trace_text
-from connect_specs.diagnostics import ConnectError
 from connect_specs.secrets import Redactor
 
 _log = logging.getLogger(__name__)
@@ -61,93 +62,21 @@ _log = logging.getLogger(__name__)
 # would otherwise always start together with the innocent ones, and none of them would get on.
 _BACKOFF_S = 1.0
 _BACKOFF_MAX_S = 60.0
-_SETTLED_S = 60.0
+_SETTLED_S = 300.0
 # A connector that throws when asked for task configs is asked again after so long, then 0.5 s, 1,
 # ... as by Apache's workers: a database may be away while its tables are listed.
 _ASK_S = 0.25
 _ASK_MAX_S = 60.0
-# Plugins that take longer to start have failed; those that take longer to stop are abandoned, as in
-# Connect.
+# Plugins that take longer to start have failed, those of Java after `java.call.timeout.ms`; those
+# that take longer to stop are abandoned, as in Connect.
 _START_S = 300.0
 _STOP_S = 5.0
 # An attempt that has not ended by then is killed again.
 _KILLED_S = 15.0
-# A failure that passes by itself is retried after so long
-_RETRY_S = 2.0
-_RETRY_MAX_S = 60.0
+# Ends after which a transaction may be open
+_LEAVES_TRANSACTIONS = (AttemptEnd.FAILED, AttemptEnd.INTERRUPTED, AttemptEnd.LOST)
 # After a lost term: by then the new leader has superseded our attempts, and they have ended.
 _SUPERSEDED_S = 60.0
-
-
-class Failures:
-    """Failures by connector, and whether they are retried automatically.
-
-    If Kafka refuses something, the connector waits for a restart or another config, as in KIP-618.
-    If Kafka was too slow or unreachable, it is retried with pauses that double up to a minute; so
-    is the cleanup of a deleted connector. `all` is replaced, never changed.
-    """
-
-    def __init__(self, redactor: Callable[[Mapping[str, str]], Redactor]) -> None:
-        """Keeps `redactor`, which redacts the secrets of a connector's stored config and the
-        worker's."""
-        self._redactor = redactor
-        self.all: dict[str, ConnectorFailure] = {}
-        # Consecutive failures, kept while a retry has cleared the failure itself.
-        self._counts: dict[str, int] = {}
-        # The last logged failure, so that retries are not logged each time.
-        self._logged: dict[str, str] = {}
-
-    def add(
-        self,
-        name: str,
-        error: Exception | str,
-        view: View,
-        now: float,
-        again_s: float = math.inf,
-    ) -> None:
-        """Records why the connector cannot be brought to its wanted state, and that it is retried
-        in `again_s` seconds."""
-        state = view.config.connectors.get(name)
-        redactor = self._redactor(state.config if state else {})
-        text = redactor.redact(error) if isinstance(error, str) else trace_text(error, redactor)
-        trace = storable_trace(text)
-        if self._logged.get(name) != trace:
-            self._logged[name] = trace
-            _log.error("Connector %s fails: %s", name, trace, extra={"connector": name})
-        failure = self.all.get(name)
-        if failure is not None and failure.is_about(state) and now < failure.retry_at:
-            # only its status could still be written
-            self.all = {**self.all, name: replace(failure, not_reported=True)}
-            return
-        retry_at = now + again_s
-        # a deleted connector cannot be restarted, and its attempts must end
-        passes = isinstance(error, ConnectError) and any(
-            diagnostic.code == UNREACHABLE for diagnostic in error.diagnostics
-        )
-        if passes or state is None:
-            count = self._counts[name] = self._counts.get(name, 0) + 1
-            retry_at = now + min(_RETRY_S * 2 ** (count - 1), _RETRY_MAX_S)
-        else:
-            self._counts.pop(name, None)
-        self.all = {**self.all, name: ConnectorFailure(trace, state, retry_at=retry_at)}
-
-    def forget(self, name: str, view: View) -> None:
-        """Clears the connector's failure, so that it is tried again."""
-        failure = self.all.get(name)
-        if failure is not None and not failure.is_about(view.config.connectors.get(name)):
-            self._counts.pop(name, None)
-        self.all = {key: failure for key, failure in self.all.items() if key != name}
-
-    def succeeded(self, name: str) -> None:
-        """Resets the retry pause: what failed before has worked."""
-        self._counts.pop(name, None)
-        self._logged.pop(name, None)
-
-    def clear(self) -> None:
-        """Clears all failures, because another runtime leads now."""
-        self.all = {}
-        self._counts.clear()
-        self._logged.clear()
 
 
 class Worker:
@@ -273,8 +202,10 @@ class Worker:
             return
         if outcome.trace is not None:
             outcome = replace(outcome, trace=storable_trace(outcome.trace))
-        failures = 1 if now - run.launched_at > _SETTLED_S else run.failures + 1
-        wait = min(_BACKOFF_S * 2 ** (failures - 1), _BACKOFF_MAX_S) * random.uniform(0.5, 1)
+        failures = 0 if now - run.launched_at > _SETTLED_S else run.failures
+        # an earlier attempt that made its producer late, or another worker, is no failure of this
+        failures += outcome.ended is not AttemptEnd.FENCED
+        wait = min(_BACKOFF_S * 2 ** max(failures - 1, 0), _BACKOFF_MAX_S) * random.uniform(0.5, 1)
         self._set(
             replace(
                 run,
@@ -392,7 +323,14 @@ class Worker:
     def _start_instance(self, name: str, view: View, now: float) -> None:
         config = view.config.connectors[name].config
         serial = next(self._serials)
-        instance = Instance(serial, InstancePhase.STARTING, config, deadline=now + _START_S)
+        start_s = call_timeout_s(self.settings.properties) if is_java(config) else _START_S
+        instance = Instance(
+            serial,
+            InstancePhase.STARTING,
+            config,
+            deadline=now + start_s,
+            slow_at=now + min(SLOW_S, start_s),
+        )
         self.instances = {**self.instances, name: instance}
         self._hosted.start(name, serial, config)
 
@@ -410,7 +348,7 @@ class Worker:
         def run() -> None:
             failure: Exception | None = None
             try:
-                self._sources.fence(name, config, effect.count)
+                self._hosted.fence(name, config, range(effect.count))
             except Exception as error:
                 failure = error
             self.events.put(FencingEnded(name, serial, failure))
@@ -459,7 +397,24 @@ class Worker:
             trace = trace_text(error, Redactor())
             self.events.put(TaskEnded(Outcome(task, attempt, AttemptEnd.FAILED, trace)))
         else:
-            self._launcher.launch(launch, lambda outcome: self.events.put(TaskEnded(outcome)))
+            self._launcher.launch(launch, partial(self._attempt_ended, launch))
+
+    def _attempt_ended(self, launch: TaskLaunch, outcome: Outcome) -> None:
+        """Reports the end of an attempt. If it may have left a transaction open, which would hide
+        the offsets of others, its producer is fenced before. Called from any thread."""
+
+        def run() -> None:
+            try:
+                self._hosted.fence(launch.id.connector, launch.connector_config, [launch.id.task])
+            except Exception as error:  # its successor fences it, too
+                _log.warning("Task %s is not fenced: %s", launch.id, error)
+            self.events.put(TaskEnded(outcome))
+
+        if launch.java and launch.transactional and outcome.ended in _LEAVES_TRANSACTIONS:
+            with suppress(RuntimeError):  # the runtime ends
+                self._pool.submit(run)
+                return
+        self.events.put(TaskEnded(outcome))
 
     def _drop(self, task: TaskId) -> None:
         self.runs = {key: run for key, run in self.runs.items() if key != task}

@@ -100,6 +100,20 @@ def is_alive(pid: int, started: float) -> bool:
     return start_time(pid) == started
 
 
+def note_process(descriptor: int, pid: int) -> None:
+    """Appends the process to an open file, for `noted_processes`. Raises OSError."""
+    line = f"{pid} {start_time(pid)}\n".encode()
+    os.pwrite(descriptor, line, os.fstat(descriptor).st_size)
+
+
+def noted_processes(descriptor: int) -> list[tuple[int, float]]:
+    """Returns pids and start times, without a line that was not written whole, such as on a full
+    disk. Raises OSError."""
+    lines = os.pread(descriptor, os.fstat(descriptor).st_size, 0).split(b"\n")[:-1]
+    words = [line.split() for line in lines]
+    return [(int(pid), float(started)) for pid, started in words if started != b"None"]
+
+
 def end_process(pid: int, started: float, *, patience_s: float) -> bool:
     """Ends that process: SIGTERM, and SIGKILL if it still runs after `patience_s` seconds.
 

@@ -164,6 +164,7 @@ def _supported() -> ConfigDef:
     keys.define("plugin.path", names, "", validator=_list)
     keys.define("plugin.discovery", text, "HYBRID_WARN", validator=discovery)
     keys.define("java.jvm.options", text, "")
+    keys.define("java.call.timeout.ms", ms, 600_000, validator=positive)
     keys.define("config.providers", names, "", validator=_list)
     keys.define(POLICY_KEY, text, "All", validator=_override_policy)
     keys.define(ALLOWLIST_KEY, names, "", validator=_list)

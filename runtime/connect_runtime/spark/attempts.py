@@ -5,11 +5,11 @@ Spark stores copies of it on disks. The key travels separately: in the environme
 processes, or in a file on each node. An envelope around the launch names the attempt, so a worker
 that cannot decrypt it can still answer. Does not depend on Spark.
 
-The driver creates a lease. The worker locks it for as long as its process lives; the kernel
-releases the lock, however the process ends. Once the driver holds the lock it removes the file, and
-a worker that comes later does not run. Spark sees the end of the process by the end of its
-connection. A process that a plugin forks would hold both, and may outlive the task by days: it
-loses them at once.
+The driver creates a lease. The worker locks it for as long as its process lives, and passes the
+lock on to a JVM that it starts; the kernel releases the lock, however the last of them ends. Once
+the driver holds the lock it removes the file, and a worker that comes later does not run. Spark
+sees the end of the process by the end of its connection. A process that a plugin forks would hold
+both, and may outlive the task by days: it loses them at once.
 
 The worker overwrites the file of metrics every few seconds, and the driver reads it when metrics
 are asked for: that costs one small write. A half written reading is recognised, and read again.
@@ -33,7 +33,7 @@ from typing import Any, Final
 import orjson
 from cryptography.fernet import Fernet, InvalidToken
 
-from connect_runtime.kafka.local_processes import end_process, start_time
+from connect_runtime.kafka.local_processes import end_process, note_process, noted_processes
 from connect_runtime.metrics.task_metrics import values_of
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
@@ -201,15 +201,12 @@ class ProcessLease:
             os.close(self._descriptor)
 
     def kill(self) -> None:
-        """Sends SIGKILL to the process that holds the lock, if any."""
-        pid = os.pread(self._descriptor, 20, 0) if not self.over() else b""
-        if not pid.isdigit():
+        """Sends SIGKILL to the process that locked it, and then to those that it has passed the
+        lock on to, if any still holds it."""
+        if self.over():
             return
-        started = start_time(int(pid))
-        # the process that had the pid when its start was read still has the lock, so it is that
-        # process
-        if started is not None and not self.over():
-            end_process(int(pid), started, patience_s=0)
+        for pid, started in noted_processes(self._descriptor):
+            end_process(pid, started, patience_s=0)
 
 
 def confirm_death(lease: ProcessLease, grace_s: float, most_s: float) -> bool:
@@ -240,7 +237,7 @@ def lock_lease(path: str) -> int | None:
         os.close(descriptor)
         return None
     with contextlib.suppress(OSError):  # such as a full disk: then it cannot be killed by its pid
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        note_process(descriptor, os.getpid())
     return descriptor
 
 

@@ -5,7 +5,7 @@ task that is stopped by a signal: it would keep its slot, and do nothing, for ev
 of the node asks the kernel every few seconds for those that are stopped, and kills the ones that
 stay so. The attempt is LOST and runs again, and cannot wake up beside the next one. A heartbeat of
 each task would cost a thousand idle ones their sleep, and is missing, too, while a plugin runs C
-code.
+code. A JVM that a task has started is watched like the task, also after that has ended.
 
 The same process starts the agent (`agent/node`), and starts it again as soon as it ends. If it
 cannot for a minute, it ends the daemon; the daemon ends, too, if this process is killed. Its tasks
@@ -20,7 +20,6 @@ way, and ends the daemon with this process; elsewhere none is taken for frozen.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import fcntl
 import gc
@@ -32,37 +31,32 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NoReturn
 
 from connect_runtime.agent import client
 from connect_runtime.agent.node import serve_node
+from connect_runtime.engine.engine_jar import MAIN_CLASS
 from connect_runtime.spark.worker import DRAIN_S
+from connect_runtime.stopped_processes import (
+    LOOK_EVERY_S,
+    StoppedProcess,
+    kill,
+    look,
+    proc_file,
+    stat_fields,
+)
 
 _log = logging.getLogger(__name__)
 
-_LOOK_EVERY_S: Final = 3.0
-# A process that is stopped for a moment only goes on. All together are noticed after 6 to 9 s.
-LOOKS: Final = 3
+_LOOK_EVERY_S: Final = LOOK_EVERY_S
 # An agent that ends sooner than that is started again only then
 _AGENT_LIVES_S: Final = 1.0
 _WITHOUT_AGENT_S: Final = 60.0
-_STOPPED: Final = b"T"
 _ENDED: Final = b"Z"
 _ORPHANS_EVERY_S: Final = 0.25
 _PR_SET_PDEATHSIG: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class StoppedProcess:
-    """A process that is stopped, with its start and the CPU time that it has had, in ticks of the
-    kernel: one that ran in between is another one."""
-
-    pid: int
-    started: bytes
-    ran: tuple[bytes, ...]
 
 
 def start() -> None:
@@ -88,6 +82,7 @@ def _watch(daemon: int, door: socket.socket) -> None:
     agent = _Agent(door)
     looks: Mapping[StoppedProcess, int] = {}
     tasks: Mapping[int, bytes] = {}
+    jvms: Mapping[int, bytes] = {}
     ends = select.poll()
     _wait_for(daemon, ends)
     look_at = time.monotonic() + _LOOK_EVERY_S
@@ -103,9 +98,10 @@ def _watch(daemon: int, door: socket.socket) -> None:
             if agent.is_missed():
                 _log.error("No agent could be started on this node: its tasks end")
                 os.kill(daemon, signal.SIGTERM)
-            looks = look((daemon, *tasks, *agent.pids), looks)
+            jvms = _jvms(tasks, jvms)
+            looks = look((daemon, *tasks, *agent.pids, *jvms), looks)
             look_at = time.monotonic() + _LOOK_EVERY_S
-    _end_orphans(tasks)
+    _end_orphans({**tasks, **jvms})
 
 
 class _Agent:
@@ -169,7 +165,7 @@ def _end_orphans(tasks: Mapping[int, bytes]) -> None:
         if time.monotonic() > until:
             for pid in alive:
                 _log.warning("Process %d of this node outlived its daemon: it is killed", pid)
-                _kill(pid)
+                kill(pid)
             return
         time.sleep(_ORPHANS_EVERY_S)
 
@@ -204,53 +200,22 @@ def _run_and_exit(run: Callable[[int], None], parent: int) -> NoReturn:
         os._exit(0)
 
 
-def look(
-    pids: Iterable[int], earlier: Mapping[StoppedProcess, int]
-) -> Mapping[StoppedProcess, int]:
-    """Looks once, and kills what is stopped for the `LOOKS`th time. Returns how often in a row each
-    was stopped; `earlier` is that of the last look. Only looks count, not time: if the whole node
-    stood still, none is frozen."""
-    looks: dict[StoppedProcess, int] = {}
-    for process in _stopped(pids):
-        looks[process] = earlier.get(process, 0) + 1
-        if looks[process] >= LOOKS:
-            _log.warning("Process %d of this node was frozen: it is killed", process.pid)
-            _kill(process.pid)
-    return looks
-
-
-def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def _stopped(pids: Iterable[int]) -> Iterator[StoppedProcess]:
-    for pid in pids:
-        fields = _fields(pid)
-        if fields[:1] == [_STOPPED]:
-            yield StoppedProcess(pid, fields[19], tuple(fields[11:13]))
-
-
-def _fields(pid: int) -> list[bytes]:
-    """Returns those of proc_pid_stat(5) that follow the command's name, which may hold spaces."""
-    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-
-
 def _start_of(pid: int) -> bytes:
     """Returns nothing for a process that has ended, and whose parent has not waited for it."""
-    fields = _fields(pid)
+    fields = stat_fields(pid)
     return fields[19] if fields[:1] not in ([], [_ENDED]) else b""
 
 
 def _children(pid: int) -> list[int]:
-    children = map(int, _read(f"/proc/{pid}/task/{pid}/children").split())
+    children = map(int, proc_file(pid, f"task/{pid}/children").split())
     return [child for child in children if child != os.getpid()]
 
 
-def _read(path: str) -> bytes:
-    """Returns nothing for a process that has ended."""
-    try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 a Path costs twice that
-            return file.read()
-    except OSError:
-        return b""
+def _jvms(tasks: Iterable[int], earlier: Mapping[int, bytes]) -> Mapping[int, bytes]:
+    """Returns the starts of the JVMs that tasks have started, and of `earlier` ones, by pid."""
+    engine = MAIN_CLASS.encode()
+    started = [
+        pid for task in tasks for pid in _children(task) if engine in proc_file(pid, "cmdline")
+    ]
+    jvms = {pid: _start_of(pid) for pid in started}
+    return {**{pid: at for pid, at in earlier.items() if _start_of(pid) == at}, **jvms}

@@ -10,10 +10,12 @@ import logging
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
+from contextlib import closing, suppress
 from typing import Any, Final
 
 from connect_runtime.api import ConnectorError
 from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
+from connect_runtime.kafka.local_processes import note_process
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced, NewRecord
 from connect_runtime.storage.snapshots import State
@@ -42,8 +44,6 @@ _START_S: Final = 90.0
 # Longer than `task.shutdown.graceful.timeout.ms`, within which the JVM answers
 _STOP_SLACK_S: Final = 2.0
 _METRICS_S: Final = 10.0
-# A JVM that leaves so many questions in a row unanswered is frozen
-_SILENT: Final = 2
 _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException")
 _GROUPS: Final = {
     "connector-task-metrics": "kafka_connect_connector_task_",
@@ -62,21 +62,12 @@ def run_java_task(
     """Runs the attempt until it is to end. Raises JavaError if the task fails, Interrupted if its
     JVM ends by itself."""
     follower = AssignmentFollower(setup, assignment)
-    task = _JavaTask(setup, reporter)
-    metrics.read_elsewhere(task.measurements)
-    try:
-        return task.run(follower)
-    finally:
-        metrics.read_elsewhere(None)
-        task.end()
-        follower.close()
-
-
-def _fenced_or(failure: JavaError) -> Exception:
-    """Returns the failure of a task, or Fenced: an older attempt that made its producer late has
-    ended the newer one, which starts again and has not failed."""
-    fenced = any(name in failure.trace for name in _FENCED)
-    return Fenced(Diagnostic("task.fenced", failure.text)) if fenced else failure
+    with closing(follower), closing(_JavaTask(setup, reporter)) as task:
+        metrics.read_elsewhere(task.measurements)
+        try:
+            return task.run(follower)
+        finally:
+            metrics.read_elsewhere(None)
 
 
 class _JavaTask:
@@ -86,7 +77,7 @@ class _JavaTask:
         self._topics = WorkerTopics(setup)
         self._failure: JavaError | None = None
         self._over: str | None = None
-        self._silent = 0
+        self._interrupted: Interrupted | None = None
         self._writing = threading.Lock()
         self._offsets_writer: KafkaOffsets | ServedOffsets | None = None
         self._jvm = PluginJvm(
@@ -100,7 +91,11 @@ class _JavaTask:
             },
             options=setup.java_options,
             held=() if setup.lease is None else (setup.lease,),
+            watched=True,
         )
+        if setup.lease is not None:
+            with suppress(OSError):  # such as a full disk: then it cannot be killed by its pid
+                note_process(setup.lease, self._jvm.pid)
 
     def run(self, follower: AssignmentFollower) -> AttemptEnd:
         state = follower.desired()
@@ -123,14 +118,27 @@ class _JavaTask:
             newest = follower.desired(_LOOK_S)
             if newest.end is not None:
                 return self._stopped(newest.end)
+            if self._interrupted is not None:
+                raise self._interrupted
             if self._failure is not None:
-                raise _fenced_or(self._failure)
+                return self._failed(self._failure)
             if self._over is not None:
                 raise Interrupted(self._over)
             if newest is not state:
                 state = newest
                 paused = state is DesiredTaskState.PAUSE
                 self._call("pause", _START_S, paused=paused)
+
+    def _failed(self, failure: JavaError) -> AttemptEnd:
+        """Returns the end of an attempt that is not wanted any more, such as one whose start found
+        that. Raises Fenced if an older attempt that made its producer late has ended this one,
+        which starts again and has not failed; else the failure."""
+        end = self._topics.newest_state().end
+        if end is not None:
+            return self._stopped(end)
+        if self._setup.transactional and any(name in failure.trace for name in _FENCED):
+            raise Fenced(Diagnostic("task.fenced", failure.text))
+        raise failure
 
     def _fence(self) -> AttemptEnd | None:
         """Fences an earlier attempt, whose open transaction would hide the offsets until it times
@@ -151,21 +159,15 @@ class _JavaTask:
         """Returns what the JVM counts of the task, by the names that a Python task counts under."""
         try:
             rows = self._jvm.call("metrics", _METRICS_S)
-        except TakesTooLong:
-            self._silent += 1
-            if self._silent >= _SILENT:
-                self._over = f"The JVM has not answered for {_SILENT * _METRICS_S:.0f} s"
+        except (JavaError, JvmEnded, TakesTooLong):  # a plugin's own may hang
             return {}
-        except (JavaError, JvmEnded):
-            return {}
-        self._silent = 0
         return {
             f"{_GROUPS[row['group']]}{row['name'].replace('-', '_')}": row["value"]
             for row in rows
             if row["group"] in _GROUPS and isinstance(row["value"], int | float)
         }
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Ends the JVM; nothing of it may outlive the attempt."""
         self._jvm.end()
         if self._offsets_writer is not None:
@@ -199,7 +201,11 @@ class _JavaTask:
         return {"rows": rows, "positions": {str(p): offset for p, offset in positions.items()}}
 
     def _is_newest(self, fields: Fields) -> bool:
-        return self._topics.newest_state().end is None
+        try:
+            return self._topics.newest_state().end is None
+        except Interrupted as error:
+            self._interrupted = error
+            raise
 
     def _offsets(self, fields: Fields) -> list[str | None]:
         rows, _ = self._topics.source_offset_rows()

@@ -41,6 +41,12 @@ class TaskLaunch:
     count: int = 1
     java: bool = False
 
+    @property
+    def transactional(self) -> bool:
+        """Returns whether it is a source's that writes in transactions."""
+        is_sink = {"topics", "topics.regex"} & self.connector_config.keys()
+        return not is_sink and exactly_once(self.worker)
+
 
 def exactly_once(worker: Mapping[str, str]) -> bool:
     """Returns True if sources write in transactions: unless `exactly.once.source.support` is

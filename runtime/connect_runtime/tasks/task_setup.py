@@ -113,6 +113,7 @@ class TaskSetup:
         self.lease: int | None = None
         self.task_count = launch.count
         self.exactly_once = exactly_once(launch.worker)
+        self.transactional = launch.transactional
         self.tracks_topics = TopicTracking.of(launch.worker).enabled
 
     # --- plugins ---
@@ -144,10 +145,7 @@ class TaskSetup:
     def hands_offsets(self) -> bool:
         """Returns whether the JVM gets the connector's offsets: a source's that are in the worker's
         topic, and that it writes in transactions."""
-        is_source = not {"topics", "topics.regex"} & self.connector_config.keys()
-        return (
-            is_source and self.exactly_once and "offsets.storage.topic" not in self.connector_config
-        )
+        return self.transactional and "offsets.storage.topic" not in self.connector_config
 
     @property
     def transactional_id(self) -> str:

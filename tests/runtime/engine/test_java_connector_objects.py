@@ -13,8 +13,11 @@ from connect_runtime.engine.java_connectors import JavaConnectors
 from connect_runtime.engine.jvm import Fields, JvmEnded
 from connect_runtime.herder.instances import PluginCalls
 from connect_runtime.herder.runs import Event, InstanceFailed, InstanceStarted
+from connect_runtime.traces import JavaError
 from support.wait import wait_until
 
+PASSWORD = {"type": "java.lang.SecurityException"}
+NO_THREADS = {"type": "java.lang.OutOfMemoryError"}
 CONFIG = {"name": "c", "connector.class": "X"}
 
 
@@ -36,6 +39,7 @@ class MovedJvm:
         self.unusable = False
         self.dead = False
         self.calls: list[str] = []
+        self.names: list[str] = []
         MovedJvm.began.append(self)
         MovedJvm.started()
 
@@ -46,10 +50,12 @@ class MovedJvm:
         if self.dead:
             raise JvmEnded("it is gone")
         self.calls.append(name)
-        return [] if name == "task-configs" else None
+        if name == "start-connector":
+            self.names.append(arguments["connector"])
+        return [] if name == "task-configs" else True
 
-    def error(self, failure: Any) -> Exception:
-        return ValueError(failure)
+    def error(self, failure: Any) -> JavaError:
+        return JavaError(failure["type"], "", 500, f"{failure['type']} in a plugin")
 
     def end(self) -> None:
         self.dead = True
@@ -68,6 +74,7 @@ def jvms(monkeypatch: pytest.MonkeyPatch) -> list[MovedJvm]:
     monkeypatch.setattr(MovedJvm, "started", staticmethod(lambda: None), raising=False)
     monkeypatch.setattr(java_connectors, "PluginJvm", MovedJvm)
     monkeypatch.setattr(java_connectors, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(java_connectors, "_REPEAT_S", 0.0)
     return MovedJvm.began
 
 
@@ -109,7 +116,7 @@ def test_a_connector_that_has_failed_is_not_started_again(
     connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
 ) -> None:
     connectors.start("c", 1, CONFIG)
-    jvms[0].event("connector-failed", failure="no password")
+    jvms[0].event("connector-failed", failure=PASSWORD)
     connectors.start("other", 9, CONFIG)
     jvms[0].die()
     wait_until(lambda: len(jvms) == 2, what="the JVM of the other connector")
@@ -165,3 +172,134 @@ def test_a_connector_that_is_stopped_while_the_next_jvm_starts_is_not_started_in
     wait_until(lambda: len(jvms) == 2 and jvms[1].calls, what="the next JVM")
     connectors.stop("other", 9)
     assert jvms[1].calls.count("start-connector") == 1
+
+
+def started(jvm: MovedJvm, name: str, serial: int) -> None:
+    jvm.on_event(
+        "connector-started",
+        {"connector": name, "serial": serial, "kind": "source", "version": "1"},
+    )
+
+
+def is_busy(connectors: JavaConnectors, name: str, serial: int) -> bool:
+    connector = connectors._connectors[name, serial]
+    return connector.starting or connector.asking
+
+
+def test_a_connector_with_a_call_in_progress_starts_alone_and_then_has_failed(
+    connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
+) -> None:
+    """It may have ended the JVM, so it must not end that of the others again."""
+    connectors.start("c", 1, CONFIG)
+    connectors.start("other", 9, CONFIG)
+    started(jvms[0], "other", 9)
+    wait_until(lambda: not is_busy(connectors, "other", 9), what="the other one to have answered")
+    jvms[0].die()
+    wait_until(lambda: len(jvms) == 3 and jvms[1].names and jvms[2].names, what="two JVMs")
+    alone, shared = sorted(jvms[1:], key=lambda jvm: jvm.names)
+    assert (alone.names, shared.names) == (["c"], ["other"])
+    started(alone, "c", 1)
+    alone.die()
+    wait_until(lambda: any(isinstance(e, InstanceFailed) for e in events), what="its failure")
+    (failed,) = (event for event in events if isinstance(event, InstanceFailed))
+    assert (failed.name, failed.trace) == ("c", "it is gone")
+    assert len(jvms) == 3
+    assert not shared.dead
+
+
+def test_events_of_a_jvm_that_a_connector_has_left_are_dropped(
+    connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
+) -> None:
+    """One that was frozen still sends them when it goes on."""
+    connectors.start("c", 1, CONFIG)
+    started(jvms[0], "c", 1)
+    wait_until(lambda: len(events) == 1, what="its answer")
+    jvms[0].die()
+    wait_until(lambda: len(jvms) == 2 and jvms[1].calls, what="the next JVM")
+    jvms[0].event("connector-failed", failure=PASSWORD)
+    started(jvms[1], "c", 1)
+    wait_until(lambda: len(events) == 2, what="the next answer")
+    assert all(isinstance(event, InstanceStarted) for event in events)
+
+
+def test_requests_for_new_tasks_are_one_call_at_a_time(
+    connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
+) -> None:
+    """A plugin may request it all the time, and hang when it is asked."""
+    connectors.start("c", 1, CONFIG)
+    go_on, asked = threading.Event(), threading.Semaphore(0)
+    call = jvms[0].call
+
+    def hanging(name: str, timeout_s: float, **arguments: Any) -> Any:
+        if name == "task-configs":
+            asked.release()
+            assert go_on.wait(20)
+        return call(name, timeout_s, **arguments)
+
+    jvms[0].call = hanging  # type: ignore[method-assign]
+    started(jvms[0], "c", 1)
+    assert asked.acquire(timeout=20)
+    threads = threading.active_count()
+    for _ in range(50):
+        jvms[0].event("connector-reconfigured")
+    assert threading.active_count() == threads
+    go_on.set()
+    wait_until(lambda: len(events) == 2, what="the answer of once more")
+    assert jvms[0].calls.count("task-configs") == 2
+
+
+def test_a_connector_that_takes_long_to_divide_its_work_says_so_and_is_waited_for(
+    connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
+) -> None:
+    connectors.start("c", 1, CONFIG)
+
+    def slow(name: str, timeout_s: float, on_slow: Callable[[], None], **arguments: Any) -> Any:
+        on_slow()
+        return [{"task": "0"}]
+
+    jvms[0].call = slow  # type: ignore[assignment]
+    started(jvms[0], "c", 1)
+    wait_until(lambda: len(events) == 2, what="both reports")
+    late, answer = events
+    assert isinstance(late, InstanceStarted)
+    assert isinstance(answer, InstanceStarted)
+    assert late.task_configs is None
+    assert late.trace == "Connector c has not returned its task configs in 90 s"
+    assert (answer.task_configs, answer.trace) == (({"task": "0"},), None)
+
+
+def test_a_jvm_that_is_made_keeps_others_from_nothing(
+    connectors: JavaConnectors, jvms: list[MovedJvm]
+) -> None:
+    making, go_on = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        making.set()
+        assert go_on.wait(20)
+
+    MovedJvm.started = staticmethod(slow)
+    thread = threading.Thread(target=connectors.start, args=("c", 1, CONFIG))
+    thread.start()
+    assert making.wait(20)
+    connectors.stop("other", 9)
+    connectors.ask("other", 9)
+    connectors.close()
+    go_on.set()
+    thread.join(20)
+    wait_until(lambda: jvms[0].dead, what="the JVM of a runtime that has ended to end")
+
+
+def test_a_connector_without_memory_or_threads_has_failed_and_the_others_get_another_jvm(
+    connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
+) -> None:
+    connectors.start("c", 1, CONFIG)
+    connectors.start("other", 9, CONFIG)
+    started(jvms[0], "other", 9)
+    wait_until(lambda: not is_busy(connectors, "other", 9), what="the other one to have answered")
+    jvms[0].event("connector-failed", failure=NO_THREADS)
+    wait_until(lambda: jvms[0].dead, what="the JVM to be ended")
+    jvms[0].die()
+    wait_until(lambda: len(jvms) == 2 and jvms[1].calls, what="the next JVM")
+    assert jvms[1].calls == ["start-connector"]
+    (failed,) = (event for event in events if isinstance(event, InstanceFailed))
+    assert failed.name == "c"

@@ -26,6 +26,7 @@ from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, Tas
 from connect_runtime.waiting import TakesTooLong, within
 from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
+from connect_specs.names import task_transactional_id
 from support.connectors import ObedientSource, source
 from support.launcher import SOURCE_PARTITION
 from support.memory_cluster import TOPICS, MemoryCluster, MemoryRuntime
@@ -270,13 +271,34 @@ def test_each_relaunch_waits_twice_as_long_up_to_a_minute(monkeypatch: pytest.Mo
         waits.append(cluster.clock.now - lost_at)
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60]
 
-    cluster.clock.now += 61
+    cluster.clock.now += 301
     count = len(runtime.launcher.attempts)
     runtime.launcher.attempts[-1].lose()
     runtime.tick()
     cluster.clock.now += 1
     runtime.tick()
     assert len(runtime.launcher.attempts) == count + 1
+
+
+def test_an_attempt_that_was_fenced_is_no_failure_of_its_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An earlier attempt made its producer late, and has ended since."""
+    monkeypatch.setattr(random, "uniform", lambda least, most: most)
+    cluster = MemoryCluster()
+    runtime = cluster.running(source())
+    for _ in range(4):
+        attempt = runtime.launcher.attempts[-1]
+        launch = attempt.launch
+        fenced = task_transactional_id(launch.group_id, launch.id.connector, launch.id.task)
+        cluster.logs.fence([fenced])
+        attempt.work_late()
+        assert not attempt.alive
+        runtime.tick()
+        cluster.clock.now += 1
+        runtime.move()
+        assert runtime.launcher.attempts[-1] is not attempt
+        runtime.move()
 
 
 def test_a_task_that_takes_its_executor_with_it_lets_the_others_get_on() -> None:

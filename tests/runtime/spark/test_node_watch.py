@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime import stopped_processes
 from connect_runtime.agent import client
 from connect_runtime.spark import node_watch
-from connect_runtime.spark.node_watch import LOOKS, StoppedProcess, look
+from connect_runtime.stopped_processes import LOOKS, StoppedProcess, look, stat_fields
 from support.processes import Process, daemon_processes, kill, node_servers, of_session, process
 from support.processes import frozen as stopped
 from support.wait import wait_until
@@ -85,9 +86,7 @@ def test_a_process_that_ran_in_between_starts_anew() -> None:
             with stopped([task]):
                 looks = _looked(1, task, looks=looks)
                 (seen,) = looks
-            wait_until(
-                lambda ran=seen.ran: node_watch._fields(task.pid)[11:13] != [*ran], what="it"
-            )
+            wait_until(lambda ran=seen.ran: stat_fields(task.pid)[11:13] != [*ran], what="it")
         assert task.alive
 
 
@@ -97,7 +96,7 @@ def test_who_is_gone_by_now_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None
             (seen,) = look([task.pid], {})
         kill(task)
         assert look([task.pid], {}) == {}
-        monkeypatch.setattr(node_watch, "_stopped", lambda pids: iter([seen]))
+        monkeypatch.setattr(stopped_processes, "_stopped", lambda pids: iter([seen]))
         assert look([task.pid], {seen: LOOKS - 1}) == {seen: LOOKS}
 
 
@@ -191,7 +190,7 @@ def test_a_daemon_that_is_frozen_is_killed(session: Callable[[], list[Process]])
 
 
 def _parent(pid: int) -> int:
-    return int(node_watch._fields(pid)[1])
+    return int(stat_fields(pid)[1])
 
 
 def _python(among: list[Process]) -> list[Process]:

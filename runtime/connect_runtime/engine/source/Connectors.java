@@ -26,6 +26,7 @@ import org.apache.kafka.connect.runtime.SourceConnectorConfig;
 import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.TaskConfig;
 import org.apache.kafka.connect.runtime.TooManyTasksException;
+import org.apache.kafka.connect.runtime.Worker;
 import org.apache.kafka.connect.runtime.WorkerConnector;
 import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
@@ -150,13 +151,24 @@ final class Connectors {
         }
     }
 
-    /** Stops a connector and returns when its {@code stop} has returned; does nothing to an unknown one. */
-    void stop(String name, long serial) throws InterruptedException {
+    /**
+     * Stops a connector, and returns when its {@code stop} has returned; does nothing to an unknown one.
+     * One that takes longer than Connect waits is abandoned, and reports nothing any more.
+     *
+     * @return whether it has stopped
+     */
+    boolean stop(String name, long serial) {
         Started connector = started.remove(key(name, serial));
-        if (connector != null) {
-            connector.worker.shutdown();
-            connector.thread.join();
+        if (connector == null) {
+            return true;
         }
+        connector.worker.shutdown();
+        if (connector.worker.awaitShutdown(Worker.CONNECTOR_GRACEFUL_SHUTDOWN_TIMEOUT_MS)) {
+            return true;
+        }
+        connector.worker.cancel();
+        connector.thread.interrupt();
+        return false;
     }
 
     /**
@@ -214,6 +226,12 @@ final class Connectors {
         return fields;
     }
 
+    private void report(String name, long serial, Throwable cause) {
+        Map<String, Object> fields = fields(name, serial);
+        fields.put("failure", Failure.of(cause));
+        wire.event("connector-failed", fields);
+    }
+
     /** What a connector asks of its worker. */
     private final class Context implements CloseableConnectorContext {
         private final String name;
@@ -236,6 +254,7 @@ final class Connectors {
         @Override
         public void raiseError(Exception error) {
             refuseClosed();
+            report(name, serial, error);
         }
 
         private void refuseClosed() {
@@ -270,9 +289,7 @@ final class Connectors {
 
         @Override
         public void onFailure(String name, Throwable cause) {
-            Map<String, Object> fields = fields(name, serial);
-            fields.put("failure", Failure.of(cause));
-            wire.event("connector-failed", fields);
+            report(name, serial, cause);
         }
 
         @Override

@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.FenceProducersOptions;
@@ -72,10 +73,7 @@ public final class Engine {
         });
         calls.put("task-configs", call ->
                 connectors.get().taskConfigs(name(call), serial(call), config(call, "config")));
-        calls.put("stop-connector", call -> {
-            connectors.get().stop(name(call), serial(call));
-            return null;
-        });
+        calls.put("stop-connector", call -> connectors.get().stop(name(call), serial(call)));
         calls.put("alter-offsets", call ->
                 connectors.get().alterOffsets(config(call, "config"), call.get("offsets")));
     }
@@ -128,6 +126,8 @@ public final class Engine {
             admin.fenceProducers(ids, new FenceProducersOptions().timeoutMs(FENCE_MS))
                     .all()
                     .get(FENCE_MS + 5_000L, TimeUnit.MILLISECONDS);
+        } catch (ExecutionException error) {
+            throw error.getCause() instanceof Exception cause ? cause : error;
         }
         return null;
     }

@@ -52,8 +52,8 @@ final class Wire {
         return thread;
     }
 
-    /** Answers requests, each on a thread of its own, until the other side has closed the socket. */
-    void serve(Map<String, Call> handlers) throws IOException {
+    /** Answers requests, each on a thread of its own, until the other side has closed the socket, or is gone. */
+    void serve(Map<String, Call> handlers) {
         while (true) {
             JsonNode frame;
             try {
