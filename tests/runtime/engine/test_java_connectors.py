@@ -25,6 +25,7 @@ from support.wait import wait_until
 
 SOURCE = "org.apache.kafka.connect.source.SourceConnector"
 SINK = "org.apache.kafka.connect.sink.SinkConnector"
+TRANSFORMATION = "org.apache.kafka.connect.transforms.Transformation"
 PLUGIN = Path(__file__).with_name("plugins") / "Counting.java"
 PROVIDER = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 PASSWORD = "open-sesame-42"
@@ -38,7 +39,11 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plugins")
     for name in ("counting", "broken"):
         (folder / name).mkdir()
-    services = {SOURCE: "tests.Counting", SINK: "tests.Counting$Lines"}
+    services = {
+        SOURCE: "tests.Counting",
+        SINK: "tests.Counting$Lines",
+        TRANSFORMATION: "tests.Counting$Same",
+    }
     jar = tmp_path_factory.mktemp("built") / "counting.jar"
     make_jar(PLUGIN, services, jar)
     jar.rename(folder / "counting" / jar.name)
@@ -191,7 +196,8 @@ def test_offsets_of_a_java_source_are_moved_and_it_continues_there(
     broker: BrokerAddress, cluster: ThreadCluster, unique: str
 ) -> None:
     config = {"name": unique, "connector.class": "Counting", "topic": unique, "tasks.max": "1"}
-    cluster.verbs.create(unique, config, TargetState.STOPPED)
+    transforms = {"transforms": "same", "transforms.same.type": "tests.Counting$Same"}
+    cluster.verbs.create(unique, config | transforms, TargetState.STOPPED)
     cluster.wait_for(unique, State.STOPPED, timeout_s=START_S)
     partition = {"number": "0"}
     with pytest.raises(RequestError, match="count must be a number"):

@@ -43,7 +43,6 @@ public final class Engine {
 
     private Map<String, Wire.Call> calls() {
         Map<String, Wire.Call> calls = new HashMap<>();
-        calls.put("start", this::start);
         calls.put("plugins", call -> new Catalog(host()).plugins());
         calls.put("definition", call ->
                 new Catalog(host()).definition(call.get("plugin").asText(), call.get("version")));
@@ -62,6 +61,12 @@ public final class Engine {
         calls.put("metrics", call -> Measurements.read(host()));
         calls.put("log-level", call -> Loggers.newInstance(Time.SYSTEM)
                 .setLevel(call.get("logger").asText(), call.get("level").asText()));
+        calls.replaceAll((name, call) -> arguments -> {
+            // As on all threads of Apache's worker: a class that a config names is looked for in every plugin
+            host().plugins.compareAndSwapWithDelegatingLoader();
+            return call.answer(arguments);
+        });
+        calls.put("start", this::start);
         return calls;
     }
 
@@ -110,8 +115,6 @@ public final class Engine {
 
     private Host host() throws InterruptedException {
         started.await();
-        // As on all threads of Apache's worker: a class that a config names is looked for in every plugin
-        host.plugins.compareAndSwapWithDelegatingLoader();
         return host;
     }
 

@@ -22,6 +22,7 @@ import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
+import org.apache.kafka.connect.transforms.Transformation;
 
 /** A source whose tasks count, and a sink that writes lines, for tests of Java connectors. */
 public class Counting extends SourceConnector {
@@ -120,6 +121,25 @@ public class Counting extends SourceConnector {
 
         @Override
         public void stop() { }
+    }
+
+    /** A transformation that changes nothing. */
+    public static class Same implements Transformation<SourceRecord> {
+        @Override
+        public SourceRecord apply(SourceRecord record) {
+            return record;
+        }
+
+        @Override
+        public ConfigDef config() {
+            return new ConfigDef();
+        }
+
+        @Override
+        public void configure(Map<String, ?> config) { }
+
+        @Override
+        public void close() { }
     }
 
     /** A sink whose task appends each record to a file. */
