@@ -30,6 +30,7 @@ _TO_COORDINATORS: Final = frozenset(
         28,  # TxnOffsetCommit
     }
 )
+_END_TXN: Final = 26
 _COORDINATOR_NOT_AVAILABLE: Final = 15
 _WAIT_S: Final = 30
 
@@ -49,6 +50,7 @@ class KafkaProxy:
         self._thread = threading.Thread(target=self._loop.run_forever, name="kafka-proxy")
         self._open = asyncio.Event()
         self._hidden = False
+        self._late_s = 0.0
         self._server: asyncio.Server | None = None
         self._passing: set[asyncio.Task[None]] = set()
 
@@ -72,6 +74,15 @@ class KafkaProxy:
             yield
         finally:
             self._loop.call_soon_threadsafe(self._open.set)
+
+    @contextmanager
+    def late_ends(self, late_s: float) -> Iterator[None]:
+        """The answer to each EndTxn that is sent while the context lasts comes so late."""
+        self._late_s = late_s
+        try:
+            yield
+        finally:
+            self._late_s = 0.0
 
     @contextmanager
     def no_coordinators(self) -> Iterator[None]:
@@ -103,7 +114,8 @@ class KafkaProxy:
         try:
             await self._open.wait()
             broker, on = await asyncio.open_connection(LOOPBACK, self._to)
-            ways = (self._requests(client, on, back), self._answers(broker, back))
+            late: dict[int, float] = {}
+            ways = (self._requests(client, on, back, late), self._answers(broker, back, late))
             passing = [asyncio.create_task(each) for each in ways]
             try:
                 await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
@@ -120,7 +132,11 @@ class KafkaProxy:
                     writer.close()
 
     async def _requests(
-        self, client: asyncio.StreamReader, on: asyncio.StreamWriter, back: asyncio.StreamWriter
+        self,
+        client: asyncio.StreamReader,
+        on: asyncio.StreamWriter,
+        back: asyncio.StreamWriter,
+        late: dict[int, float],
     ) -> None:
         while True:
             frame = await _frame(client)
@@ -131,13 +147,19 @@ class KafkaProxy:
                 continue
             if self._hidden and kind in _TO_COORDINATORS:
                 return
+            if self._late_s and kind == _END_TXN:
+                late[number] = self._late_s
             on.write(frame)
             await on.drain()
 
-    async def _answers(self, broker: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
+    async def _answers(
+        self, broker: asyncio.StreamReader, back: asyncio.StreamWriter, late: dict[int, float]
+    ) -> None:
         while True:
             frame = await _frame(broker)
             await self._open.wait()
+            (number,) = struct.unpack_from(">i", frame, 4)
+            await asyncio.sleep(late.pop(number, 0.0))
             back.write(frame)
             await back.drain()
 

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +41,11 @@ _HEADER = struct.Struct(">cI")
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """A server. `sql` runs statements in a database."""
+    """A server. `sql` runs statements in a database; `restart` ends its connections, and returns
+    when it answers again."""
 
     port: int
+    restart: Callable[[], None]
 
     def url(self, database: str) -> str:
         """Returns the database's JDBC address."""
@@ -138,8 +140,22 @@ def _running(folder: Path) -> Iterator[Postgres]:
     made = start("initdb", "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
     assert made.wait(120) == 0, (folder / "log").read_text()
     settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
-    process = start("postgres", f"--port={port}", *settings)
-    server = Postgres(port)
+
+    def run() -> subprocess.Popen[bytes]:
+        return start("postgres", f"--port={port}", *settings)
+
+    def stop() -> None:
+        process.send_signal(signal.SIGINT)  # SIGTERM would wait for its clients
+        process.wait(60)
+
+    def restart() -> None:
+        nonlocal process
+        stop()
+        process = run()
+        wait_until(answers, what="Postgres")
+
+    process = run()
+    server = Postgres(port, restart)
 
     def answers() -> bool:
         assert process.poll() is None, (folder / "log").read_text()
@@ -152,5 +168,4 @@ def _running(folder: Path) -> Iterator[Postgres]:
         wait_until(answers, what="Postgres")
         yield server
     finally:
-        process.send_signal(signal.SIGINT)  # SIGTERM would wait for its clients
-        process.wait(60)
+        stop()

@@ -24,6 +24,7 @@ import orjson
 
 from connect_runtime.api import ConnectorError
 from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
+from connect_runtime.engine.renewed_jvm import RenewedJvm
 from connect_runtime.files import replace_file
 from connect_runtime.java.scalars import java_list
 from connect_runtime.kafka.jars import cache_folder
@@ -129,8 +130,7 @@ class JavaCatalog:
     def __init__(self, worker: Mapping[str, str], worker_id: str) -> None:
         self._worker = worker
         self._worker_id = worker_id
-        self._lock = threading.Lock()
-        self._jvm: PluginJvm | None = None
+        self._jvm = RenewedJvm(self._new_jvm)
         self._used_at = 0.0
         self._definitions: dict[tuple[str, str | None], list[Fields]] = {}
         self._plugins: tuple[JavaPlugin, ...] = ()
@@ -209,16 +209,13 @@ class JavaCatalog:
 
     def redact(self, text: str) -> str:
         """Returns the text without values that the JVM has resolved."""
-        jvm = self._jvm
+        jvm = self._jvm.current
         return text if jvm is None else jvm.redact(text)
 
     def close(self) -> None:
         """Ends the JVM."""
         self._closed.set()
-        with self._lock:
-            jvm, self._jvm = self._jvm, None
-        if jvm is not None:
-            jvm.end()
+        self._jvm.close()
 
     # --- the list ---
 
@@ -255,35 +252,31 @@ class JavaCatalog:
     # --- the JVM ---
 
     def _ask(self, call: str, **arguments: Any) -> Any:
+        jvm = self._running()
         try:
-            return self._running().call(call, _CALL_S, **arguments)
+            return jvm.call(call, _CALL_S, **arguments)
         except JvmEnded:
             # it may have ended for another call, or for want of one
-            with self._lock:
-                self._jvm = None
+            self._jvm.forget(jvm)
             return self._running().call(call, _CALL_S, **arguments)
 
     def _running(self) -> PluginJvm:
-        with self._lock:
-            self._used_at = time.monotonic()
-            if self._jvm is None:
-                settings = self.settings_of_all() if self._plugins else {}
-                self._jvm = PluginJvm({**self._worker, **settings}, self._worker_id)
-                threading.Thread(
-                    target=self._end_idle, args=(self._jvm,), name="java-catalog", daemon=True
-                ).start()
-            return self._jvm
+        self._used_at = time.monotonic()
+        return self._jvm.get()
+
+    def _new_jvm(self) -> PluginJvm:
+        settings = self.settings_of_all() if self._plugins else {}
+        jvm = PluginJvm({**self._worker, **settings}, self._worker_id)
+        threading.Thread(
+            target=self._end_idle, args=(jvm,), name="java-catalog", daemon=True
+        ).start()
+        return jvm
 
     def _end_idle(self, jvm: PluginJvm) -> None:
-        while True:
-            time.sleep(_IDLE_S / 4)
-            with self._lock:
-                if self._jvm is not jvm:
-                    return
-                if time.monotonic() - self._used_at > _IDLE_S + _CALL_S:
-                    self._jvm = None
-                    break
-        jvm.end()
+        while not self._closed.wait(_IDLE_S / 4) and self._jvm.current is jvm:
+            if time.monotonic() - self._used_at > _IDLE_S + _CALL_S:
+                self._jvm.forget(jvm)
+                jvm.end()
 
 
 _used: list[JavaCatalog] = []

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from connect_runtime.engine.jvm import (
     PluginJvm,
     call_timeout_s,
 )
+from connect_runtime.engine.renewed_jvm import RenewedJvm
 from connect_runtime.herder.runs import (
     Event,
     InstanceFailed,
@@ -90,8 +91,7 @@ class JavaConnectors:
         self._read_offsets = read_offsets
         self._call_s = call_timeout_s(worker)
         self._lock = threading.Lock()
-        self._shared: Future[PluginJvm] | None = None
-        self._shared_since = 0.0
+        self._shared = RenewedJvm(self._new_jvm)
         self._ends = 0
         self._connectors: dict[_Key, _JavaConnector] = {}
 
@@ -112,7 +112,7 @@ class JavaConnectors:
         """Starts a connector; not again, in place of `replaces`, if that was stopped by now."""
         key = name, serial
         try:
-            jvm = self._new_jvm() if alone else self._shared_jvm()
+            jvm = self._new_jvm() if alone else self._shared.get()
         except Exception as error:  # there is no Java, or no Connect
             self._failed(key, str(error))
             return
@@ -234,38 +234,18 @@ class JavaConnectors:
     def fence(self, config: Mapping[str, str], ids: Sequence[str]) -> None:
         """Fences transactional ids, all at once, with the admin client of a connector. Raises
         JavaError, JvmEnded, TakesTooLong, and what starting a JVM raises."""
-        self._shared_jvm().call("fence", _FENCE_S, config=dict(config), ids=list(ids))
+        self._shared.get().call("fence", _FENCE_S, config=dict(config), ids=list(ids))
 
     def close(self) -> None:
         """Ends the JVMs. Their connectors have been stopped."""
         with self._lock:
             alone = [c.jvm for c in self._connectors.values() if c.alone]
-            shared, self._shared = self._shared, None
             self._connectors.clear()
         for jvm in alone:
             jvm.end()
-        if shared is not None:  # also one that is being made
-            shared.add_done_callback(_end_made)
+        self._shared.close()
 
     # --- JVMs ---
-
-    def _shared_jvm(self) -> PluginJvm:
-        """Returns the JVM that connectors share, and makes it first if there is none: not under the
-        lock, as that may take seconds."""
-        with self._lock:
-            shared = self._shared
-            if shared is not None and shared.done() and shared.exception() is not None:
-                shared = None
-            is_first = shared is None
-            if shared is None:
-                shared = self._shared = Future()
-                self._shared_since = time.monotonic()
-        if is_first:
-            try:
-                shared.set_result(self._new_jvm())
-            except BaseException as error:
-                shared.set_exception(error)
-        return shared.result()
 
     def _new_jvm(self) -> PluginJvm:
         holder: list[PluginJvm] = []
@@ -336,8 +316,10 @@ class JavaConnectors:
         """Starts the connectors of a JVM that has ended again, after a pause. One that had a call
         in progress may have ended it, and starts in a JVM of its own; one that had such a JVM has
         failed."""
+        lived_s = self._shared.forget(jvm)
+        if lived_s is not None:
+            self._ends = 1 if lived_s > _SETTLED_S else self._ends + 1
         with self._lock:
-            self._forget(jvm)
             lost = {
                 key: c
                 for key, c in self._connectors.items()
@@ -362,18 +344,3 @@ class JavaConnectors:
                 *key,
                 connector.config,
             )
-
-    def _forget(self, jvm: PluginJvm) -> None:
-        """Has another JVM made when connectors need one, and counts the ends in a row. The caller
-        holds the lock."""
-        shared = self._shared
-        if shared is None or not shared.done() or shared.exception() or shared.result() is not jvm:
-            return
-        lived_s = time.monotonic() - self._shared_since
-        self._ends = 1 if lived_s > _SETTLED_S else self._ends + 1
-        self._shared = None
-
-
-def _end_made(made: Future[PluginJvm]) -> None:
-    if made.exception() is None:
-        made.result().end()

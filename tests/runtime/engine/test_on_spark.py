@@ -1,7 +1,8 @@
-"""A Java connector in `connect distributed`: REST, Spark, a JVM for its task, and kills of both."""
+"""A Java connector in `connect distributed`, whose processes are killed and frozen one by one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from connect_runtime.engine.engine_jar import MAIN_CLASS
 from support.broker import BrokerAddress, read_to_end
 from support.distributed import Runtime, start_runtime
 from support.java_plugins import make_jar
-from support.processes import Process, kill, process
+from support.processes import Process, frozen, kill, process
 from support.rig import Rig
 from support.wait import wait_until
 
@@ -22,21 +24,38 @@ SOURCE = "org.apache.kafka.connect.source.SourceConnector"
 PLUGIN = Path(__file__).with_name("plugins") / "Counting.java"
 
 
-def task_jvm(runtime: Runtime) -> Process | None:
-    """The JVM of the only task: a child of the task's Python process."""
-    tasks = {task.pid for task in runtime.tasks}
+def engines(parents: Collection[int]) -> list[Process]:
+    """The JVMs of Java plugins that these processes have started."""
+    pids = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) in tasks:
-                return process(int(stat.parent.name))
-    return None
+            if int(stat.read_text().rpartition(")")[2].split()[1]) in parents:
+                pids.append(int(stat.parent.name))
+    alive = [engine for pid in pids if (engine := process(pid)) is not None]
+    return [engine for engine in alive if MAIN_CLASS in engine.command]
+
+
+def task_jvm(runtime: Runtime) -> Process | None:
+    """The JVM of the only task."""
+    return next(iter(engines({task.pid for task in runtime.tasks})), None)
+
+
+def spark_jvm(runtime: Runtime) -> Process:
+    (jvm,) = (each for each in runtime.processes if "SparkSubmit" in each.command)
+    return jvm
 
 
 def _has_ended(jvm: Process) -> bool:
     return not jvm.alive
 
 
-def test_each_record_is_written_once_though_jvms_and_task_processes_are_killed(
+def _frozen_until_noticed(frozen_one: Process) -> None:
+    """Stopped by a signal, until it is killed for that."""
+    with frozen([frozen_one]):
+        wait_until(partial(_has_ended, frozen_one), what="it to be noticed", timeout_s=30)
+
+
+def test_each_record_is_written_once_whatever_is_killed_or_frozen(
     broker: BrokerAddress, rig: Rig, unique: str, tmp_path: Path
 ) -> None:
     jar = tmp_path / "counting.jar"
@@ -47,13 +66,13 @@ def test_each_record_is_written_once_though_jvms_and_task_processes_are_killed(
     runtime = start_runtime(rig, broker.bootstrap_servers, tmp_path, settings)
     try:
         wait_until(lambda: runtime.at.get("/health"), what="its health")
-        _count_through_kills(runtime, broker, unique)
+        _count_through_faults(runtime, broker, unique)
     finally:
         runtime.command.terminate()
         runtime.command.wait(60)
 
 
-def _count_through_kills(runtime: Runtime, broker: BrokerAddress, topic: str) -> None:
+def _count_through_faults(runtime: Runtime, broker: BrokerAddress, topic: str) -> None:
     config = {"connector.class": "Counting", "topic": topic, "tasks.max": "1"}
     with httpx.Client(base_url=runtime.at.url, timeout=90) as client:
         assert client.put("/connectors/c/config", json=config).status_code == 201
@@ -63,18 +82,40 @@ def _count_through_kills(runtime: Runtime, broker: BrokerAddress, topic: str) ->
 
         def more() -> None:
             before = count()
-            wait_until(lambda: count() > before + 20, what="further records", timeout_s=90)
+            wait_until(lambda: count() > before + 20, what="further records", timeout_s=120)
 
+        def jvm() -> Process:
+            return wait_until(lambda: task_jvm(runtime), what="the task's JVM")
+
+        def task() -> Process:
+            return wait_until(lambda: runtime.tasks, what="the task's process", timeout_s=90)[0]
+
+        def kill_task() -> None:
+            of_task = jvm()
+            kill(task())
+            wait_until(partial(_has_ended, of_task), what="the JVM of a killed task to end")
+
+        def freeze_jvm_and_kill_task() -> None:
+            of_task = jvm()
+            with frozen([of_task]):
+                kill(task())
+                wait_until(partial(_has_ended, of_task), what="it to be noticed", timeout_s=30)
+
+        faults: list[Callable[[], None]] = [
+            lambda: kill(jvm()),
+            kill_task,
+            lambda: _frozen_until_noticed(jvm()),
+            lambda: _frozen_until_noticed(task()),
+            freeze_jvm_and_kill_task,
+            lambda: kill(*engines([runtime.command.pid])),
+            lambda: _frozen_until_noticed(engines([runtime.command.pid])[-1]),
+            lambda: kill(spark_jvm(runtime)),
+        ]
         more()
-        for _ in range(2):
-            jvm = wait_until(lambda: task_jvm(runtime), what="the task's JVM")
-            kill(jvm)
+        for fault in faults:
+            fault()
             more()
-            (task,) = wait_until(lambda: runtime.tasks, what="the task's process")
-            jvm = wait_until(lambda: task_jvm(runtime), what="the task's JVM")
-            kill(task)
-            wait_until(partial(_has_ended, jvm), what="the JVM of a killed task to end")
-            more()
+        more()
         client.put("/connectors/c/stop").raise_for_status()
         wait_until(lambda: task_jvm(runtime) is None, what="the JVM to end")
         records = [int(m.value() or b"") for m in read_to_end(broker.bootstrap_servers, topic)]

@@ -6,14 +6,15 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from connect_runtime.herder import herder as herder_module
 from connect_runtime.herder import offset_changes
-from connect_runtime.herder.instances import PluginCalls
+from connect_runtime.herder import worker as worker_module
+from connect_runtime.herder.instances import Instances, PluginCalls
 from connect_runtime.herder.verbs import LEADER_CHANGED, Refusal, RequestError
 from connect_runtime.storage import status_topic
 from connect_runtime.storage.log import LogRecord, NewRecord, WriteInDoubt
@@ -299,6 +300,34 @@ def test_an_attempt_that_was_fenced_is_no_failure_of_its_task(
         runtime.move()
         assert runtime.launcher.attempts[-1] is not attempt
         runtime.move()
+
+
+def test_the_producer_of_a_lost_java_task_is_fenced_before_the_next_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its open transaction hides the offsets of others; one that has stopped leaves none."""
+    fenced: list[tuple[str, list[int]]] = []
+
+    def fence(self: Instances, name: str, config: object, tasks: Iterable[int]) -> None:
+        fenced.append((name, list(tasks)))
+
+    monkeypatch.setattr(worker_module, "java_settings", lambda config: {})
+    monkeypatch.setattr(Instances, "fence", fence)
+    cluster = MemoryCluster()
+    runtime = cluster.running(source())
+    (attempt,) = runtime.launcher.attempts
+    attempt.lose()
+    runtime.tick()
+    assert runtime.herder.view.runs[attempt.id].active
+    runtime.calls.run()
+    runtime.tick()
+    assert fenced == [("c", [0])]
+    assert not runtime.herder.view.runs[attempt.id].active
+    cluster.settle()
+    runtime.verbs.stop("c")
+    cluster.settle()
+    assert len(runtime.launcher.attempts) == 2
+    assert fenced == [("c", [0])]
 
 
 def test_a_task_that_takes_its_executor_with_it_lets_the_others_get_on() -> None:
