@@ -161,7 +161,10 @@ class JavaConnectors:
             # a plugin that requests it in every answer must not keep a core busy
             time.sleep(pause_s)
             pause_s = _REPEAT_S
-            self._ask_once(key, connector)
+            try:
+                self._ask_once(key, connector)
+            except JvmEnded:
+                return  # it may have ended the JVM, and starts again as one that is being asked
 
     def _is_to_be_asked(self, key: _Key, connector: _JavaConnector) -> bool:
         with self._lock:
@@ -188,8 +191,6 @@ class JavaConnectors:
             self._report_asked(key, connector, error.trace)
         except TakesTooLong:
             self._failed(key, f"{text} {self._call_s:.0f} s")
-        except JvmEnded:
-            return  # it starts again
         else:
             configs = tuple({k: v for k, v in task.items() if v is not None} for task in answer)
             self._report_asked(key, connector, None, configs)

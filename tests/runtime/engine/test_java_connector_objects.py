@@ -207,6 +207,31 @@ def test_a_connector_with_a_call_in_progress_starts_alone_and_then_has_failed(
     assert not shared.dead
 
 
+def test_a_connector_that_ends_its_jvm_when_it_is_asked_starts_alone(
+    connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
+) -> None:
+    def ends_it(jvm: MovedJvm) -> None:
+        call = jvm.call
+
+        def ending(name: str, timeout_s: float, **arguments: Any) -> Any:
+            if name == "task-configs":
+                jvm.dead = True
+            return call(name, timeout_s, **arguments)
+
+        jvm.call = ending  # type: ignore[method-assign]
+
+    connectors.start("other", 9, CONFIG)
+    started(jvms[0], "other", 9)
+    wait_until(lambda: not is_busy(connectors, "other", 9), what="the other one to have answered")
+    connectors.start("c", 1, CONFIG)
+    ends_it(jvms[0])
+    started(jvms[0], "c", 1)
+    wait_until(lambda: jvms[0].dead, what="the JVM to end")
+    jvms[0].die()
+    wait_until(lambda: len(jvms) == 3 and jvms[1].names and jvms[2].names, what="two JVMs")
+    assert sorted(jvm.names for jvm in jvms[1:]) == [["c"], ["other"]]
+
+
 def test_events_of_a_jvm_that_a_connector_has_left_are_dropped(
     connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
 ) -> None:
