@@ -16,31 +16,31 @@ class RenewedJvm:
     def __init__(self, make: Callable[[], PluginJvm]) -> None:
         self._make = make
         self._lock = threading.Lock()
-        self._made: Future[PluginJvm] | None = None
-        self._made_at = 0.0
+        self._future: Future[PluginJvm] | None = None
+        self._since = 0.0
 
     def get(self) -> PluginJvm:
         """Returns the JVM, and makes it first if there is none. Raises what making it raises; the
         next call tries again."""
         with self._lock:
-            made, is_first = self._made, self._made is None
-            if made is None:
-                made = self._made = Future()
-                self._made_at = time.monotonic()
+            future, is_first = self._future, self._future is None
+            if future is None:
+                future = self._future = Future()
+                self._since = time.monotonic()
         if is_first:
             try:
-                made.set_result(self._make())
+                future.set_result(self._make())
             except BaseException as error:
                 with self._lock:
-                    self._made = None
-                made.set_exception(error)
-        return made.result()
+                    self._future = None
+                future.set_exception(error)
+        return future.result()
 
     @property
     def current(self) -> PluginJvm | None:
         """Returns the JVM, if there is one."""
-        made = self._made
-        return None if made is None or not made.done() or made.exception() else made.result()
+        future = self._future
+        return None if future is None or not future.done() or future.exception() else future.result()
 
     def forget(self, jvm: PluginJvm) -> float | None:
         """Has the next call make another one. Returns how long, in seconds, this one was kept; None
@@ -48,17 +48,17 @@ class RenewedJvm:
         with self._lock:
             if self.current is not jvm:
                 return None
-            self._made = None
-            return time.monotonic() - self._made_at
+            self._future = None
+            return time.monotonic() - self._since
 
     def close(self) -> None:
         """Ends the JVM, also one that is being made."""
         with self._lock:
-            made, self._made = self._made, None
-        if made is not None:
-            made.add_done_callback(_end)
+            future, self._future = self._future, None
+        if future is not None:
+            future.add_done_callback(_end)
 
 
-def _end(made: Future[PluginJvm]) -> None:
-    if made.exception() is None:
-        made.result().end()
+def _end(future: Future[PluginJvm]) -> None:
+    if future.exception() is None:
+        future.result().end()
