@@ -40,7 +40,9 @@ class RenewedJvm:
     def current(self) -> PluginJvm | None:
         """Returns the JVM, if there is one."""
         future = self._future
-        return None if future is None or not future.done() or future.exception() else future.result()
+        if future is None or not future.done() or future.exception() is not None:
+            return None
+        return future.result()
 
     def forget(self, jvm: PluginJvm) -> float | None:
         """Has the next call make another one. Returns how long, in seconds, this one was kept; None
