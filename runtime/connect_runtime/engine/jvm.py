@@ -16,7 +16,6 @@ import socket
 import struct
 import subprocess
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -26,6 +25,7 @@ import orjson
 
 from connect_runtime.api import ConnectorError
 from connect_runtime.engine.engine_jar import MAIN_CLASS, class_path
+from connect_runtime.engine.jvm_log import log_event, log_left_out, read_output
 from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
 from connect_runtime.stopped_processes import LOOK_EVERY_S, StoppedProcess, look
 from connect_runtime.traces import JavaError
@@ -45,8 +45,6 @@ _PRIVATE: Final = ("CONNECT_LAUNCH", "PYSPARK_", "SPARK_", "PYTHONPATH")
 _OUT_OF_MEMORY: Final = 3
 _LENGTH: Final = struct.Struct(">I")
 _TAIL: Final = 20
-_LONGEST_LINE: Final = 16_384
-_LINES_A_SECOND: Final = 1_000
 _END_S: Final = 5.0
 # After so long Apache's worker gives up a request
 SLOW_S: Final = 90.0
@@ -211,9 +209,9 @@ class PluginJvm:
                 self.unusable = True
                 self._ended = f"Connect's worker cannot start: {error}"
             case "log":
-                _log_line(frame, self.redact)
+                log_event(frame, self.redact)
             case "log-lines-left-out":
-                _log.warning("%d lines of Java plugins were left out in a second", frame["count"])
+                log_left_out(frame)
             case _:
                 self._on_event(event, frame)
 
@@ -230,17 +228,9 @@ class PluginJvm:
             return
 
     def _read_output(self) -> None:
-        """Reads what the JVM itself prints, and plugins in C."""
         assert self._process.stdout is not None
-        second, lines = 0, 0
         with self._process.stdout as output:
-            while line := output.readline(_LONGEST_LINE):
-                text = self.redact(line.decode(errors="replace").rstrip())
-                self._tail.append(text)
-                current = int(time.monotonic())
-                second, lines = current, lines + 1 if current == second else 1
-                if lines <= _LINES_A_SECOND:
-                    _log.info("%s", text)
+            read_output(output, self._tail.append, self.redact)
 
     # --- the end ---
 
@@ -317,15 +307,3 @@ def _reason(code: int | None, tail: Sequence[str]) -> str:
     else:
         text = f"The JVM ended with exit code {code}"
     return "\n".join([text, *tail])
-
-
-_LEVELS: Final = {"FATAL": logging.CRITICAL, "TRACE": logging.DEBUG}
-
-
-def _log_line(frame: Fields, redact: Callable[[str], str]) -> None:
-    level = _LEVELS.get(frame["level"]) or logging.getLevelName(frame["level"])
-    context = frame.get("context") or ""
-    text = redact(f"{context}{frame['text']}")
-    if "trace" in frame:
-        text = f"{text}\n{redact(frame['trace']).rstrip()}"
-    logging.getLogger(frame["logger"]).log(level if isinstance(level, int) else logging.INFO, text)

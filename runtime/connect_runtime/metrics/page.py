@@ -207,6 +207,8 @@ def _add_tasks(families: _Families, observed: Observed, tasks: _Tasks) -> None:
                 families.add(name, value, labels)
             for client in reading["clients"]:
                 _add_client(families, client)
+            for name, labels_of_sample, value in reading.get("samples", ()):
+                families.add(name, value, _labels(*labels_of_sample.items()))
 
 
 def _add_client(families: _Families, client: Mapping[str, Any]) -> None:

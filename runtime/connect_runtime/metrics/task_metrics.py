@@ -69,10 +69,11 @@ class TaskMetrics:
         self._state: tuple[State | None, float] = (None, clock())
         self._pending = 0
         self._clients: dict[tuple[str, str], dict[str, Any]] = {}
-        self._elsewhere: Callable[[], Mapping[str, float]] | None = None
+        self._elsewhere: Callable[[], Mapping[str, Any]] | None = None
 
-    def read_elsewhere(self, read: Callable[[], Mapping[str, float]] | None) -> None:
-        """Reads all values by this function from now on: another process runs the task."""
+    def read_elsewhere(self, read: Callable[[], Mapping[str, Any]]) -> None:
+        """Takes readings from this function from now on: another process runs the task. They have
+        `samples`, too: those of plugins, with names, labels and values."""
         self._elsewhere = read
 
     # --- tasks of both kinds ---
@@ -189,9 +190,8 @@ class TaskMetrics:
 
     def reading(self) -> bytes:
         """Returns the values of now as JSON: `metrics` by name, and a list of `clients`."""
-        elsewhere = self._elsewhere
-        if elsewhere is not None:
-            return orjson.dumps({"metrics": elsewhere(), "clients": []})
+        if self._elsewhere is not None:
+            return orjson.dumps(self._elsewhere())
         time_s = self._clock()
         windows, ratios = self._windows.values(time_s, self._rated), self._ratios(time_s)
         values = {**self._values, **windows, **ratios}

@@ -16,6 +16,7 @@ from typing import Any, Final
 from connect_runtime.api import ConnectorError
 from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
 from connect_runtime.kafka.local_processes import note_process
+from connect_runtime.metrics.jvm_metrics import task_reading
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import Fenced, NewRecord
 from connect_runtime.storage.snapshots import State
@@ -45,12 +46,6 @@ _START_S: Final = 90.0
 _STOP_SLACK_S: Final = 2.0
 _METRICS_S: Final = 10.0
 _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException")
-_GROUPS: Final = {
-    "connector-task-metrics": "kafka_connect_connector_task_",
-    "source-task-metrics": "kafka_connect_source_task_",
-    "sink-task-metrics": "kafka_connect_sink_task_",
-    "task-error-metrics": "kafka_connect_task_error_",
-}
 
 
 def run_java_task(
@@ -63,11 +58,8 @@ def run_java_task(
     JVM ends by itself."""
     follower = AssignmentFollower(setup, assignment)
     with closing(follower), closing(_JavaTask(setup, reporter)) as task:
-        metrics.read_elsewhere(task.measurements)
-        try:
-            return task.run(follower)
-        finally:
-            metrics.read_elsewhere(None)
+        metrics.read_elsewhere(task.reading)
+        return task.run(follower)
 
 
 class _JavaTask:
@@ -78,6 +70,7 @@ class _JavaTask:
         self._failure: JavaError | None = None
         self._over: str | None = None
         self._interrupted: Interrupted | None = None
+        self._reading: Mapping[str, Any] = {"metrics": {}, "clients": []}
         self._writing = threading.Lock()
         self._offsets_writer: KafkaOffsets | ServedOffsets | None = None
         self._jvm = PluginJvm(
@@ -155,17 +148,14 @@ class _JavaTask:
                 raise Interrupted(f"The task's producer id was not fenced: {error}") from None
         return end
 
-    def measurements(self) -> Mapping[str, float]:
-        """Returns what the JVM counts of the task, by the names that a Python task counts under."""
+    def reading(self) -> Mapping[str, Any]:
+        """Returns what the JVM counts of the task, as `TaskMetrics` returns it of a Python task."""
         try:
             rows = self._jvm.call("metrics", _METRICS_S)
-        except (JavaError, JvmEnded, TakesTooLong):  # a plugin's own may hang
-            return {}
-        return {
-            f"{_GROUPS[row['group']]}{row['name'].replace('-', '_')}": row["value"]
-            for row in rows
-            if row["group"] in _GROUPS and isinstance(row["value"], int | float)
-        }
+        except (JavaError, JvmEnded, TakesTooLong):
+            return self._reading
+        self._reading = task_reading(self._setup.id, rows)
+        return self._reading
 
     def close(self) -> None:
         """Ends the JVM; nothing of it may outlive the attempt."""

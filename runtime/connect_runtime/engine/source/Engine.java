@@ -58,15 +58,18 @@ public final class Engine {
         addConnectors(calls);
         addTasks(calls);
         calls.put("fence", this::fence);
-        calls.put("metrics", call -> Measurements.read(host()));
-        calls.put("log-level", call -> Loggers.newInstance(Time.SYSTEM)
-                .setLevel(call.get("logger").asText(), call.get("level").asText()));
+        Later<Measurements> measurements = new Later<>(() -> new Measurements(host()));
+        calls.put("metrics", call -> measurements.get().read());
         calls.replaceAll((name, call) -> arguments -> {
             // As on all threads of Apache's worker: a class that a config names is looked for in every plugin
             host().plugins.compareAndSwapWithDelegatingLoader();
             return call.answer(arguments);
         });
         calls.put("start", this::start);
+        Loggers loggers = Loggers.newInstance(Time.SYSTEM);
+        calls.put("loggers", call -> loggers.allLevels());
+        calls.put("log-level", call ->
+                loggers.setLevel(call.get("logger").asText(), call.get("level").asText()));
         return calls;
     }
 

@@ -1,7 +1,7 @@
 package connect.engine;
 
 import java.io.PrintWriter;
-import java.io.StringWriter;
+import java.io.Writer;
 import org.apache.kafka.connect.runtime.rest.errors.ConnectRestException;
 
 /**
@@ -19,8 +19,36 @@ record Failure(String type, String message, int status, String trace) {
     }
 
     private static String trace(Throwable thrown) {
-        StringWriter text = new StringWriter();
-        thrown.printStackTrace(new PrintWriter(text));
+        Beginning text = new Beginning();
+        try {
+            thrown.printStackTrace(new PrintWriter(text));
+        } catch (RuntimeException error) {
+            return thrown.getClass().getName() + " (its trace cannot be shown: " + error.getClass().getName() + ")";
+        }
         return text.toString();
+    }
+
+    /** Keeps the beginning of a text: causes of causes can be endless. */
+    private static final class Beginning extends Writer {
+        private static final int LONGEST = 65_536;
+        private final StringBuilder text = new StringBuilder();
+        private long size;
+
+        @Override
+        public void write(char[] characters, int offset, int length) {
+            size += length;
+            text.append(characters, offset, Math.min(length, LONGEST - text.length()));
+        }
+
+        @Override
+        public String toString() {
+            return size <= LONGEST ? text.toString() : text + "... (" + size + " characters)";
+        }
+
+        @Override
+        public void flush() { }
+
+        @Override
+        public void close() { }
     }
 }

@@ -10,6 +10,7 @@ import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -126,7 +127,8 @@ final class Wire {
 
     private void send(ObjectNode frame) {
         try {
-            byte[] bytes = JSON.writeValueAsBytes(frame);
+            // Half of a surrogate pair, which a text of a plugin may hold, becomes a question mark
+            byte[] bytes = JSON.writeValueAsString(frame).getBytes(StandardCharsets.UTF_8);
             synchronized (output) {
                 output.writeInt(bytes.length);
                 output.write(bytes);
