@@ -16,7 +16,14 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.engine.catalog import JavaCatalog, has_java_plugins, use_catalog
+from connect_runtime.engine.catalog import (
+    JavaCatalog,
+    has_java_plugins,
+    use_catalog,
+    used_catalog,
+)
+from connect_runtime.engine.java_loggers import share_levels
+from connect_runtime.engine.jvm import running_jvms
 from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.verbs import RequestError
@@ -27,6 +34,7 @@ from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.kafka.topics import TopicsWatch
 from connect_runtime.logs.log_output import process_is_about
+from connect_runtime.metrics.jvm_metrics import samples_of
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.app import Served, create_app
@@ -187,6 +195,7 @@ class Runtime:
         use_catalog(catalog)
         closing.callback(use_catalog, None)
         closing.callback(catalog.close)
+        share_levels(self._levels_file)
         catalog.scan_until_done()
 
     def _standalone(self, closing: contextlib.ExitStack, file: Path) -> ConnectCluster:
@@ -241,7 +250,12 @@ class Runtime:
             graceful_s=config.graceful_timeout_ms / 1000,
             socket=socket,
             leaving_s=_LEAVING_S,
+            logger_levels=None if used_catalog() is None else str(self._levels_file),
         )
+
+    @property
+    def _levels_file(self) -> Path:
+        return self._config.data_folder.resolve() / "java-loggers.json"
 
     def _check(self, name: str, config: Mapping[str, str | None]) -> None:
         """Refuses an invalid config; logs the references of a valid one that have no value."""
@@ -277,6 +291,7 @@ class Runtime:
                 leader=runtime.leader,
                 readings=launcher.readings() if runtime.leading else {},
                 jvm=launcher.jvm,
+                samples=samples_of(running_jvms()),
             )
         )
 

@@ -65,6 +65,7 @@ def thread_cluster(
     group_id: str,
     settings: Mapping[str, str] | None = None,
     check: Check = lambda name, given: None,
+    logger_levels: str | None = None,
 ) -> Iterator[ThreadCluster]:
     """Leads the group, until the end. `settings` are further worker properties."""
     properties = {
@@ -88,7 +89,13 @@ def thread_cluster(
     watch.start()
     connect = ConnectCluster(
         "http://ours:8083",
-        WorkerSettings(config.group_id, config.topics, "ours:8083", config.properties),
+        WorkerSettings(
+            config.group_id,
+            config.topics,
+            "ours:8083",
+            config.properties,
+            logger_levels=logger_levels,
+        ),
         logs=logs,
         groups=SinkGroups(),
         election=Election(config.client, config.group_id, config.topics.config, "http://ours:8083"),

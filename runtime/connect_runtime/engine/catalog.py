@@ -23,6 +23,7 @@ from urllib.parse import unquote
 import orjson
 
 from connect_runtime.api import ConnectorError
+from connect_runtime.engine import java_loggers
 from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
 from connect_runtime.engine.renewed_jvm import RenewedJvm
 from connect_runtime.files import replace_file
@@ -267,6 +268,7 @@ class JavaCatalog:
     def _new_jvm(self) -> PluginJvm:
         settings = self.settings_of_all() if self._plugins else {}
         jvm = PluginJvm({**self._worker, **settings}, self._worker_id)
+        java_loggers.set_levels(jvm)
         threading.Thread(
             target=self._end_idle, args=(jvm,), name="java-catalog", daemon=True
         ).start()

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
+from connect_runtime.engine import java_loggers
 from connect_runtime.engine.catalog import used_catalog
 from connect_runtime.engine.jvm import (
     SLOW_S,
@@ -264,6 +265,7 @@ class JavaConnectors:
             answers={"offsets": self._offsets},
         )
         holder.append(jvm)
+        java_loggers.set_levels(jvm)
         return jvm
 
     def _offsets(self, fields: Fields) -> list[str | None]:

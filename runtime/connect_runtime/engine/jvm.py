@@ -16,6 +16,7 @@ import socket
 import struct
 import subprocess
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -53,6 +54,9 @@ _PATIENCE: Final = struct.pack("ll", 30, 0)
 
 Fields: TypeAlias = Mapping[str, Any]
 
+_running: weakref.WeakSet[PluginJvm] = weakref.WeakSet()
+_running_lock = threading.Lock()
+
 
 def call_timeout_s(worker: Mapping[str, str]) -> float:
     """Returns how long a call of a plugin may take: `java.call.timeout.ms`, by default 10 min."""
@@ -66,6 +70,12 @@ def java_options(worker: Mapping[str, str]) -> tuple[str, ...]:
 
 class JvmEnded(ConnectorError):
     """The JVM is gone. The text has the reason, as far as it is known."""
+
+
+def running_jvms() -> list[PluginJvm]:
+    """Returns the JVMs that this process has started, and has not forgotten."""
+    with _running_lock:
+        return list(_running)
 
 
 class PluginJvm:
@@ -105,6 +115,8 @@ class PluginJvm:
         with theirs:
             self._process = _start(theirs, options, held)
         self.pid = self._process.pid
+        with _running_lock:
+            _running.add(self)
         for run in (self._read, self._read_output, *(() if watched else (self._watch,))):
             threading.Thread(target=run, name=f"jvm{run.__name__}", daemon=True).start()
         self._send({"id": 0, "call": "start", "protocol": PROTOCOL}, worker, worker_id)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from connect_runtime.engine import java_loggers
 from connect_runtime.logs.logger_levels import ClusterLevels
 from connect_runtime.storage import assignments_topic, config_topic, status_topic
 from connect_runtime.storage.log import (
@@ -62,7 +63,7 @@ class ClusterLog:
         self._topics = topics
         self._readers: dict[str, LogReader] = {}
         self._writer: LogWriter | None = None
-        self._logger_levels = ClusterLevels()
+        self._logger_levels = ClusterLevels(java_loggers.set_level_soon)
         self.config = ConfigSnapshot()
         self.assignments = AssignmentSnapshot()
         self.statuses = StatusLog(logs, topics.status, lambda: self.assignments.tasks)

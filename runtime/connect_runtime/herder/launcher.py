@@ -18,8 +18,8 @@ from connect_specs.names import ClusterTopics
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """`properties` has Apache's names; `graceful_s` is how long an attempt may take to end before
-    it is killed; `socket` as in TaskLaunch. `leaving_s` is how long a change of offsets waits for
-    the attempts of a connector that was just stopped."""
+    it is killed; `socket` and `logger_levels` as in TaskLaunch. `leaving_s` is how long a change of
+    offsets waits for the attempts of a connector that was just stopped."""
 
     group_id: str
     topics: ClusterTopics
@@ -28,6 +28,7 @@ class WorkerSettings:
     graceful_s: float = 5.0
     socket: str | None = None
     leaving_s: float = 0.0
+    logger_levels: str | None = None
 
     @property
     def exactly_once(self) -> bool:

@@ -364,16 +364,8 @@ class Worker:
         assert self._launcher is not None
         task = effect.task
         state = view.config.connectors[task.connector]
-        self._set(
-            Run(
-                task,
-                attempt,
-                effect.generation,
-                effect.state,
-                launched_at=now,
-                failures=effect.failures,
-            )
-        )
+        run = Run(task, attempt, effect.generation, effect.state, launched_at=now)
+        self._set(replace(run, failures=effect.failures))
         java = java_settings(state.config)
         launch = TaskLaunch(
             id=task,
@@ -390,6 +382,7 @@ class Worker:
             socket=self.settings.socket,
             count=len(state.task_configs),
             java=java is not None,
+            logger_levels=self.settings.logger_levels,
         )
         try:
             check_task_count(task.connector, len(state.task_configs), state.config)

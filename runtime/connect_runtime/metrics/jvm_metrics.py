@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
+from connect_runtime.api import ConnectorError
+from connect_runtime.engine.jvm import PluginJvm
 from connect_runtime.storage.snapshots import TaskId
+from connect_runtime.waiting import TakesTooLong
 
 # Name, labels, value
 Sample: TypeAlias = tuple[str, Mapping[str, str], float]
@@ -29,7 +33,11 @@ _DEBEZIUM: Final = "debezium."
 # Key properties by the labels of Debezium's example
 _DEBEZIUM_LABELS: Final = {"server": "name", "key": "table"}
 _OMITTED: Final = "kafka_connect_plugin_values_omitted"
+# A JVM that starts, or is frozen, holds a page up no longer
+_CALL_S: Final = 1.0
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9_]")
+# Labels that begin so are Prometheus' own
+_RESERVED: Final = re.compile("^__+")
 
 
 def task_reading(task: TaskId, rows: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -52,6 +60,16 @@ def plugin_samples(rows: Mapping[str, Any], identity: Mapping[str, str]) -> list
     return samples
 
 
+def samples_of(jvms: Iterable[PluginJvm]) -> list[Sample]:
+    """Returns the numbers of plugins in JVMs that run no task, such as those of connectors, whose
+    tags name the connector (KIP-877). One that does not answer has none."""
+    samples: list[Sample] = []
+    for jvm in jvms:
+        with suppress(ConnectorError, TakesTooLong):
+            samples += plugin_samples(jvm.call("metrics", _CALL_S)["plugins"], {})
+    return samples
+
+
 def _sample(row: _Row, identity: Mapping[str, str]) -> Sample:
     domain, attribute, tags = row["group"], row["name"], dict(row["tags"])
     if domain == _PLUGINS:
@@ -70,7 +88,7 @@ def _labels(tags: Mapping[str, str], identity: Mapping[str, str]) -> Mapping[str
     that one of these hides `exported_…`."""
     labels = dict(identity)
     for tag, value in tags.items():
-        name = _legal(tag).lstrip("_") or "_"
+        name = _RESERVED.sub("_", _legal(tag)) or "_"
         if identity.get(name, value) != value:
             name = f"exported_{name}"
         labels.setdefault(name, value)

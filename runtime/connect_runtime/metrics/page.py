@@ -17,6 +17,7 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from connect_runtime.herder.view import View, class_of
+from connect_runtime.metrics.jvm_metrics import Sample
 from connect_runtime.spark.jvm import JvmFigures
 from connect_runtime.storage.snapshots import State, TaskId
 
@@ -83,13 +84,14 @@ _Tasks: TypeAlias = Mapping[str, Sequence[tuple[TaskId, str]]]
 @dataclass(frozen=True, slots=True)
 class Observed:
     """One moment of a runtime. `leader` is the leader's URL, None while it is not known; `readings`
-    the latest counts of each task (`TaskMetrics.reading`)."""
+    the latest counts of each task (`TaskMetrics.reading`); `samples` come from Java connectors."""
 
     view: View
     leading: bool
     leader: str | None
     readings: Mapping[TaskId, Mapping[str, Any]] = field(default_factory=dict)
     jvm: JvmFigures | None = None
+    samples: Sequence[Sample] = ()
 
 
 def page(observed: Observed) -> str:
@@ -100,6 +102,7 @@ def page(observed: Observed) -> str:
     if observed.leading:
         _add_connectors(families, observed.view, tasks)
         _add_tasks(families, observed, tasks)
+    _add_samples(families, observed.samples)
     if observed.jvm is not None:
         _add_jvm(families, observed.jvm)
     return families.text()
@@ -207,8 +210,12 @@ def _add_tasks(families: _Families, observed: Observed, tasks: _Tasks) -> None:
                 families.add(name, value, labels)
             for client in reading["clients"]:
                 _add_client(families, client)
-            for name, labels_of_sample, value in reading.get("samples", ()):
-                families.add(name, value, _labels(*labels_of_sample.items()))
+            _add_samples(families, reading.get("samples", ()))
+
+
+def _add_samples(families: _Families, samples: Iterable[Sample]) -> None:
+    for name, labels, value in samples:
+        families.add(name, value, _labels(*labels.items()) if labels else "")
 
 
 def _add_client(families: _Families, client: Mapping[str, Any]) -> None:

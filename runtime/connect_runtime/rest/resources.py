@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 from connect_runtime import KAFKA_VERSION
+from connect_runtime.engine import java_loggers
 from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.logs import logger_levels
@@ -306,12 +307,12 @@ class LoggerResources:
         }
 
     def all(self, call: Call) -> Reply:
-        levels = logger_levels.levels()
+        levels = java_loggers.levels()
         return Reply(200, {name: _level_json(level) for name, level in levels.items()})
 
     def one(self, call: Call) -> Reply:
         name = call.path["logger"]
-        level = logger_levels.level_of(name)
+        level = java_loggers.level_of(name)
         if level is None:
             raise RequestError(404, f"Logger {name} not found.")
         return Reply(200, _level_json(level))
@@ -328,7 +329,7 @@ class LoggerResources:
             return Reply(204)
         if scope not in _SCOPES:
             _log.warning("The scope of a logger's level is not worker or cluster; worker is used")
-        return Reply(200, logger_levels.set_level(name, level))
+        return Reply(200, java_loggers.set_level(name, level))
 
 
 def _level_json(level: LoggerLevel) -> Json:

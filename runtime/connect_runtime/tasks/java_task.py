@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from typing import Any, Final
 
 from connect_runtime.api import ConnectorError
+from connect_runtime.engine.java_loggers import SharedLevels
 from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
 from connect_runtime.kafka.local_processes import note_process
 from connect_runtime.metrics.jvm_metrics import task_reading
@@ -73,6 +74,7 @@ class _JavaTask:
         self._reading: Mapping[str, Any] = {"metrics": {}, "clients": []}
         self._writing = threading.Lock()
         self._offsets_writer: KafkaOffsets | ServedOffsets | None = None
+        self._levels = SharedLevels(setup.logger_levels)
         self._jvm = PluginJvm(
             setup.worker,
             setup.worker_id,
@@ -95,6 +97,7 @@ class _JavaTask:
         if state.end is not None:
             return state.end
         self._jvm.hide(secrets_in(self._setup.connector_config))
+        self._set_levels()
         try:
             end = self._fence()
             if end is not None:
@@ -109,6 +112,7 @@ class _JavaTask:
     def _run_on(self, follower: AssignmentFollower, state: DesiredTaskState) -> AttemptEnd:
         while True:
             newest = follower.desired(_LOOK_S)
+            self._set_levels()
             if newest.end is not None:
                 return self._stopped(newest.end)
             if self._interrupted is not None:
@@ -132,6 +136,10 @@ class _JavaTask:
         if self._setup.transactional and any(name in failure.trace for name in _FENCED):
             raise Fenced(Diagnostic("task.fenced", failure.text))
         raise failure
+
+    def _set_levels(self) -> None:
+        for namespace, level in self._levels.changes():
+            self._call("log-level", _START_S, logger=namespace, level=level)
 
     def _fence(self) -> AttemptEnd | None:
         """Fences an earlier attempt, whose open transaction would hide the offsets until it times

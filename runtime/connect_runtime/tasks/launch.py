@@ -24,6 +24,7 @@ class TaskLaunch:
     `worker_id` is the runtime's advertised host:port for status records. `count` is the number of
     the connector's tasks. `java`: its plugins are Java classes. `socket` is the path of
     the socket at which a standalone worker serves the topics; None: they are in Kafka.
+    `logger_levels` is the path of the file with the levels of the loggers of JVMs.
     """
 
     id: TaskId
@@ -40,6 +41,7 @@ class TaskLaunch:
     socket: str | None = None
     count: int = 1
     java: bool = False
+    logger_levels: str | None = None
 
     @property
     def transactional(self) -> bool:

@@ -110,6 +110,7 @@ class TaskSetup:
         self.connector_config = launch.connector_config
         self.worker = launch.worker
         self.java = launch.java
+        self.logger_levels = launch.logger_levels
         self.lease: int | None = None
         self.task_count = launch.count
         self.exactly_once = exactly_once(launch.worker)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from connect_runtime.engine import java_loggers
 from connect_runtime.engine.catalog import JavaCatalog, use_catalog
 from connect_runtime.engine.jvm import MAIN_CLASS
 from connect_runtime.herder.verbs import RequestError
@@ -88,11 +89,18 @@ def catalog(
 
 @pytest.fixture(scope="module")
 def cluster(
-    broker: BrokerAddress, worker: WorkerConfig, catalog: JavaCatalog
+    broker: BrokerAddress,
+    worker: WorkerConfig,
+    catalog: JavaCatalog,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ThreadCluster]:
     keys = ("plugin.path", "config.providers", "config.providers.env.class")
     settings = {key: worker.properties[key] for key in keys}
-    with thread_cluster(broker.bootstrap_servers, f"java-{os.getpid()}", settings) as cluster:
+    levels = tmp_path_factory.mktemp("levels") / "levels.json"
+    java_loggers.share_levels(levels)
+    with thread_cluster(
+        broker.bootstrap_servers, f"java-{os.getpid()}", settings, logger_levels=str(levels)
+    ) as cluster:
         yield cluster
 
 
@@ -313,3 +321,25 @@ def test_a_source_without_transactions_continues_after_its_last_commit(
         cluster.verbs.delete("c")
     records = counted(broker, unique)
     assert records == list(range(1, len(records) + 1))
+
+
+@pytest.mark.long
+def test_a_level_reaches_the_jvms_that_run_and_those_that_start_later(
+    cluster: ThreadCluster, unique: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = "org.apache.kafka.connect.runtime.AbstractWorkerSourceTask"
+    config = {"name": unique, "connector.class": "Counting", "topic": unique, "tasks.max": "1"}
+    cluster.verbs.create(unique, config, TargetState.RUNNING)
+    cluster.wait_for(unique, State.RUNNING, State.RUNNING, timeout_s=START_S)
+
+    def logs_traces() -> bool:
+        return any(r.name == name and r.levelname == "TRACE" for r in list(caplog.records))
+
+    assert not logs_traces()
+    java_loggers.set_level(name, "trace")
+    wait_until(logs_traces, what="lines of the task at its level", timeout_s=START_S)
+    cluster.verbs.restart_task(unique, 0)
+    caplog.clear()
+    wait_until(logs_traces, what="lines of the next attempt", timeout_s=START_S)
+    java_loggers.set_level(name, "INFO")
+    cluster.verbs.delete(unique)

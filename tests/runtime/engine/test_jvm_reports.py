@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from connect_runtime.engine import jvm_log
 from connect_runtime.engine.jvm import PluginJvm
 from connect_runtime.herder.view import View
-from connect_runtime.metrics.jvm_metrics import task_reading
+from connect_runtime.metrics.jvm_metrics import samples_of, task_reading
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
 from connect_runtime.storage.snapshots import ConfigSnapshot, ConnectorState, State, TaskId
@@ -144,6 +144,13 @@ def test_numbers_of_plugins_are_on_the_page_with_connector_and_task(jvm: PluginJ
     odd = ours | {"odd_tag": 'a "value"\n'}
     assert served["kafka_connect_plugins_rows_read"] == (odd, 5)
     assert not {"debezium_metrics_Unknown", "debezium_metrics_Text"} & set(served)
+
+
+def test_numbers_of_connectors_are_on_the_page(jvm: PluginJvm) -> None:
+    config = {"name": "c", "connector.class": "tests.Reporting", "topic": "reports"}
+    jvm.call("start-connector", 10, connector="c", serial=1, config=config)
+    sample = ("kafka_connect_plugins_of_connector", {"connector": "c"}, 7)
+    wait_until(lambda: sample in samples_of([jvm]), what="its number")
 
 
 def test_a_java_source_has_all_metrics_of_a_python_source(jvm: PluginJvm) -> None:

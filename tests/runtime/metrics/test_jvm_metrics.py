@@ -43,7 +43,7 @@ def row(group: str, name: str, value: float = 1.0, **tags: str) -> Mapping[str, 
         ("com.example", "Active", {"type": "Pool (x)"}, "com_example_pool__x__active", {}),
         ("9 lives", "a", {}, "_9_lives_a", {}),
         ("d", "a", {"task": "7", "__name__": "x", "1": "y"}, "d_a", {
-            "exported_task": "7", "name__": "x", "_1": "y"
+            "exported_task": "7", "_name__": "x", "_1": "y"
         }),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.engine import java_loggers
 from connect_runtime.logs import logger_levels
 from connect_runtime.logs.logger_levels import ClusterLevels
 from connect_runtime.storage import config_topic
@@ -38,6 +39,7 @@ def own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.Logger, "root", manager.root)
     monkeypatch.setattr(logging, "root", manager.root)
     monkeypatch.setattr(logger_levels, "_modified_ms", {})
+    monkeypatch.setattr(java_loggers, "_set", {})
     for name in (
         "connect_runtime.herder.herder",
         "connect_runtime.tasks.sink",
