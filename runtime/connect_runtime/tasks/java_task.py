@@ -139,7 +139,7 @@ class _JavaTask:
 
     def _set_levels(self) -> None:
         for namespace, level in self._levels.changes():
-            self._call("log-level", _START_S, logger=namespace, level=level)
+            self._call("log-level", _METRICS_S, logger=namespace, level=level)
 
     def _fence(self) -> AttemptEnd | None:
         """Fences an earlier attempt, whose open transaction would hide the offsets until it times
