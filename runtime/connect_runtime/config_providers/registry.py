@@ -39,7 +39,7 @@ RELOAD: Final = "config.action.reload"
 GROUP: Final = "connect.config_providers"
 _SUFFIX: Final = "ConfigProvider"
 # A provider whose values are valid for 0 ms must not make a connector restart endlessly
-_SHORTEST_RELOAD_S: Final = 1.0
+SHORTEST_RELOAD_S: Final = 1.0
 # Thrown by third-party code
 _THROWN: Final = (Exception, SystemExit)
 _CLOSED: Final = ConfigError("config providers are closed: this process is ending")
@@ -105,7 +105,7 @@ class Resolved:
         action = self.config.get(RELOAD, "restart").strip().lower()
         if self.ttl_ms is None or action == "none":
             return None
-        return max(self.ttl_ms / 1000, _SHORTEST_RELOAD_S)
+        return max(self.ttl_ms / 1000, SHORTEST_RELOAD_S)
 
     def fingerprint(self, salt: bytes) -> str:
         """Returns a fingerprint by which configs that resolve equally are equal, without the

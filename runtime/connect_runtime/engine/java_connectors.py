@@ -8,8 +8,8 @@ their own. One that ends that, too, has failed.
 from __future__ import annotations
 
 import base64
-import hashlib
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
+from connect_runtime.config_providers.registry import SHORTEST_RELOAD_S
 from connect_runtime.engine import java_loggers
 from connect_runtime.engine.catalog import used_catalog
 from connect_runtime.engine.jvm import (
@@ -58,7 +59,8 @@ _Key: TypeAlias = tuple[str, int]
 class _JavaConnector:
     """A connector's object in a JVM. `alone`: it is the only one there; `starting`: its `start` has
     not returned; `asking`: it is being asked for task configs; `repeat`: and once more after that;
-    `failed`: it is not started again; `lost`: its JVM has ended."""
+    `failed`: it is not started again; `lost`: its JVM has ended; `fingerprint` and `reload_in_s` as
+    in InstanceStarted."""
 
     config: Mapping[str, str]
     jvm: PluginJvm
@@ -70,6 +72,8 @@ class _JavaConnector:
     lost: bool = False
     kind: Literal["source", "sink"] = "source"
     version: str | None = None
+    fingerprint: str = ""
+    reload_in_s: float | None = None
 
 
 class JavaConnectors:
@@ -91,6 +95,7 @@ class JavaConnectors:
         self._pool = pool
         self._read_offsets = read_offsets
         self._call_s = call_timeout_s(worker)
+        self._salt = base64.b64encode(secrets.token_bytes(32)).decode()
         self._lock = threading.Lock()
         self._shared = RenewedJvm(self._new_jvm)
         self._ends = 0
@@ -129,7 +134,12 @@ class JavaConnectors:
         try:
             jvm.hide(secrets_in(config))
             jvm.call(
-                "start-connector", self._call_s, connector=name, serial=serial, config=dict(config)
+                "start-connector",
+                self._call_s,
+                connector=name,
+                serial=serial,
+                config=dict(config),
+                salt=self._salt,
             )
         except JvmEnded as error:
             self._later(self._restart, jvm, str(error))
@@ -203,10 +213,15 @@ class JavaConnectors:
         trace: str | None,
         configs: tuple[Mapping[str, str], ...] | None = None,
     ) -> None:
-        fingerprint = hashlib.sha256(repr(configs).encode()).hexdigest()
         self._report(
             InstanceStarted(
-                *key, connector.kind, connector.version, configs, fingerprint, trace=trace
+                *key,
+                connector.kind,
+                connector.version,
+                configs,
+                connector.fingerprint,
+                connector.reload_in_s,
+                trace,
             )
         )
 
@@ -285,6 +300,11 @@ class JavaConnectors:
         if connector is None or connector.jvm is not jvm:
             return
         match event:
+            case "connector-resolved":
+                connector.fingerprint = fields["fingerprint"]
+                reload_ms = fields["reloadMs"]
+                if reload_ms is not None:
+                    connector.reload_in_s = max(reload_ms / 1000, SHORTEST_RELOAD_S)
             case "connector-started":
                 connector.starting = False
                 connector.kind, connector.version = fields["kind"], fields["version"]
@@ -308,12 +328,13 @@ class JavaConnectors:
     def _failed(self, key: _Key, trace: str) -> None:
         """Reports a connector's first failure."""
         connector = self._connectors.get(key)
-        version = None
+        version, reload_in_s = None, None
         if connector is not None:
             if connector.failed:
                 return
-            connector.failed, version = True, connector.version
-        self._report(InstanceFailed(*key, trace, version))
+            connector.failed = True
+            version, reload_in_s = connector.version, connector.reload_in_s
+        self._report(InstanceFailed(*key, trace, version, reload_in_s))
 
     def _restart(self, jvm: PluginJvm, why: str) -> None:
         """Starts the connectors of a JVM that has ended again, after a pause. One that had a call

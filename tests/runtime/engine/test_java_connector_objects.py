@@ -329,3 +329,26 @@ def test_a_connector_without_memory_or_threads_has_failed_and_the_others_get_ano
     assert jvms[1].calls == ["start-connector"]
     (failed,) = (event for event in events if isinstance(event, InstanceFailed))
     assert failed.name == "c"
+
+
+def test_a_connector_is_to_start_again_when_a_value_of_its_config_expires(
+    connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
+) -> None:
+    connectors.start("c", 1, CONFIG)
+    jvms[0].event("connector-resolved", fingerprint="print", reloadMs=2500)
+    jvms[0].event("connector-started", kind="sink", version="1")
+    wait_until(lambda: events, what="its answer")
+    (started,) = events
+    assert isinstance(started, InstanceStarted)
+    assert (started.fingerprint, started.reload_in_s) == ("print", 2.5)
+
+
+def test_a_connector_that_fails_is_started_again_when_a_value_expires_but_never_at_once(
+    connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
+) -> None:
+    connectors.start("c", 1, CONFIG)
+    jvms[0].event("connector-resolved", fingerprint="print", reloadMs=0)
+    jvms[0].event("connector-failed", failure=PASSWORD)
+    (failed,) = events
+    assert isinstance(failed, InstanceFailed)
+    assert failed.reload_in_s == 1.0

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connect_runtime.engine import jvm_log
-from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm import Fields, PluginJvm
 from connect_runtime.herder.view import View
 from connect_runtime.metrics.jvm_metrics import samples_of, task_reading
 from connect_runtime.metrics.page import Observed, page
@@ -23,6 +23,7 @@ from support.java_plugins import make_jar
 from support.wait import wait_until
 
 SOURCE = "org.apache.kafka.connect.source.SourceConnector"
+PROVIDER = "org.apache.kafka.common.config.provider.ConfigProvider"
 PLUGIN = Path(__file__).with_name("plugins") / "Reporting.java"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PASSWORD = "open-sesame-42"
@@ -58,7 +59,7 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plugins")
     (folder / "reporting").mkdir()
     jar = tmp_path_factory.mktemp("built") / "reporting.jar"
-    make_jar(PLUGIN, {SOURCE: "tests.Reporting"}, jar)
+    make_jar(PLUGIN, {SOURCE: "tests.Reporting", PROVIDER: "tests.Reporting$Expiring"}, jar)
     jar.rename(folder / "reporting" / jar.name)
     return folder
 
@@ -67,7 +68,15 @@ StartTask = Callable[..., PluginJvm]
 
 
 @pytest.fixture(scope="module")
-def start_task(broker: BrokerAddress, plugin_path: Path, records: Records) -> Iterator[StartTask]:
+def resolved() -> list[Fields]:
+    """What was said of configs of connectors, in order."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def start_task(
+    broker: BrokerAddress, plugin_path: Path, records: Records, resolved: list[Fields]
+) -> Iterator[StartTask]:
     """Starts a task with this config in a JVM of its own; all end with the module."""
     jvms: list[PluginJvm] = []
     worker = {
@@ -81,15 +90,23 @@ def start_task(broker: BrokerAddress, plugin_path: Path, records: Records) -> It
         "plugin.path": str(plugin_path),
         "plugin.discovery": "service_load",
         "offset.flush.interval.ms": "500",
+        "config.providers": "expiring",
+        "config.providers.expiring.class": "tests.Reporting$Expiring",
     }
 
     def start(**settings: str) -> PluginJvm:
         begun: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+        def take(event: str, fields: Fields) -> None:
+            if event == "connector-resolved":
+                resolved.append(fields)
+            begun.put(event)
+
         config = {"name": "c", "connector.class": "tests.Reporting", "topic": "reports"} | settings
         jvm = PluginJvm(
             worker,
             "w:1",
-            on_event=lambda event, fields: begun.put(event),
+            on_event=take,
             answers={
                 "offsets": lambda fields: [None for _ in fields["keys"]],
                 "write-offsets": lambda fields: None,
@@ -146,11 +163,42 @@ def test_numbers_of_plugins_are_on_the_page_with_connector_and_task(jvm: PluginJ
     assert not {"debezium_metrics_Unknown", "debezium_metrics_Text"} & set(served)
 
 
+def start_connector(jvm: PluginJvm, serial: int, **settings: str) -> None:
+    config = {"name": "c", "connector.class": "tests.Reporting", "topic": "reports"} | settings
+    fields = {"connector": "c", "serial": serial, "salt": "c2FsdA=="}
+    jvm.call("start-connector", 10, config=config, **fields)
+
+
+def stop_connector(jvm: PluginJvm, serial: int) -> None:
+    assert jvm.call("stop-connector", 10, connector="c", serial=serial)
+
+
+def test_a_config_whose_values_expire_is_reloaded_then_unless_it_says_not_to(
+    jvm: PluginJvm, resolved: list[Fields]
+) -> None:
+    for serial, settings in enumerate(
+        (
+            {"a": "${expiring:x}", "b": "${expiring:path:x}"},
+            {"a": "${expiring:x}", "config.action.reload": "none"},
+            {"a": "x", "b": "x"},
+            {"a": "y", "b": "x"},
+        )
+    ):
+        start_connector(jvm, serial, **settings)
+        stop_connector(jvm, serial)
+    latest = resolved[-4:]
+    assert [fields["reloadMs"] for fields in latest] == [5_000, None, None, None]
+    prints = [fields["fingerprint"] for fields in latest]
+    # equal values are equal, whether they are written or resolved
+    assert prints[0] == prints[2]
+    assert len(set(prints)) == 3
+
+
 def test_numbers_of_connectors_are_on_the_page(jvm: PluginJvm) -> None:
-    config = {"name": "c", "connector.class": "tests.Reporting", "topic": "reports"}
-    jvm.call("start-connector", 10, connector="c", serial=1, config=config)
+    start_connector(jvm, 1)
     sample = ("kafka_connect_plugins_of_connector", {"connector": "c"}, 7)
     wait_until(lambda: sample in samples_of([jvm]), what="its number")
+    stop_connector(jvm, 1)
 
 
 def test_a_java_source_has_all_metrics_of_a_python_source(jvm: PluginJvm) -> None:

@@ -4,11 +4,15 @@ import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.metrics.PluginMetrics;
@@ -59,9 +63,18 @@ final class Connectors {
         this.wire = wire;
     }
 
-    /** Begins to start a connector. Events {@code connector-started} or {@code connector-failed} follow. */
-    void start(String name, long serial, Map<String, String> written) throws Exception {
-        Map<String, String> config = host.resolve(written);
+    /**
+     * Begins to start a connector. The event {@code connector-resolved} and then
+     * {@code connector-started} or {@code connector-failed} follow.
+     *
+     * @param salt for the fingerprint of what its config resolves to
+     */
+    void start(String name, long serial, Map<String, String> written, byte[] salt) throws Exception {
+        Map<String, String> config = host.resolve(name, written);
+        Map<String, Object> resolved = fields(name, serial);
+        resolved.put("fingerprint", fingerprint(config, salt));
+        resolved.put("reloadMs", host.takeReloadMs(name));
+        wire.event("connector-resolved", resolved);
         String type = config.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG);
         var range = PluginUtils.connectorVersionRequirement(config.get(ConnectorConfig.CONNECTOR_VERSION));
         ClassLoader loader = host.plugins.connectorLoader(type, range);
@@ -83,6 +96,12 @@ final class Connectors {
             });
             thread.start();
         }
+    }
+
+    private static String fingerprint(Map<String, String> config, byte[] salt) throws Exception {
+        Mac mac = Mac.getInstance("HmacSHA256");
+        mac.init(new SecretKeySpec(salt, "HmacSHA256"));
+        return HexFormat.of().formatHex(mac.doFinal(Wire.JSON.writeValueAsBytes(new TreeMap<>(config))));
     }
 
     private WorkerConnector worker(

@@ -76,7 +76,8 @@ public final class Engine {
     private void addConnectors(Map<String, Wire.Call> calls) {
         Later<Connectors> connectors = new Later<>(() -> new Connectors(host(), wire));
         calls.put("start-connector", call -> {
-            connectors.get().start(name(call), serial(call), config(call, "config"));
+            connectors.get().start(
+                    name(call), serial(call), config(call, "config"), call.get("salt").binaryValue());
             return null;
         });
         calls.put("task-configs", call ->

@@ -46,6 +46,7 @@ final class Host {
     private static final String ADMIN_OVERRIDE = "admin.override.";
     private final Wire wire;
     private final Set<String> secrets = new TreeSet<>();
+    private final Map<String, Long> reloads = new ConcurrentHashMap<>();
 
     /**
      * Scans the plugins and builds the worker, which takes seconds and asks Kafka for its cluster's
@@ -70,8 +71,19 @@ final class Host {
 
     /** Returns a config with its references resolved, and reports what they stand for as secrets. */
     Map<String, String> resolve(Map<String, String> written) {
+        return resolve(null, written);
+    }
+
+    /**
+     * Returns a config with its references resolved. Of a connector that is to start again when a value
+     * expires, {@link #takeReloadMs} has the time then.
+     *
+     * @param connector the connector that starts with it, or null
+     */
+    Map<String, String> resolve(String connector, Map<String, String> written) {
         WorkerConfigTransformer transformer = worker.configTransformer();
-        Map<String, String> resolved = transformer == null ? written : transformer.transform(written);
+        Map<String, String> resolved =
+                transformer == null ? written : transformer.transform(connector, written);
         List<String> provided = new ArrayList<>();
         resolved.forEach((key, value) -> {
             if (value != null && !value.equals(written.get(key))) {
@@ -169,14 +181,18 @@ final class Host {
         return new StandaloneHerder(worker, "", policy);
     }
 
+    /** Returns in how many milliseconds a connector is to start again, and forgets it; null: never. */
+    Long takeReloadMs(String connector) {
+        return reloads.remove(connector);
+    }
+
     /** Gives tasks a herder whose statuses are the other side's, which also restarts connectors. */
     private void replaceHerderOfTasks() {
         StatusBackingStore statuses = statuses();
         Herder ofTasks = proxy(Herder.class, (proxy, method, arguments) -> switch (method.getName()) {
             case "statusBackingStore" -> statuses;
             case "restartConnector" -> {
-                // The time of a resolved reference has come.
-                wire.event("reload", Map.of("connector", arguments[1], "delayMs", arguments[0]));
+                reloads.merge((String) arguments[1], (Long) arguments[0], Math::min);
                 yield null;
             }
             default -> throw new UnsupportedOperationException(method.getName());

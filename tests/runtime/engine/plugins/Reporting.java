@@ -5,9 +5,12 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import javax.management.JMException;
 import javax.management.ObjectName;
+import org.apache.kafka.common.config.ConfigData;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.provider.ConfigProvider;
 import org.apache.kafka.common.metrics.Gauge;
 import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.connector.Task;
@@ -52,6 +55,27 @@ public class Reporting extends SourceConnector {
     @Override
     public String version() {
         return "1.0";
+    }
+
+    /** Gives each key as its value, for five seconds; for half a minute beneath a path. */
+    public static class Expiring implements ConfigProvider {
+        @Override
+        public ConfigData get(String path) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public ConfigData get(String path, Set<String> keys) {
+            Map<String, String> data = new HashMap<>();
+            keys.forEach(key -> data.put(key, key));
+            return new ConfigData(data, path.isEmpty() ? 5_000L : 30_000L);
+        }
+
+        @Override
+        public void configure(Map<String, ?> configs) { }
+
+        @Override
+        public void close() { }
     }
 
     /** Numbers, and what is none. */
