@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -48,6 +50,7 @@ from connect_runtime.rest.tls import (
     client_context,
     renewed_context,
 )
+from connect_runtime.settings.jvm_options import start_variables, with_start_variables
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.spark.launcher import SparkLauncher
 from connect_runtime.standalone.alone import Alone
@@ -191,12 +194,23 @@ class Runtime:
         if not self._config.master.startswith("local"):
             _log.warning(_NO_JAVA_PLUGINS)
             return
+        properties = self._with_start_variables()
         catalog = JavaCatalog(properties, urlsplit(self.url).netloc)
         use_catalog(catalog)
         closing.callback(use_catalog, None)
         closing.callback(catalog.close)
         share_levels(self._levels_file)
         catalog.scan_until_done()
+
+    def _with_start_variables(self) -> Mapping[str, str]:
+        """Returns the worker's properties with what variables of Apache's start script mean for
+        JVMs; the log says which have no effect."""
+        variables = start_variables(os.environ)
+        for sentence in variables.sentences:
+            _log.warning("%s", sentence)
+        properties = with_start_variables(self._config.properties, variables)
+        self._config = replace(self._config, properties=properties)
+        return properties
 
     def _standalone(self, closing: contextlib.ExitStack, file: Path) -> ConnectCluster:
         """Returns a herder that is alone, whose topics are here."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import queue
-import shlex
 import signal
 import socket
 import struct
@@ -28,6 +27,7 @@ from connect_runtime.api import ConnectorError
 from connect_runtime.engine.engine_jar import MAIN_CLASS, class_path
 from connect_runtime.engine.jvm_log import log_event, log_left_out, read_output
 from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
+from connect_runtime.settings.jvm_options import jvm_options
 from connect_runtime.stopped_processes import LOOK_EVERY_S, StoppedProcess, look
 from connect_runtime.traces import JavaError
 from connect_runtime.waiting import TakesTooLong
@@ -37,8 +37,6 @@ from connect_specs.secrets import Redactor
 _log = logging.getLogger(__name__)
 
 PROTOCOL: Final = 1
-# A busy JVM of small heaps collects as fast with one thread; a larger one is a connector's choice
-DEFAULT_OPTIONS: Final = ("-Xms16m", "-Xmx512m", "-XX:+UseSerialGC")
 # Signals are this side's to send: Spark's end must not end a task before it has drained
 _OPTIONS: Final = ("-Xrs", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
 # Variables of this runtime that plugins have no use for
@@ -63,11 +61,6 @@ def call_timeout_s(worker: Mapping[str, str]) -> float:
     return int(worker.get("java.call.timeout.ms") or 600_000) / 1000
 
 
-def java_options(worker: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the options of JVMs that run tasks: `java.jvm.options` after the defaults."""
-    return (*DEFAULT_OPTIONS, *shlex.split(worker.get("java.jvm.options", "")))
-
-
 class JvmEnded(ConnectorError):
     """The JVM is gone. The text has the reason, as far as it is known."""
 
@@ -89,7 +82,7 @@ class PluginJvm:
         *,
         on_event: Callable[[str, Fields], None] = lambda event, fields: None,
         answers: Mapping[str, Callable[[Fields], Any]] | None = None,
-        options: Sequence[str] = DEFAULT_OPTIONS,
+        options: Sequence[str] | None = None,
         held: Sequence[int] = (),
         watched: bool = False,
     ) -> None:
@@ -113,7 +106,7 @@ class PluginJvm:
         self._socket, theirs = socket.socketpair()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _PATIENCE)
         with theirs:
-            self._process = _start(theirs, options, held)
+            self._process = _start(theirs, options or jvm_options(worker), held)
         self.pid = self._process.pid
         with _running_lock:
             _running.add(self)
@@ -285,7 +278,9 @@ def _start(
         raise Failed(
             Diagnostic("engine.java", "Java plugins need Java 17 or newer", hint=NO_JAVA_HINT)
         )
-    path = os.pathsep.join(map(str, class_path()))
+    # as in Apache's start script
+    further = filter(None, [os.environ.get("CLASSPATH")])
+    path = os.pathsep.join([*map(str, class_path()), *further])
     command = [str(java), *_OPTIONS, *options, "-cp", path, MAIN_CLASS]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_PRIVATE)}
     return subprocess.Popen(

@@ -33,7 +33,7 @@ _OF_JVM: Final = "jvm"
 
 
 def log_event(event: Mapping[str, Any], redact: Callable[[str], str]) -> None:
-    """Logs an event of Java's logging, at its level: which are logged, the JVM has decided."""
+    """Logs an event of Java's logging, at its level. The JVM has dropped those below its levels."""
     text = event["text"]
     if "trace" in event:
         text = f"{text}\n{event['trace'].rstrip()}"

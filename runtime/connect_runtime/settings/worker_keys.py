@@ -33,6 +33,7 @@ from connect_runtime.settings.connector_topics import (
     TRACKING_KEY,
     TRACKING_RESET_KEY,
 )
+from connect_runtime.settings.jvm_options import OPTIONS_KEY, split_options
 from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.fields import typo_of
@@ -125,6 +126,13 @@ def _modules(name: str, value: Any) -> None:
             raise ConfigError.invalid(name, module, "not the name of a Python module or package")
 
 
+def _jvm_options(name: str, value: Any) -> None:
+    try:
+        split_options(value)
+    except ValueError as error:
+        raise ConfigError.invalid(name, value, f"{error}") from None
+
+
 def _override_policy(name: str, value: Any) -> None:
     policy_of({name: value})
 
@@ -163,7 +171,7 @@ def _supported() -> ConfigDef:
     keys.define(PLUGIN_MODULES, names, "", validator=_modules)
     keys.define("plugin.path", names, "", validator=_list)
     keys.define("plugin.discovery", text, "HYBRID_WARN", validator=discovery)
-    keys.define("java.jvm.options", text, "")
+    keys.define(OPTIONS_KEY, text, "", validator=_jvm_options)
     keys.define("java.call.timeout.ms", ms, 600_000, validator=positive)
     keys.define("config.providers", names, "", validator=_list)
     keys.define(POLICY_KEY, text, "All", validator=_override_policy)

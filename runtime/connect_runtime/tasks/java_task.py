@@ -84,7 +84,7 @@ class _JavaTask:
                 "offsets": self._offsets,
                 "write-offsets": self._write_offsets,
             },
-            options=setup.java_options,
+            options=setup.jvm_options,
             held=() if setup.lease is None else (setup.lease,),
             watched=True,
         )

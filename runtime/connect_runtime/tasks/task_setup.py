@@ -17,7 +17,6 @@ from connect_runtime.api import ConfigError, SinkTask, SourceTask
 from connect_runtime.config_providers.references import PROVIDERS
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.data.converters import Converters, converters_of
-from connect_runtime.engine.jvm import java_options
 from connect_runtime.errors.handler import ErrorPolicy, LogReporter
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.plugins import registry
@@ -36,6 +35,7 @@ from connect_runtime.settings.connector_topics import (
     named_topics,
     topic_pattern,
 )
+from connect_runtime.settings.jvm_options import jvm_options
 from connect_runtime.tasks.launch import TaskLaunch, exactly_once
 from connect_runtime.traces import trace_text
 from connect_runtime.transforms.chain import Chain, chain_of
@@ -138,9 +138,9 @@ class TaskSetup:
     # --- Java plugins ---
 
     @property
-    def java_options(self) -> tuple[str, ...]:
-        """Returns the options of the JVM that runs the task."""
-        return java_options(self.worker)
+    def jvm_options(self) -> tuple[str, ...]:
+        """Returns the options of the JVM that runs the task. Raises ValueError."""
+        return jvm_options(self.worker, self.connector_config)
 
     @property
     def hands_offsets(self) -> bool:

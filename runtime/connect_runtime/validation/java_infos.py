@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from connect_runtime.config_providers.references import holds_reference
@@ -10,6 +10,7 @@ from connect_runtime.engine.catalog import used_catalog
 from connect_runtime.engine.jvm import JvmEnded
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins.definitions import java_key
+from connect_runtime.settings.jvm_options import OPTIONS_KEY, options_problem
 from connect_runtime.traces import JavaError
 from connect_runtime.validation.infos import Config, ConfigInfo, ConfigInfos, ValueInfo
 from connect_runtime.waiting import TakesTooLong
@@ -29,8 +30,17 @@ def validate_java(config: Config) -> ConfigInfos:
         raise RequestError(500, str(error), Refusal.PLUGIN_FAILED) from error
     except TakesTooLong:
         raise RequestError(500, "Request timed out", Refusal.PLUGIN_FAILED) from None
-    infos = tuple(_info(info, config, catalog.redact) for info in answer["configs"])
-    return ConfigInfos(answer["name"], tuple(answer["groups"]), infos)
+    infos = (_info(info, config, catalog.redact) for info in answer["configs"])
+    return ConfigInfos(answer["name"], tuple(answer["groups"]), (*_of_jvm(config), *infos))
+
+
+def _of_jvm(config: Config) -> Iterator[ConfigInfo]:
+    """Yields the key that is not Connect's if its options are refused."""
+    text = config.get(OPTIONS_KEY)
+    problem = None if text is None else options_problem(text)
+    if problem is not None:
+        error = f"Invalid value {text} for configuration {OPTIONS_KEY}: {problem}"
+        yield ConfigInfo(None, ValueInfo(OPTIONS_KEY, text, errors=(error,)))
 
 
 def _info(info: Mapping[str, Any], config: Config, redact: Any) -> ConfigInfo:

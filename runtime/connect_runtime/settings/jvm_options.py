@@ -1,0 +1,135 @@
+"""The options of the JVMs that run Java plugins: the defaults, those of the worker and of a
+connector, and what the variables of Apache's start script mean here.
+
+A later option wins, as on Java's command line; of garbage collectors only the last is passed on, as
+a JVM does not start with two.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from connect_runtime.settings.slots import memory_limit
+
+OPTIONS_KEY: Final = "java.jvm.options"
+
+_MIB: Final = 1 << 20
+# Debezium's snapshot and stream, and its JDBC sink, are as fast with more
+_HEAP_MIB: Final = 512
+_SIZE: Final = re.compile(r"-X(mx|ms|ss)[1-9]\d*[kKmMgG]?")
+_COLLECTOR: Final = re.compile(r"-XX:\+Use(Serial|Parallel|G1|Z|Shenandoah)GC")
+_ALLOWED: Final = "-Xmx, -Xms, -Xss and -XX:+Use…GC"
+
+_HEAP: Final = "KAFKA_HEAP_OPTS"
+# Variables that have no effect, with the reason and what to do instead
+_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "KAFKA_LOG4J_OPTS": "plugins log into our log: set levels by /admin/loggers",
+    "KAFKA_LOG4J_CMD_OPTS": "plugins log into our log: set levels by /admin/loggers",
+    "KAFKA_GC_LOG_OPTS": f"several JVMs would write one file: -Xlog belongs in {OPTIONS_KEY}",
+    "KAFKA_JMX_OPTS": "several JVMs cannot share a port: set java.jmx.port in the worker's file",
+    "JMX_PORT": "several JVMs cannot share a port: set java.jmx.port in the worker's file",
+    "KAFKA_DEBUG": "several JVMs cannot share a port: -agentlib:jdwp=… with address=0 belongs in "
+    f"{OPTIONS_KEY}",
+    "EXTRA_ARGS": "it has options of Apache's script",
+    "LOG_DIR": "the log is below the runtime's own folder, or on stderr",
+}
+_AGENTS: Final = ("-javaagent:", "-agentlib:", "-agentpath:")
+
+
+@dataclass(frozen=True, slots=True)
+class StartVariables:
+    """Variables of Apache's start script: the options of JVMs that they give, and sentences about
+    those that have no effect, or another one."""
+
+    options: tuple[str, ...]
+    sentences: tuple[str, ...]
+
+
+def jvm_options(
+    worker: Mapping[str, str], connector: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Returns the options of a JVM on this machine, for a task with the connector's. Raises
+    ValueError."""
+    texts = (config.get(OPTIONS_KEY, "") for config in (worker, connector or {}))
+    return joined(default_options(memory_limit()), *map(split_options, texts))
+
+
+def default_options(memory_bytes: int) -> tuple[str, ...]:
+    """Returns the options of a JVM on a machine or in a container with so much memory. A small heap
+    at first and one thread that collects: a task that waits takes little. A quarter of a small
+    machine is what Java itself would take."""
+    heap = min(_HEAP_MIB, memory_bytes // 4 // _MIB)
+    return ("-Xms16m", f"-Xmx{heap}m", "-XX:+UseSerialGC")
+
+
+def joined(*options: Sequence[str]) -> tuple[str, ...]:
+    """Returns options in order, with the last of several garbage collectors."""
+    every = [option for some in options for option in some]
+    collectors = [option for option in every if _COLLECTOR.fullmatch(option)]
+    return tuple(o for o in every if o not in collectors or o == collectors[-1])
+
+
+def split_options(text: str) -> tuple[str, ...]:
+    """Returns the options in a text that quotes them as a shell does. Raises ValueError."""
+    return tuple(shlex.split(text))
+
+
+def options_problem(text: str) -> str | None:
+    """Returns why a connector's options are refused; None if they are not."""
+    try:
+        options = split_options(text)
+    except ValueError as error:
+        return f"{error}"
+    for option in options:
+        if not (_SIZE.fullmatch(option) or _COLLECTOR.fullmatch(option)):
+            return (
+                f"{option} is not allowed in a connector, only {_ALLOWED}; "
+                f"others are for {OPTIONS_KEY} of the worker"
+            )
+    return None
+
+
+def start_variables(environment: Mapping[str, str]) -> StartVariables:
+    """Returns what the variables of Apache's start script mean here. JAVA_HOME and CLASSPATH are
+    read where a JVM starts, and JAVA_TOOL_OPTIONS by Java itself."""
+    options: list[str] = []
+    sentences = [
+        f"{name} has no effect: {reason}"
+        for name, reason in _WITHOUT_EFFECT.items()
+        if environment.get(name)
+    ]
+    for name in (_HEAP, "KAFKA_JVM_PERFORMANCE_OPTS", "KAFKA_OPTS"):
+        try:
+            every = split_options(environment.get(name, ""))
+        except ValueError as error:
+            sentences.append(f"{name} has no effect: {error}")
+            continue
+        if name == _HEAP and every:
+            # it sizes one JVM of all tasks: a task that needs so much gets it, and none begins so
+            every = tuple(option for option in every if option.startswith("-Xmx"))
+            sentences.append(
+                f"{_HEAP}: {' '.join(every) or 'nothing of it'} is used, as the limit of each JVM; "
+                f"{OPTIONS_KEY} in a connector's config sets others"
+            )
+        options += (option for option in every if not option.startswith(_AGENTS))
+        sentences += _about_agents(name, every)
+    return StartVariables(tuple(options), tuple(sentences))
+
+
+def with_start_variables(worker: Mapping[str, str], variables: StartVariables) -> Mapping[str, str]:
+    """Returns the worker's properties with options that the variables give before its own."""
+    options = f"{shlex.join(variables.options)} {worker.get(OPTIONS_KEY, '')}".strip()
+    return {**worker, OPTIONS_KEY: options}
+
+
+def _about_agents(name: str, options: Iterable[str]) -> Iterable[str]:
+    return (
+        f"{option.partition('=')[0]} in {name} has no effect: an agent that serves a port can run "
+        f"in one JVM only, and /metrics needs none. Others belong in {OPTIONS_KEY} of the worker"
+        for option in options
+        if option.startswith(_AGENTS)
+    )
