@@ -15,6 +15,7 @@ from connect_runtime.engine.jvm import MAIN_CLASS
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.rest.plugin_resources import keys_json, plugins_json
+from connect_runtime.settings.jvm_options import OPTIONS_KEY
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.storage.snapshots import State
 from connect_runtime.validation.validate import validate
@@ -152,6 +153,19 @@ def test_a_config_is_validated_by_connect_itself(
         "Invalid value null for configuration tasks.max: Value must be non-null",
         'Missing required configuration "topic" which has no default value.',
     )
+
+
+def test_options_of_a_jvm_are_validated_beside_connects_keys(
+    worker: WorkerConfig, catalog: JavaCatalog
+) -> None:
+    config = {"connector.class": "tests.Counting", "name": "c", "topic": "t"}
+    assert not validate(config | {OPTIONS_KEY: "-Xmx1g"}, worker).error_count
+    infos = validate(config | {OPTIONS_KEY: "-Xmx1g -Da=b"}, worker)
+    (error,) = infos.errors
+    assert error.startswith(
+        "Invalid value -Xmx1g -Da=b for configuration java.jvm.options: -Da=b is not allowed"
+    )
+    assert infos.error_count == 1
 
 
 def test_what_a_reference_stands_for_is_in_no_answer(
