@@ -44,7 +44,8 @@ _PROVIDERS: Final = "config.providers"
 _NO_NAME: Final = re.compile(r"[^A-Z0-9]+")
 _LIST: Final = "`connect plugins list` shows all classes"
 _INSTALL: Final = (
-    "install it here; Java's run on an Apache cluster: `target: {rest: URL}` in connect.yaml"
+    "install a Python class here; of a Java class on plugin.path, `connect plugins lock` keeps the"
+    " keys once the runtime is up"
 )
 
 

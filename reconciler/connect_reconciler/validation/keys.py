@@ -47,9 +47,11 @@ _COMPLETE: Final = "org.apache.kafka.connect.transforms."
 # connector's, add a line: a pattern of its class, and the prefixes of those keys.
 _PASSED_ON: Final[Mapping[str, tuple[str, ...]]] = {
     "io.debezium.*": (
+        "create.slot.",
         "custom.metric.",
         "database.",
         "driver.",
+        "hibernate.",
         "internal.",
         "mongodb.",
         "notification.",
@@ -57,6 +59,7 @@ _PASSED_ON: Final[Mapping[str, tuple[str, ...]]] = {
         "openlineage.",
         "schema.history.internal.",
         "signal.",
+        "slot.seek.",
         "snapshot.",
         "topic.",
     ),

@@ -116,7 +116,7 @@ def has_java_plugins(worker: Mapping[str, str]) -> bool:
 
 def _jars(worker: Mapping[str, str]) -> Iterator[Path]:
     for entry in java_list(worker.get("plugin.path", "")):
-        place = Path(entry)
+        place = Path(entry).absolute()
         if place.suffix == ".jar" and place.is_file():
             yield place
         elif place.is_dir():

@@ -93,6 +93,16 @@ def _copies(partition: str, field: str, unit: Unit, label: str) -> Shape:
     )
 
 
+def _unread(partition: str) -> Shape:
+    """Returns the shape of a source whose offsets, all 0, count for nothing."""
+    return Shape(
+        (_keys(partition),),
+        _keys("offset"),
+        (count("offset", "offset"),),
+        start="changes nothing: MirrorMaker never reads this offset",
+    )
+
+
 def _jdbc(fields: str, *measures: Measure, optional: str = "") -> Shape:
     """Returns the shape of a JDBC source of Confluent or Aiven."""
     tables = (_keys("table"), _keys("protocol table"), _keys("query"))
@@ -130,8 +140,10 @@ _BY_TIME = jdbc_time()
 SHAPES: Sequence[Shape] = (
     # FileStreamSource
     _copies("filename", "position", "byte", "filename"),
-    # MirrorMaker's MirrorSourceConnector
+    # MirrorMaker's MirrorSourceConnector, and those that write an offset and never read it
     _copies("cluster topic partition", "offset", "offset", "topic"),
+    _unread("group topic partition"),
+    _unread("sourceClusterAlias targetClusterAlias"),
     # JDBC: by a number, by a time, by both
     _jdbc("incrementing", _BY_NUMBER),
     _jdbc("timestamp", _BY_TIME, optional="timestamp_nanos"),

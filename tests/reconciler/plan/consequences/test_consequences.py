@@ -27,6 +27,9 @@ SEARCH = {
     "topics": "orders",
 }
 MIRROR = {"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector"}
+CHECKPOINTS = {"connector.class": "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"}
+DEBEZIUM_SINK = {"connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector", "topics": "t"}
+ICEBERG = {"connector.class": "org.apache.iceberg.connect.IcebergSinkConnector", "topics": "t"}
 OTHER = {"connector.class": "com.acme.QueueSource", "topic": "t"}
 LOGS = {"orders-0": [100, 600], "refunds-0": [0, 7], "refunds-1": [3, 3]}
 
@@ -41,6 +44,9 @@ BASES = {
     "S3": S3,
     "SEARCH": SEARCH,
     "MIRROR": MIRROR,
+    "CHECKPOINTS": CHECKPOINTS,
+    "DEBEZIUM_SINK": DEBEZIUM_SINK,
+    "ICEBERG": ICEBERG,
     "OTHER": OTHER,
 }
 KEYS = yaml.safe_load(Path(__file__).with_name("keys.yaml").read_text())

@@ -79,6 +79,12 @@ def test_forgotten_and_first_offsets() -> None:
     )
     text, _, _ = source_effect(SERVER, {"lsn": 5}, None)
     assert text.endswith("none: begins as if it had never read it")
+    for partition in (
+        {"group": "g", "topic": "t", "partition": 0},
+        {"sourceClusterAlias": "eu", "targetClusterAlias": "us"},
+    ):
+        text, _, _ = source_effect(partition, {"offset": 0}, None)
+        assert text.endswith("none: changes nothing: MirrorMaker never reads this offset")
     assert source_effect(FILE, None, {"position": 5})[1] == "start"
     assert source_effect(FILE, None, None)[1] == "same"
     assert source_effect(FILE, {"position": 5}, {"position": 5})[1] == "same"
