@@ -76,7 +76,7 @@ format: install ## format the code and sort its imports
 
 bench: jars ## measure against Apache Kafka Connect on this machine
 	@$(BIN)/python -m connect_runtime.kafka.jars tools >/dev/null
-	$(BIN)/python -m benchmarks $(ARGS)
+	PYTHONPATH=tests $(BIN)/python -m benchmarks $(ARGS)
 
 lock: ## resolve the dependencies again into requirements/*.lock
 	$(PYTHON) -m venv build/lock

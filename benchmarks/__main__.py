@@ -3,8 +3,8 @@
 python -m benchmarks [PART…] [--rounds N] [--scale X] [--connectors N] [--large N] [--offsets N]
                      [--no-write]
 
-A part is `records`, `profile`, `latency`, `rest`, `lives`, `project`, `starts`, `idle` or
-`density`, or the name of one workload.
+A part is `records`, `profile`, `latency`, `rest`, `lives`, `project`, `starts`, `idle`,
+`density`, `java` or `java-tasks`, or the name of one workload.
 The page is written only if all of them run. Exits with 0 if every goal is reached.
 """
 
@@ -20,6 +20,9 @@ from pathlib import Path
 
 from benchmarks import clusters, density, latency, page, requests, stages, worker
 from benchmarks.comparison import compare
+from benchmarks.java_records import java_records
+from benchmarks.java_tasks import java_tasks
+from benchmarks.java_transfers import WORKS
 from benchmarks.workloads import WORKLOADS, Workload
 from connect_runtime.kafka.embedded import EmbeddedBroker
 
@@ -36,7 +39,7 @@ def main() -> int:
     sections, reached, began = [], True, time.monotonic()
     try:
         for name, part in _PARTS.items():
-            if chosen and not chosen & ({name} | (_NAMES if part is _records else set())):
+            if chosen and not chosen & ({name} | _WORKLOADS_OF.get(name, set())):
                 continue
             try:
                 text, fine = part(folder, broker.bootstrap_servers, options)
@@ -74,7 +77,7 @@ def _options() -> argparse.Namespace:
 
 
 def _records(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple[str, bool]:
-    named = _NAMES.intersection(options.parts)
+    named = _WORKLOADS_OF["records"].intersection(options.parts)
     chosen = [_scaled(w, options.scale) for w in WORKLOADS if not named or w.name in named]
     found = compare(chosen, options.rounds, folder, bootstrap)
     return page.records_section(found, options.rounds), all(each.reached for each in found)
@@ -93,7 +96,11 @@ def _latency(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple
     return latency.table(latency.measured(folder, bootstrap, 1))
 
 
-_NAMES = {workload.name for workload in WORKLOADS}
+_WORKLOADS_OF = {
+    "records": {workload.name for workload in WORKLOADS},
+    "java": {work.name for work in WORKS},
+}
+_NAMES = set().union(*_WORKLOADS_OF.values())
 _PARTS: dict[str, Part] = {
     "records": _records,
     "profile": _profile,
@@ -104,6 +111,8 @@ _PARTS: dict[str, Part] = {
     "starts": clusters.starts,
     "idle": clusters.idle,
     "density": density.density,
+    "java": java_records,
+    "java-tasks": java_tasks,
 }
 
 

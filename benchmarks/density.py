@@ -45,7 +45,7 @@ def density(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple[
         time.sleep(_MEASURED_S)
         after, lasted = running.cpu_times(), time.monotonic() - began
         used = {n: 100 * (after[n] - before[n]) / lasted for n in after.keys() & before.keys()}
-        memory = {number: mb for number in after if (mb := _pss_mb(number)) is not None}
+        memory = {number: mb for number in after if (mb := pss_mb(number)) is not None}
     finally:
         running.close()
         shutil.rmtree(place, ignore_errors=True)
@@ -81,8 +81,8 @@ def _stat(number: int, field: int) -> int:
     return int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[field])
 
 
-def _pss_mb(number: int) -> float | None:
-    """None if the process has ended."""
+def pss_mb(number: int) -> float | None:
+    """Returns the memory of a process, shared pages divided; None if it has ended."""
     try:
         lines = Path(f"/proc/{number}/smaps_rollup").read_text().splitlines()
     except OSError:

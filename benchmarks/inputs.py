@@ -55,7 +55,8 @@ def _customer(number: int) -> bytes:
     ).encode()
 
 
-def _with_schema(number: int) -> bytes:
+def customer_with_schema(number: int) -> bytes:
+    """Returns a customer as JSON with its schema."""
     return f'{{"schema":{_SCHEMA},"payload":{_customer(number).decode()}}}'.encode()
 
 
@@ -66,7 +67,7 @@ LINES_10K: Final = Input("lines-10k", 30_000, _lines(10_000))
 # as many that the task's start is a small part of what a sink does
 MORE_LINES_10K: Final = Input("more-lines-10k", 150_000, _lines(10_000))
 CUSTOMERS: Final = Input("customers", 800_000, _customer)
-CUSTOMERS_WITH_SCHEMAS: Final = Input("customers-with-schemas", 300_000, _with_schema)
+CUSTOMERS_WITH_SCHEMAS: Final = Input("customers-with-schemas", 300_000, customer_with_schema)
 # of a hundred records: one that is no JSON, ten that are tombstones
 CUSTOMERS_WITH_ERRORS: Final = Input(
     "customers-with-errors", 400_000, lambda n: b"{broken" if n % 100 == 50 else _customer(n)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,18 @@ from connect_runtime.kafka.embedded import LOGGING
 from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.local_processes import LOOPBACK, find_java, free_port
 
+# The options of Apache's start script
+APACHE_OPTIONS = (
+    "-Xms256M",
+    "-Xmx2G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
 _START_S = 120.0
 _RETRIES_S = 60.0
 _master: str | None = None
@@ -97,12 +109,21 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float, every_s
         time.sleep(every_s)
 
 
-def start(label: str, folder: Path, bootstrap: str, group: str, *, slots: int = 128) -> Worker:
-    """Starts a worker and waits until its /health is 200. Apache's has no slots."""
+def start(
+    label: str,
+    folder: Path,
+    bootstrap: str,
+    group: str,
+    *,
+    slots: int = 128,
+    settings: Mapping[str, str] | None = None,
+) -> Worker:
+    """Starts a worker and waits until its /health is 200. Apache's has no slots. `settings` are
+    further properties."""
     folder.mkdir(parents=True)
     url = f"http://{LOOPBACK}:{free_port()}"
     file = folder / "worker.properties"
-    file.write_text(_properties(bootstrap, group, url, folder))
+    file.write_text(_properties(bootstrap, group, url, folder, settings or {}))
     command = _apache(folder, file) if label == "apache" else _ours(file, slots)
     log = (folder / "worker.log").open("wb")
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -146,7 +167,7 @@ def _apache(folder: Path, file: Path) -> Sequence[str]:
     logging.write_text(LOGGING)
     return [
         str(java),
-        "-Xmx2g",
+        *APACHE_OPTIONS,
         f"-Dlog4j2.configurationFile={logging}",
         "-cp",
         classpath("connect"),
@@ -155,7 +176,9 @@ def _apache(folder: Path, file: Path) -> Sequence[str]:
     ]
 
 
-def _properties(bootstrap: str, group: str, url: str, folder: Path) -> str:
+def _properties(
+    bootstrap: str, group: str, url: str, folder: Path, further: Mapping[str, str]
+) -> str:
     (folder / "plugins").mkdir()
     settings = {
         "bootstrap.servers": bootstrap,
@@ -172,5 +195,6 @@ def _properties(bootstrap: str, group: str, url: str, folder: Path) -> str:
         "listeners": url,
         "plugin.path": str(folder / "plugins"),
         "plugin.discovery": "service_load",
+        **further,
     }
     return "".join(f"{key}={value}\n" for key, value in settings.items())

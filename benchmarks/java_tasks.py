@@ -1,0 +1,404 @@
+"""Tasks of Java connectors on Apache's worker and on ours: how soon they run, are back after a
+kill and are reconfigured, how long a change of a database takes, and the memory that they need."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks import worker as workers
+from benchmarks.density import pss_mb
+from benchmarks.java_transfers import (
+    create_table,
+    debezium,
+    insert,
+    is_streaming,
+    make_plugin_path,
+)
+from benchmarks.topics import make_topic
+from benchmarks.worker import Worker, wait_for
+from benchmarks.workloads import SOURCE
+from connect_runtime.engine.jvm import MAIN_CLASS
+from support.java_plugins import make_jar
+from support.postgres import Postgres, postgres
+
+_PATIENCE_S: Final = 120.0
+_LOOK_S: Final = 0.02
+_STARTS: Final = 5
+_KILLS: Final = 10
+_IDLE: Final = 4
+_SETTLED_S: Final = 20.0
+_CHANGES: Final = 2_000
+_CHANGES_PER_S: Final = 100
+_TASKS: Final = 10
+_ROWS: Final = 300_000
+_COUNTING: Final = Path("tests/runtime/engine/plugins/Counting.java")
+
+
+@dataclass(slots=True)
+class _Figures:
+    """What was measured, by name."""
+
+    values: dict[str, float] = field(default_factory=dict)
+
+    def add(self, label: str, name: str, value: float) -> None:
+        self.values[name] = value
+        print(f"{label:6}  {name:18} {value:10,.2f}", flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of the page. `most` returns the largest value that reaches the goal, from Apache's
+    values."""
+
+    name: str
+    text: str
+    unit: str
+    goal: str
+    most: Callable[[dict[str, float]], float]
+
+
+def _at_most(value: float) -> Callable[[dict[str, float]], float]:
+    return lambda apache: value
+
+
+_ROWS_OF_PAGE: Final = (
+    _Row("start file", "`POST` → RUNNING, file source", "s", "≤ 3", _at_most(3)),
+    _Row("start debezium", "`POST` → RUNNING, Debezium", "s", "≤ 5", _at_most(5)),
+    _Row(
+        "p50",
+        f"change → record at {_CHANGES_PER_S}/s, median",
+        "ms",
+        "≤ 1.1 times + 2",
+        lambda apache: 1.1 * apache["p50"] + 2,
+    ),
+    _Row(
+        "p99",
+        "change → record, 99 of 100",
+        "ms",
+        "≤ 1.1 times + 2",
+        lambda apache: 1.1 * apache["p99"] + 2,
+    ),
+    _Row("kill file", "SIGKILL of a task's JVM → next record, file", "s", "≤ 2.5", _at_most(2.5)),
+    _Row("kill debezium", "the same, Debezium", "s", "≤ 5", _at_most(5)),
+    _Row(
+        "reconfigured",
+        f"{_TASKS} tasks, exactly once, reconfigured",
+        "s",
+        "≤ Apache's",
+        lambda apache: apache["reconfigured"],
+    ),
+    _Row(
+        "idle file", f"memory of an idle task, each of {_IDLE}, file", "MB", "≤ 105", _at_most(105)
+    ),
+    _Row("idle debezium", "the same, Debezium", "MB", "≤ 160", _at_most(160)),
+    _Row(
+        "peak",
+        "largest memory in a snapshot: our task, Apache's worker",
+        "MB",
+        "≤ half",
+        lambda apache: 0.5 * apache["peak"],
+    ),
+)
+
+
+def java_tasks(folder: Path, bootstrap: str, options: argparse.Namespace) -> tuple[str, bool]:
+    """Returns the section of the page, and whether its goals are reached."""
+    plugin_path = make_plugin_path(folder / "java-task-plugins")
+    jar = plugin_path / "counting" / "counting.jar"
+    jar.parent.mkdir()
+    make_jar(_COUNTING, {"org.apache.kafka.connect.source.SourceConnector": "tests.Counting"}, jar)
+    figures = {}
+    with postgres() as server:
+        create_table(server, "snapshot_rows", round(_ROWS * options.scale))
+        for label in ("apache", "ours"):
+            place = folder / f"java-tasks-{label}"
+            settings = {"plugin.path": str(plugin_path), "java.file.connectors": "true"}
+            group = place.name.replace("-", "_")
+            running = workers.start(label, place, bootstrap, group, settings=settings)
+            try:
+                figures[label] = _Measurement(running, server, place, group).figures()
+            finally:
+                running.close()
+    return _section(figures["apache"], figures["ours"])
+
+
+def _section(apache: dict[str, float], ours: dict[str, float]) -> tuple[str, bool]:
+    lines = [
+        "### Tasks of Java connectors\n",
+        "Both with their default options; medians, measured on a worker that has run such a "
+        "connector before:\n",
+        "| what | unit | Apache | connect | goal |",
+        "| --- | --- | ---: | ---: | ---: |",
+    ]
+    reached = True
+    for row in _ROWS_OF_PAGE:
+        places = 0 if row.unit == "MB" else 2 if row.unit == "s" else 1
+        theirs = f"{apache[row.name]:.{places}f}" if row.name in apache else ""
+        reached &= ours[row.name] <= row.most(apache)
+        lines.append(
+            f"| {row.text} | {row.unit} | {theirs} | {ours[row.name]:.{places}f} | {row.goal} |"
+        )
+    most = f"The longest of {_KILLS} kills: {ours['kill file most']:.1f} s and "
+    lines.append(f"\n{most}{ours['kill debezium most']:.1f} s.")
+    return "\n".join(lines), reached
+
+
+@dataclass(frozen=True, slots=True)
+class _Measurement:
+    """Measures one worker. Connectors' names begin with `group`."""
+
+    worker: Worker
+    server: Postgres
+    folder: Path
+    group: str
+
+    def figures(self) -> dict[str, float]:
+        measured, label = _Figures(), self.worker.label
+        for kind, config in (("file", self._file), ("debezium", self._debezium)):
+            with self._running(f"{self.group}_{kind}_first", config):
+                pass  # the first start is another one: classes and plugins are not cached
+            took = [self._start_s(f"{self.group}_{kind}_{n}", config) for n in range(_STARTS)]
+            measured.add(label, f"start {kind}", statistics.median(took))
+            measured.add(label, f"idle {kind}", self._idle_mb(f"{self.group}_{kind}_idle", config))
+        ways = sorted(self._ways_ms(f"{self.group}_latency"))
+        measured.add(label, "p50", ways[len(ways) // 2])
+        measured.add(label, "p99", ways[len(ways) * 99 // 100])
+        measured.add(label, "reconfigured", self._reconfigured_s(f"{self.group}_many"))
+        measured.add(label, "peak", self._peak_mb(f"{self.group}_snapshot"))
+        if label == "ours":
+            for kind, config in (("file", self._file), ("debezium", self._debezium)):
+                took = self._kills_s(f"{self.group}_{kind}_killed", kind, config)
+                measured.add(label, f"kill {kind}", statistics.median(took))
+                measured.add(label, f"kill {kind} most", max(took))
+        return measured.values
+
+    # --- connectors ---
+
+    def _file(self, name: str) -> dict[str, str]:
+        file = self.folder / f"{name}.txt"
+        file.touch()
+        return {"connector.class": SOURCE, "file": str(file), "topic": name, "tasks.max": "1"}
+
+    def _debezium(self, name: str) -> dict[str, str]:
+        create_table(self.server, name, 0)
+        return debezium(self.server, name, name, **{"snapshot.mode": "no_data"})
+
+    @contextmanager
+    def _running(
+        self, name: str, config: Callable[[str], dict[str, str]], tasks: int = 1
+    ) -> Iterator[None]:
+        """A connector whose tasks run."""
+        try:
+            self._create(name, config(name))
+            self._wait_for_tasks(name, tasks)
+            yield
+        finally:
+            self.worker.call("DELETE", f"/connectors/{name}")
+
+    def _create(self, name: str, config: dict[str, str]) -> None:
+        self.worker.call("POST", "/connectors", {"name": name, "config": config})
+
+    def _wait_for_tasks(self, name: str, tasks: int = 1) -> None:
+        def running() -> bool:
+            status = self.worker.statuses().get(name, {"tasks": []})
+            return [task["state"] for task in status["tasks"]] == ["RUNNING"] * tasks
+
+        wait_for(running, f"{name} to run", _PATIENCE_S, _LOOK_S)
+
+    # --- figures ---
+
+    def _start_s(self, name: str, config: Callable[[str], dict[str, str]]) -> float:
+        made = config(name)
+        began_s = time.monotonic()
+        with self._running(name, lambda _: made):
+            return time.monotonic() - began_s
+
+    def _idle_mb(self, name: str, config: Callable[[str], dict[str, str]]) -> float:
+        before_mb = self._memory_mb()
+        names = [f"{name}_{number}" for number in range(_IDLE)]
+        for each in names:
+            self._create(each, config(each))
+        for each in names:
+            self._wait_for_tasks(each)
+        time.sleep(_SETTLED_S)
+        used_mb = self._memory_mb() - before_mb
+        for each in names:
+            self.worker.call("DELETE", f"/connectors/{each}")
+        return used_mb / _IDLE
+
+    def _memory_mb(self) -> float:
+        return sum(filter(None, map(pss_mb, self.worker.cpu_times())))
+
+    def _ways_ms(self, name: str) -> list[float]:
+        """Returns milliseconds from the insertion of a row to its record."""
+        ways: list[float] = []
+        topic = f"{name}.public.{name}"
+        make_topic(self.worker.bootstrap, topic)
+        with self._running(name, self._debezium), _reading(self.worker.bootstrap, topic) as reader:
+            wait_for(lambda: is_streaming(self.server, name), "the stream", _PATIENCE_S, 0.1)
+            inserted_s: dict[int, float] = {}
+            inserting = threading.Thread(target=self._insert_slowly, args=(name, inserted_s))
+            inserting.start()
+            deadline = time.monotonic() + _CHANGES / _CHANGES_PER_S + _PATIENCE_S
+            while len(ways) < _CHANGES and time.monotonic() < deadline:
+                for message in reader.consume(100, 0.01):
+                    if message.error() is None:
+                        number = int((message.key() or b"").split(b":")[1].rstrip(b"}"))
+                        ways.append((time.monotonic() - inserted_s[number]) * 1000)
+            inserting.join()
+        if len(ways) < _CHANGES:
+            raise RuntimeError(f"{len(ways)} of {_CHANGES} changes came")
+        # the first second is the connection's
+        return ways[_CHANGES_PER_S:]
+
+    def _insert_slowly(self, table: str, inserted_s: dict[int, float]) -> None:
+        began_s = time.monotonic()
+        for number in range(_CHANGES):
+            time.sleep(max(0.0, began_s + number / _CHANGES_PER_S - time.monotonic()))
+            inserted_s[number] = time.monotonic()
+            insert(self.server, table, number, 1)
+
+    def _reconfigured_s(self, name: str) -> float:
+        """Returns seconds from a change of the config to a record of each task under it."""
+
+        def config(topic: str) -> dict[str, str]:
+            return {
+                "name": name,
+                "connector.class": "tests.Counting",
+                "tasks.max": str(_TASKS),
+                "topic": topic,
+            }
+
+        took = []
+        topics = [f"{name}-{number}" for number in range(3)]
+        for topic in topics:
+            make_topic(self.worker.bootstrap, topic)
+        with self._running(name, lambda _: config(topics[0]), _TASKS):
+            for topic in topics[1:]:
+                began_s = time.monotonic()
+                with _reading(self.worker.bootstrap, topic) as reader:
+                    self.worker.call("PUT", f"/connectors/{name}/config", config(topic))
+                    _wait_for_keys(reader, _TASKS)
+                took.append(time.monotonic() - began_s)
+        return statistics.median(took)
+
+    def _peak_mb(self, name: str) -> float:
+        """Returns the largest memory in a snapshot: of Apache's worker, or of our task alone."""
+        before_mb = self._memory_mb() if self.worker.label == "ours" else 0.0
+        topic = f"{name}.public.snapshot_rows"
+        make_topic(self.worker.bootstrap, topic)
+        ((rows,),) = self.server.sql("SELECT count(*) FROM snapshot_rows")
+        config = debezium(self.server, name, "snapshot_rows", **{"snapshot.mode": "initial_only"})
+        peak_mb = 0.0
+        with (
+            self._running(name, lambda _: config),
+            _reading(self.worker.bootstrap, topic) as reader,
+        ):
+            count = 0
+            while count < int(rows or 0):
+                count += sum(m.error() is None for m in reader.consume(100_000, 0.2))
+                peak_mb = max(peak_mb, self._memory_mb() - before_mb)
+        return peak_mb
+
+    def _kills_s(
+        self, name: str, kind: str, config: Callable[[str], dict[str, str]]
+    ) -> list[float]:
+        """Returns seconds from the SIGKILL of a task's JVM to its next record."""
+        topic = name if kind == "file" else f"{name}.public.{name}"
+        make_topic(self.worker.bootstrap, topic)
+        took = []
+        jvms = self._jvms()
+        with (
+            self._running(name, config),
+            _reading(self.worker.bootstrap, topic) as reader,
+            self._writing(name, kind),
+        ):
+            for _ in range(_KILLS):
+                _wait_for_keys(reader, 0)
+                (jvm,) = self._jvms() - jvms
+                os.kill(jvm, signal.SIGKILL)
+                took.append(_next_record_s(reader, time.time()))
+        return took
+
+    @contextmanager
+    def _writing(self, name: str, kind: str) -> Iterator[None]:
+        """Lines or rows arrive while the context lasts."""
+        over = threading.Event()
+
+        def write() -> None:
+            number = 0
+            with (self.folder / f"{name}.txt").open("a", buffering=1) as lines:
+                while not over.wait(0.02):
+                    number += 1
+                    if kind == "file":
+                        lines.write(f"line {number}\n")
+                    else:
+                        insert(self.server, name, number, 1)
+
+        writing = threading.Thread(target=write)
+        writing.start()
+        try:
+            yield
+        finally:
+            over.set()
+            writing.join()
+
+    def _jvms(self) -> set[int]:
+        def is_engine(number: int) -> bool:
+            try:
+                return MAIN_CLASS.encode() in Path(f"/proc/{number}/cmdline").read_bytes()
+            except OSError:  # it has ended
+                return False
+
+        return set(filter(is_engine, self.worker.cpu_times()))
+
+
+@contextmanager
+def _reading(bootstrap: str, topic: str) -> Iterator[Any]:
+    """A reader of the topic's committed records from its end on."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"{topic}-read",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 10,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def _next_record_s(reader: Any, since_s: float) -> float:
+    """Returns seconds from then to the first record that Kafka appended later, and that has
+    arrived."""
+    while time.time() < since_s + _PATIENCE_S:
+        messages = [m for m in reader.consume(1000, 0.05) if m.error() is None]
+        if any(m.timestamp()[1] > since_s * 1000 for m in messages):
+            return time.time() - since_s
+    raise RuntimeError("nothing was written after a kill")
+
+
+def _wait_for_keys(reader: Any, count: int) -> None:
+    """Waits for a record, and for records with so many different keys."""
+    keys: set[bytes | None] = set()
+    deadline = time.monotonic() + _PATIENCE_S
+    while not keys or len(keys) < count:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"records of {len(keys)} of {count} tasks")
+        keys.update(m.key() for m in reader.consume(1000, 0.05) if m.error() is None)
