@@ -23,15 +23,18 @@ from support.wait import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-# As Spark starts its daemon, but for what serves Spark; with a task that never notices its end
+# As Spark starts its daemon, but for what serves Spark; with a task that never notices its end, and
+# a process in place of its JVM
 DAEMON = """\
-import os, signal
+import os, signal, subprocess, sys
 from connect_runtime.spark import node_watch
 node_watch._LOOK_EVERY_S, node_watch.DRAIN_S = %s
 node_watch.start()
 os.setpgid(0, 0)
 if os.fork() == 0:
     os.setpgid(0, 0)
+    asleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    subprocess.Popen([*asleep, "connect.engine.Engine"])
 signal.pause()
 """
 
@@ -187,6 +190,20 @@ def test_a_daemon_that_is_frozen_is_killed(session: Callable[[], list[Process]])
     wait_until(lambda: node_servers(session()), what="its processes")
     with stopped(daemon_processes(session())):
         wait_until(lambda: not _python(session()), what="all to end")
+
+
+def test_a_jvm_of_a_task_that_is_frozen_is_killed_and_the_task_goes_on(
+    session: Callable[[], list[Process]],
+) -> None:
+    def engine() -> Process | None:
+        return next((each for each in session() if "connect.engine.Engine" in each.command), None)
+
+    jvm = wait_until(engine, what="the JVM")
+    task = process(_parent(jvm.pid))
+    with stopped([jvm]):
+        wait_until(lambda: not jvm.alive, what="it to be noticed")
+    assert task is not None
+    assert task.alive
 
 
 def _parent(pid: int) -> int:
