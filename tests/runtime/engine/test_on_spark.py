@@ -65,7 +65,7 @@ def test_each_record_is_written_once_whatever_is_killed_or_frozen(
     settings = {"plugin.path": str(tmp_path / "plugins")}
     runtime = start_runtime(rig, broker.bootstrap_servers, tmp_path, settings)
     try:
-        wait_until(lambda: runtime.at.get("/health"), what="its health")
+        wait_until(lambda: runtime.at.get("/health"), what="its health", timeout_s=180)
         _count_through_faults(runtime, broker, unique)
     finally:
         runtime.command.terminate()
