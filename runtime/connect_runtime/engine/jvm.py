@@ -99,6 +99,7 @@ class PluginJvm:
         self._waiting: dict[int, queue.SimpleQueue[Fields | None]] = {}
         self._last_id = 0
         self._ended: str | None = None
+        self._killed = False
         self._over = threading.Event()
         # It could not build Connect's worker, which is no plugin's fault: Kafka may be away
         self.unusable = False
@@ -182,7 +183,7 @@ class PluginJvm:
                 self._take(orjson.loads(self._receive(length)))
         except (OSError, EOFError):
             self._end_waiting()
-            self._on_event("ended", {"why": self._ended})
+            self._on_event("ended", {"why": self._ended, "killed": self._killed})
 
     def _receive(self, count: int) -> bytes:
         content = bytearray()
@@ -264,6 +265,7 @@ class PluginJvm:
         self._over.set()
         with self._lock:
             self._ended = self._ended or _reason(code, self._tail)
+            self._killed = code is not None and code < 0
             self._socket.close()
             waiting, self._waiting = list(self._waiting.values()), {}
         for answer in waiting:

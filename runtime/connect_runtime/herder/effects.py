@@ -117,7 +117,7 @@ class Launch:
     task: TaskId
     generation: int
     state: TargetState
-    failures: int = 0
+    failures: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

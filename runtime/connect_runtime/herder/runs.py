@@ -68,7 +68,7 @@ class RunPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One attempt at a task. `failures` counts attempts in a row that were lost or fenced;
+    """One attempt at a task. `failures` counts attempts in a row that were lost, killed ones less;
     `deadline` is when a STOPPING one is killed, a KILLED one once more, or an ENDED one may be
     launched again, `ended_at` when it ended (seconds of the herder's clock)."""
 
@@ -80,7 +80,7 @@ class Run:
     launched_at: float = 0.0
     ended_at: float = 0.0
     deadline: float = 0.0
-    failures: int = 0
+    failures: float = 0.0
     outcome: Outcome | None = None
 
     @property

@@ -63,6 +63,8 @@ _log = logging.getLogger(__name__)
 _BACKOFF_S = 1.0
 _BACKOFF_MAX_S = 60.0
 _SETTLED_S = 300.0
+# A JVM that was killed while it ran says little of its task, unless the system does so all the time
+_KILL = 0.1
 # A connector that throws when asked for task configs is asked again after so long, then 0.5 s, 1,
 # ... as by Apache's workers: a database may be away while its tables are listed.
 _ASK_S = 0.25
@@ -202,9 +204,10 @@ class Worker:
             return
         if outcome.trace is not None:
             outcome = replace(outcome, trace=storable_trace(outcome.trace))
-        failures = 0 if now - run.launched_at > _SETTLED_S else run.failures
+        failures = 0.0 if now - run.launched_at > _SETTLED_S else run.failures
         # an earlier attempt that made its producer late, or another worker, is no failure of this
-        failures += outcome.ended is not AttemptEnd.FENCED
+        if outcome.ended is not AttemptEnd.FENCED:
+            failures += _KILL if outcome.killed else 1
         wait = min(_BACKOFF_S * 2 ** max(failures - 1, 0), _BACKOFF_MAX_S) * random.uniform(0.5, 1)
         self._set(
             replace(

@@ -69,7 +69,7 @@ class _JavaTask:
         self._reporter = reporter
         self._topics = WorkerTopics(setup)
         self._failure: JavaError | None = None
-        self._over: str | None = None
+        self._over: Interrupted | None = None
         self._interrupted: Interrupted | None = None
         self._reading: Mapping[str, Any] = {"metrics": {}, "clients": []}
         self._writing = threading.Lock()
@@ -120,7 +120,7 @@ class _JavaTask:
             if self._failure is not None:
                 return self._failed(self._failure)
             if self._over is not None:
-                raise Interrupted(self._over)
+                raise self._over
             if newest is not state:
                 state = newest
                 paused = state is DesiredTaskState.PAUSE
@@ -258,6 +258,6 @@ class _JavaTask:
             case "task-failed":
                 self._failure = self._jvm.error(fields["failure"])
             case "ended":
-                self._over = fields["why"]
+                self._over = Interrupted(fields["why"], killed=fields["killed"])
             case _:
                 pass

@@ -74,7 +74,7 @@ class Outcome:
     """The result of an attempt; `trace` is set when it FAILED, was FENCED, INTERRUPTED or LOST.
 
     `dead`: its process is known to have ended or to have stopped working. False for a LOST one
-    whose process may still be running.
+    whose process may still be running. `killed`: a signal ended the JVM that ran it.
     """
 
     id: TaskId
@@ -82,3 +82,4 @@ class Outcome:
     ended: AttemptEnd
     trace: str | None = None
     dead: bool = True
+    killed: bool = False

@@ -68,7 +68,8 @@ def run_task(
     except Interrupted as error:
         trace = setup.trace(error)
         _log.warning("Task %s was interrupted: %s", launch.id, error)
-        return Outcome(launch.id, launch.attempt, AttemptEnd.INTERRUPTED, trace)
+        end = AttemptEnd.INTERRUPTED
+        return Outcome(launch.id, launch.attempt, end, trace, killed=error.killed)
     except BaseException as error:  # a connector's exception is its outcome, also sys.exit's
         trace = reporter.trace or setup.trace(error)
         _log.error("Task %s failed: %s", launch.id, trace)

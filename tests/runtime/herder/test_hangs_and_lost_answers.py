@@ -24,6 +24,7 @@ from connect_runtime.storage.memory import (
     MemoryLogWriter,
 )
 from connect_runtime.storage.snapshots import State, Status, StatusSnapshot, TaskId
+from connect_runtime.tasks.launch import AttemptEnd, Outcome
 from connect_runtime.waiting import TakesTooLong, within
 from connect_specs.desired import OffsetEntry, TargetState
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
@@ -300,6 +301,31 @@ def test_an_attempt_that_was_fenced_is_no_failure_of_its_task(
         runtime.move()
         assert runtime.launcher.attempts[-1] is not attempt
         runtime.move()
+
+
+def test_a_jvm_that_is_killed_again_and_again_starts_soon_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A kill says little of the task; if the system does it all the time, the pause grows."""
+    monkeypatch.setattr(random, "uniform", lambda least, most: most)
+    cluster = MemoryCluster()
+    runtime = cluster.running(source())
+    waits = []
+    for _ in range(30):
+        attempt = runtime.launcher.attempts[-1]
+        attempt.alive = False
+        killed = Outcome(
+            attempt.id, attempt.launch.attempt, AttemptEnd.INTERRUPTED, "SIGKILL", killed=True
+        )
+        attempt.ended(killed)
+        runtime.tick()
+        lost_at = cluster.clock.now
+        while runtime.launcher.attempts[-1] is attempt:
+            cluster.clock.now += 0.5
+            runtime.move()
+        waits.append(cluster.clock.now - lost_at)
+    assert waits[:10] == [1] * 10
+    assert waits[-1] == 4
 
 
 def test_the_producer_of_a_lost_java_task_is_fenced_before_the_next_attempt(
