@@ -45,6 +45,8 @@ _OUT_OF_MEMORY: Final = 3
 _LENGTH: Final = struct.Struct(">I")
 _TAIL: Final = 20
 _END_S: Final = 5.0
+# Its last lines have the reason; a process that it started may keep the output open
+_LAST_LINES_S: Final = 1.0
 # After so long Apache's worker gives up a request
 SLOW_S: Final = 90.0
 # So long a JVM may take to read a request: one that is frozen must not hold up others
@@ -111,7 +113,9 @@ class PluginJvm:
         self.pid = self._process.pid
         with _running_lock:
             _running.add(self)
-        for run in (self._read, self._read_output, *(() if watched else (self._watch,))):
+        self._output = threading.Thread(target=self._read_output, name="jvm-output", daemon=True)
+        self._output.start()
+        for run in (self._read, *(() if watched else (self._watch,))):
             threading.Thread(target=run, name=f"jvm{run.__name__}", daemon=True).start()
         self._send({"id": 0, "call": "start", "protocol": PROTOCOL}, worker, worker_id)
 
@@ -263,6 +267,7 @@ class PluginJvm:
     def _end_waiting(self) -> None:
         code = self._end_process(_END_S)
         self._over.set()
+        self._output.join(_LAST_LINES_S)
         with self._lock:
             self._ended = self._ended or _reason(code, self._tail)
             self._killed = code is not None and code < 0

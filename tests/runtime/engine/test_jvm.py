@@ -60,6 +60,22 @@ def test_a_jvm_that_is_frozen_is_ended_and_its_callers_hear_of_it(run: Run) -> N
     assert not alive.alive
 
 
+def test_the_last_lines_of_a_jvm_are_in_the_reason_of_its_end(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those that are read only after the process has ended."""
+    read = PluginJvm._read_output
+
+    def late(jvm: PluginJvm) -> None:
+        time.sleep(0.3)
+        read(jvm)
+
+    monkeypatch.setattr(PluginJvm, "_read_output", late)
+    jvm = run("/bin/sh", "-c", "echo 'multiple garbage collectors selected'; exit 1")
+    with pytest.raises(JvmEnded, match=r"exit code 1\nmultiple garbage collectors selected$"):
+        jvm.call("small", 60)
+
+
 def test_output_without_a_line_s_end_takes_no_memory(run: Run) -> None:
     jvm = run("/bin/sh", "-c", "head -c 30000000 /dev/zero; exec sleep 600")
     began = time.monotonic()
