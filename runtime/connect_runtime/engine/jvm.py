@@ -117,7 +117,8 @@ class PluginJvm:
         self._output.start()
         for run in (self._read, *(() if watched else (self._watch,))):
             threading.Thread(target=run, name=f"jvm{run.__name__}", daemon=True).start()
-        self._send({"id": 0, "call": "start", "protocol": PROTOCOL}, worker, worker_id)
+        with suppress(JvmEnded):  # the first call says so
+            self._send({"id": 0, "call": "start", "protocol": PROTOCOL}, worker, worker_id)
 
     # --- requests ---
 
