@@ -251,7 +251,15 @@ class JavaConnectors:
     def fence(self, config: Mapping[str, str], ids: Sequence[str]) -> None:
         """Fences transactional ids, all at once, with the admin client of a connector. Raises
         JavaError, JvmEnded, TakesTooLong, and what starting a JVM raises."""
-        self._shared.get().call("fence", _FENCE_S, config=dict(config), ids=list(ids))
+        jvm = self._shared.get()
+        try:
+            jvm.call("fence", _FENCE_S, config=dict(config), ids=list(ids))
+        except JvmEnded:
+            # by a connector that has nothing to do with this one; Kafka may be away, though
+            if jvm.unusable:
+                raise
+            self._forget(jvm)
+            self._shared.get().call("fence", _FENCE_S, config=dict(config), ids=list(ids))
 
     def close(self) -> None:
         """Ends the JVMs. Their connectors have been stopped."""
@@ -336,13 +344,17 @@ class JavaConnectors:
             version, reload_in_s = connector.version, connector.reload_in_s
         self._report(InstanceFailed(*key, trace, version, reload_in_s))
 
+    def _forget(self, jvm: PluginJvm) -> None:
+        """Has another JVM made for the connectors to share, and counts the ends in a row."""
+        lived_s = self._shared.forget(jvm)
+        if lived_s is not None:
+            self._ends = 1 if lived_s > _SETTLED_S else self._ends + 1
+
     def _restart(self, jvm: PluginJvm, why: str) -> None:
         """Starts the connectors of a JVM that has ended again, after a pause. One that had a call
         in progress may have ended it, and starts in a JVM of its own; one that had such a JVM has
         failed."""
-        lived_s = self._shared.forget(jvm)
-        if lived_s is not None:
-            self._ends = 1 if lived_s > _SETTLED_S else self._ends + 1
+        self._forget(jvm)
         with self._lock:
             lost = {
                 key: c

@@ -315,6 +315,15 @@ def test_a_jvm_that_is_made_keeps_others_from_nothing(
     wait_until(lambda: jvms[0].dead, what="the JVM of a runtime that has ended to end")
 
 
+def test_producers_are_fenced_though_another_connector_has_just_ended_the_jvm(
+    connectors: JavaConnectors, jvms: list[MovedJvm]
+) -> None:
+    connectors.start("other", 9, CONFIG)
+    jvms[0].dead = True
+    connectors.fence(CONFIG, ["g-c-0"])
+    assert jvms[1].calls == ["fence"]
+
+
 def test_a_connector_without_memory_or_threads_has_failed_and_the_others_get_another_jvm(
     connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
 ) -> None:
