@@ -6,9 +6,7 @@ Both are started with the same worker.properties, one after the other.
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import pytest
 
 from support import http
 from support.broker import BrokerAddress, create_topic, read_to_end
+from support.distributed import distributed
 from support.oracle import Oracle
 from support.rig import Rig
 from support.wait import wait_until
@@ -121,20 +120,6 @@ class Handover:
         return {name: self.rest("GET", f"/connectors/{name}/offsets").json() for name in names}
 
 
-@contextmanager
-def ours(handover: Handover, apaches: Oracle) -> Iterator[None]:
-    """`connect distributed` with the file of Apache's worker, until SIGTERM ends it in order."""
-    with (handover.folder / "ours.log").open("ab") as log:
-        file = str(apaches.folder / "worker.properties")
-        started = handover.rig.start_logging(log, "distributed", file)
-    try:
-        yield
-    finally:
-        started.send_signal(signal.SIGTERM)
-        code = started.wait(60)
-    assert code == 0, (handover.folder / "ours.log").read_text()
-
-
 @pytest.fixture
 def handover(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Handover]:
     rig = Rig(tmp_path / "rig")
@@ -183,7 +168,7 @@ def test_each_continues_where_the_other_stopped(
     handover.add("p", file="paused.txt")
     handover.add("1", "d", file="stopped.txt")
 
-    with ours(handover, apaches):
+    with distributed(handover.rig, apaches.folder / "worker.properties"):
         handover.wait_for(**states)
         assert handover.rest("GET", "/connectors?expand=info").json() == configs
         handover.wait_for_lines("a", "b", "c")

@@ -79,7 +79,8 @@ def test_the_rights_of_a_source_suffice(
         cluster.verbs.resume(name)
         cluster.wait_for(name, State.RUNNING, State.FAILED)
         trace = cluster.verbs.status(name).tasks[0].trace or ""
-        assert "ransactional" in trace and "of-a-test" not in trace
+        assert f"needs Write on the transactional id {GROUP}-{name}-0" in trace
+        assert "of-a-test" not in trace
     finally:
         guarded.take_rights(rights)
         cluster.verbs.delete(name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,3 +73,20 @@ def start_runtime(rig: Rig, kafka: str, at: Path, more: Mapping[str, str] = {}) 
     with (at / _LOG).open("ab") as log:
         command = rig.start_logging(log, "-C", str(at), "distributed", "worker.properties")
     return Runtime(Up(url, kafka, command.pid), command, at)
+
+
+@contextmanager
+def distributed(rig: Rig, worker_file: Path) -> Iterator[Up]:
+    """`connect distributed` with a file that Apache's worker has, too, until SIGTERM ends it in
+    order. What it prints is beside the file."""
+    lines = worker_file.read_text().splitlines()
+    properties = dict(line.split("=", 1) for line in lines)
+    log = worker_file.with_name(_LOG)
+    with log.open("ab") as output:
+        started = rig.start_logging(output, "distributed", str(worker_file))
+    try:
+        yield Up(properties["listeners"], properties["bootstrap.servers"], started.pid)
+    finally:
+        started.send_signal(signal.SIGTERM)
+        code = started.wait(90)
+    assert code == 0, log.read_text()

@@ -162,6 +162,17 @@ class Oracle:
         except httpx.TransportError:
             return False
 
+    def put(self, config: Mapping[str, str]) -> None:
+        """Creates or changes a connector; repeats what a rebalance turns away."""
+        url = f"{self.url}/connectors/{config['name']}/config"
+
+        def accepted() -> bool:
+            answer = httpx.put(url, json=dict(config), timeout=90, verify=self.verify)
+            assert answer.is_success or answer.status_code == 409, answer.text
+            return answer.is_success
+
+        wait_until(accepted, what=f"PUT {url}", timeout_s=90)
+
     def stop(self, patience_s: float = 20) -> None:
         """Ends the worker: SIGTERM, and SIGKILL after `patience_s` seconds."""
         end_process(self.pid, self.started, patience_s=patience_s)

@@ -23,6 +23,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from connect_runtime.agent.client import file_of
 from connect_runtime.api import ConnectorError
 from connect_runtime.engine.engine_jar import MAIN_CLASS, class_path
 from connect_runtime.engine.jvm_log import log_event, log_left_out, read_output
@@ -108,8 +109,10 @@ class PluginJvm:
         self._tail: deque[str] = deque(maxlen=_TAIL)
         self._socket, theirs = socket.socketpair()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _PATIENCE)
-        with theirs:
-            self._process = _start(theirs, options or jvm_options(worker), held)
+        with theirs, file_of(b"") as worker_file:
+            descriptor = worker_file.fileno()
+            options = options or jvm_options(worker)
+            self._process = _start(theirs, options, (*held, descriptor))
         self.pid = self._process.pid
         with _running_lock:
             _running.add(self)
@@ -117,8 +120,9 @@ class PluginJvm:
         self._output.start()
         for run in (self._read, *(() if watched else (self._watch,))):
             threading.Thread(target=run, name=f"jvm{run.__name__}", daemon=True).start()
+        start = {"id": 0, "call": "start", "protocol": PROTOCOL, "file": f"/dev/fd/{descriptor}"}
         with suppress(JvmEnded):  # the first call says so
-            self._send({"id": 0, "call": "start", "protocol": PROTOCOL}, worker, worker_id)
+            self._send(start, worker, worker_id)
 
     # --- requests ---
 

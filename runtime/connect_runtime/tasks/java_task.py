@@ -28,7 +28,7 @@ from connect_runtime.tasks.control.assignments import (
 )
 from connect_runtime.tasks.control.statuses import StatusReporter
 from connect_runtime.tasks.control.worker_topics import ServedOffsets, WorkerTopics
-from connect_runtime.tasks.kafka_failures import Interrupted
+from connect_runtime.tasks.kafka_failures import Interrupted, missing_right
 from connect_runtime.tasks.launch import AttemptEnd
 from connect_runtime.tasks.source.plain_writer import KafkaOffsets, plain_offsets
 from connect_runtime.tasks.task_setup import TaskSetup
@@ -46,6 +46,7 @@ _START_S: Final = 90.0
 # Longer than `task.shutdown.graceful.timeout.ms`, within which the JVM answers
 _STOP_SLACK_S: Final = 2.0
 _METRICS_S: Final = 10.0
+_REFUSED: Final = "TransactionalIdAuthorizationException"
 _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException")
 
 
@@ -118,7 +119,7 @@ class _JavaTask:
             if self._interrupted is not None:
                 raise self._interrupted
             if self._failure is not None:
-                return self._failed(self._failure)
+                return self._failed(self._named(self._failure))
             if self._over is not None:
                 raise self._over
             if newest is not state:
@@ -145,7 +146,7 @@ class _JavaTask:
         """Fences an earlier attempt, whose open transaction would hide the offsets until it times
         out. Returns the end of this attempt if another one has the task."""
         setup = self._setup
-        if not setup.hands_offsets:
+        if not setup.transactional:
             return None
         end = self._topics.newest_state().end
         if end is None:
@@ -153,8 +154,19 @@ class _JavaTask:
             try:
                 self._jvm.call("fence", _START_S, config=config, ids=ids)
             except JavaError as error:
+                if _REFUSED in error.trace:
+                    raise self._named(error) from None
                 raise Interrupted(f"The task's producer id was not fenced: {error}") from None
         return end
+
+    def _named(self, failure: JavaError) -> JavaError:
+        """Returns the failure; if a right to the transactional id is missing, with the id."""
+        if _REFUSED not in failure.trace:
+            return failure
+        right = missing_right(self._setup.transactional_id)
+        text = f"{failure.text} {right}"
+        trace = failure.trace.replace(failure.text, text, 1)
+        return JavaError(failure.type, text, failure.status, trace)
 
     def reading(self) -> Mapping[str, Any]:
         """Returns what the JVM counts of the task, as `TaskMetrics` returns it of a Python task."""
@@ -186,11 +198,13 @@ class _JavaTask:
         }
 
     def _tail(self) -> Mapping[str, Any] | None:
-        """Returns the connector's offsets and the positions up to which they are known, for a
-        source whose offsets are in the worker's topic."""
-        if not self._setup.hands_offsets:
+        """Returns a source's offsets in the worker's topic, and the positions up to which they are
+        known: none of its own topic, which is read over them (KIP-618)."""
+        if not self._setup.transactional:
             return None
         records, positions = self._topics.source_offset_rows()
+        if self._setup.has_own_offsets_topic:
+            positions = {}
         rows = [
             (b64encode(record.key).decode(), b64encode(record.value).decode())
             for record in records

@@ -159,6 +159,14 @@ def error_in(raised: BaseException) -> KafkaError:
     raise raised
 
 
+def missing_right(transactional_id: str) -> str:
+    """Returns the text of what an exactly-once source's login lacks."""
+    return (
+        f"It needs Write on the transactional id {transactional_id}. Allow it, or set"
+        " exactly.once.source.support=disabled in the worker's file, and restart the task."
+    )
+
+
 def _fenced() -> Fenced:
     """Returns the error for a newer producer with the same transactional id."""
     text = (

@@ -143,10 +143,9 @@ class TaskSetup:
         return jvm_options(self.worker, self.connector_config)
 
     @property
-    def hands_offsets(self) -> bool:
-        """Returns whether the JVM gets the connector's offsets: a source's that are in the worker's
-        topic, and that it writes in transactions."""
-        return self.transactional and "offsets.storage.topic" not in self.connector_config
+    def has_own_offsets_topic(self) -> bool:
+        """Returns whether a source's own topic of offsets lies over the worker's."""
+        return self.source_clients.place.underneath is not None
 
     @property
     def transactional_id(self) -> str:

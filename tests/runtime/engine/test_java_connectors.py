@@ -11,7 +11,6 @@ import pytest
 
 from connect_runtime.engine import java_loggers
 from connect_runtime.engine.catalog import JavaCatalog, use_catalog
-from connect_runtime.engine.jvm import MAIN_CLASS
 from connect_runtime.herder.verbs import RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.rest.plugin_resources import keys_json, plugins_json
@@ -21,7 +20,7 @@ from connect_runtime.storage.snapshots import State
 from connect_runtime.validation.validate import validate
 from connect_specs.desired import OffsetEntry, TargetState
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
-from support.java_plugins import make_jar
+from support.java_plugins import engine_jvms, make_jar, newest_engine_jvm
 from support.thread_cluster import ThreadCluster, thread_cluster
 from support.wait import wait_until
 
@@ -103,20 +102,6 @@ def cluster(
         broker.bootstrap_servers, f"java-{os.getpid()}", settings, logger_levels=str(levels)
     ) as cluster:
         yield cluster
-
-
-def jvms() -> set[int]:
-    """The engines that this process has started."""
-    pids = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            command = (stat.parent / "cmdline").read_bytes()
-        except (OSError, ValueError):
-            continue
-        if parent == os.getpid() and MAIN_CLASS.encode() in command:
-            pids.add(int(stat.parent.name))
-    return pids
 
 
 def counted(broker: BrokerAddress, topic: str) -> list[int]:
@@ -214,7 +199,7 @@ def test_each_record_of_a_source_is_written_once_though_its_jvm_is_killed(
     cluster.verbs.create(unique, config, TargetState.RUNNING)
     cluster.wait_for(unique, State.RUNNING, State.RUNNING, timeout_s=START_S)
     wait_until(lambda: len(counted(broker, unique)) > 50, what="records", timeout_s=START_S)
-    os.kill(max(jvms()), signal.SIGKILL)
+    os.kill(newest_engine_jvm(), signal.SIGKILL)
     before = len(counted(broker, unique))
     wait_until(
         lambda: len(counted(broker, unique)) > before + 50,
@@ -316,13 +301,13 @@ def test_a_connector_that_ends_the_jvm_fails_alone(
 
 @pytest.mark.long
 def test_no_jvm_outlives_its_attempt(cluster: ThreadCluster, unique: str) -> None:
-    before = jvms()
+    before = engine_jvms()
     config = {"name": unique, "connector.class": "Counting", "topic": unique, "tasks.max": "2"}
     cluster.verbs.create(unique, config, TargetState.RUNNING)
     cluster.wait_for(unique, State.RUNNING, State.RUNNING, State.RUNNING, timeout_s=START_S)
-    assert len(jvms() - before) >= 2
+    assert len(engine_jvms() - before) >= 2
     cluster.verbs.delete(unique)
-    wait_until(lambda: jvms() <= before, timeout_s=START_S, what="the JVMs to end")
+    wait_until(lambda: engine_jvms() <= before, timeout_s=START_S, what="the JVMs to end")
 
 
 @pytest.mark.long
@@ -371,4 +356,17 @@ def test_a_level_reaches_the_jvms_that_run_and_those_that_start_later(
     caplog.clear()
     wait_until(logs_traces, what="lines of the next attempt", timeout_s=START_S)
     java_loggers.set_level(name, "INFO")
+    cluster.verbs.delete(unique)
+
+
+@pytest.mark.long
+def test_topics_that_were_reset_are_in_use_again(cluster: ThreadCluster, unique: str) -> None:
+    config = {"name": unique, "connector.class": "Counting", "topic": unique}
+    cluster.verbs.create(unique, config, TargetState.RUNNING)
+    for _ in range(2):
+        wait_until(
+            lambda: cluster.verbs.topics(unique) == [unique], what="its topic", timeout_s=START_S
+        )
+        cluster.verbs.reset_topics(unique)
+        assert cluster.verbs.topics(unique) == []
     cluster.verbs.delete(unique)

@@ -33,7 +33,6 @@ import org.apache.kafka.connect.runtime.TooManyTasksException;
 import org.apache.kafka.connect.runtime.Worker;
 import org.apache.kafka.connect.runtime.WorkerConnector;
 import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
-import org.apache.kafka.connect.runtime.isolation.PluginUtils;
 import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.sink.SinkTask;
 import org.apache.kafka.connect.source.SourceConnector;
@@ -75,26 +74,11 @@ final class Connectors {
         resolved.put("fingerprint", fingerprint(config, salt));
         resolved.put("reloadMs", host.takeReloadMs(name));
         wire.event("connector-resolved", resolved);
-        String type = config.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG);
-        var range = PluginUtils.connectorVersionRequirement(config.get(ConnectorConfig.CONNECTOR_VERSION));
-        ClassLoader loader = host.plugins.connectorLoader(type, range);
-        try (LoaderSwap swap = host.plugins.withClassLoader(loader);
-                LoggingContext logs = LoggingContext.forConnector(name)) {
-            Connector connector = host.plugins.newConnector(type, range);
-            host.reportPasswords(connector, config);
-            WorkerConnector worker = worker(name, serial, connector, config, loader);
-            Thread thread = new Thread(host.plugins.withClassLoader(loader, worker), "connector-" + name);
-            thread.setDaemon(true);
-            started.put(key(name, serial), new Started(name, serial, worker, config, thread));
-            worker.transitionTo(TargetState.STARTED, (error, state) -> {
-                if (error == null) {
-                    Map<String, Object> fields = fields(name, serial);
-                    fields.put("version", worker.connectorVersion());
-                    fields.put("kind", worker.isSinkConnector() ? "sink" : "source");
-                    wire.event("connector-started", fields);
-                }
+        try (LoggingContext logs = LoggingContext.forConnector(name)) {
+            host.withConnector(config, connector -> {
+                start(name, serial, config, connector);
+                return null;
             });
-            thread.start();
         }
     }
 
@@ -102,6 +86,23 @@ final class Connectors {
         Mac mac = Mac.getInstance("HmacSHA256");
         mac.init(new SecretKeySpec(salt, "HmacSHA256"));
         return HexFormat.of().formatHex(mac.doFinal(Wire.JSON.writeValueAsBytes(new TreeMap<>(config))));
+    }
+
+    private void start(String name, long serial, Map<String, String> config, Connector connector) {
+        ClassLoader loader = Thread.currentThread().getContextClassLoader();
+        WorkerConnector worker = worker(name, serial, connector, config, loader);
+        Thread thread = new Thread(host.plugins.withClassLoader(loader, worker), "connector-" + name);
+        thread.setDaemon(true);
+        started.put(key(name, serial), new Started(name, serial, worker, config, thread));
+        worker.transitionTo(TargetState.STARTED, (error, state) -> {
+            if (error == null) {
+                Map<String, Object> fields = fields(name, serial);
+                fields.put("version", worker.connectorVersion());
+                fields.put("kind", worker.isSinkConnector() ? "sink" : "source");
+                wire.event("connector-started", fields);
+            }
+        });
+        thread.start();
     }
 
     private WorkerConnector worker(
@@ -198,26 +199,27 @@ final class Connectors {
      */
     boolean alterOffsets(Map<String, String> written, JsonNode offsets) throws Exception {
         Map<String, String> config = host.resolve(written);
-        String type = config.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG);
-        var range = PluginUtils.connectorVersionRequirement(config.get(ConnectorConfig.CONNECTOR_VERSION));
-        try (LoaderSwap swap = host.plugins.withClassLoader(host.plugins.connectorLoader(type, range))) {
-            Connector connector = host.plugins.newConnector(type, range);
-            if (connector instanceof SourceConnector source) {
-                Map<Map<String, ?>, Map<String, ?>> changes = new HashMap<>();
-                offsets.forEach(pair -> changes.put(object(pair.get(0)), object(pair.get(1))));
-                return source.alterOffsets(config, changes);
-            }
-            Map<TopicPartition, Long> changes = new HashMap<>();
-            offsets.forEach(pair -> changes.put(
-                    new TopicPartition(pair.get(0).get("topic").asText(), pair.get(0).get("partition").asInt()),
-                    pair.get(1).isNull() ? null : pair.get(1).asLong()));
-            return ((SinkConnector) connector).alterOffsets(config, changes);
+        try {
+            return host.withConnector(config, connector -> alterOffsets(connector, config, offsets));
         } catch (UnsupportedOperationException error) {
             throw new ConnectException(
                     "Failed to modify offsets for connector because it doesn't support external "
                             + "modification of offsets",
                     error);
         }
+    }
+
+    private static boolean alterOffsets(Connector connector, Map<String, String> config, JsonNode offsets) {
+        if (connector instanceof SourceConnector source) {
+            Map<Map<String, ?>, Map<String, ?>> changes = new HashMap<>();
+            offsets.forEach(pair -> changes.put(object(pair.get(0)), object(pair.get(1))));
+            return source.alterOffsets(config, changes);
+        }
+        Map<TopicPartition, Long> changes = new HashMap<>();
+        offsets.forEach(pair -> changes.put(
+                new TopicPartition(pair.get(0).get("topic").asText(), pair.get(0).get("partition").asInt()),
+                pair.get(1).isNull() ? null : pair.get(1).asLong()));
+        return ((SinkConnector) connector).alterOffsets(config, changes);
     }
 
     private static Map<String, ?> object(JsonNode value) {
@@ -266,19 +268,20 @@ final class Connectors {
 
         @Override
         public void requestTaskReconfiguration() {
-            refuseClosed();
+            refuseClosed("for task reconfiguration");
             wire.event("connector-reconfigured", fields(name, serial));
         }
 
         @Override
         public void raiseError(Exception error) {
-            refuseClosed();
+            refuseClosed("to fail the connector");
             report(name, serial, error);
         }
 
-        private void refuseClosed() {
+        private void refuseClosed(String request) {
             if (closed) {
-                throw new ConnectException("The connector '" + name + "' has already been shut down.");
+                throw new ConnectException("The request " + request + " has been rejected because this "
+                        + "instance of the connector '" + name + "' has already been shut down.");
             }
         }
 

@@ -2,16 +2,23 @@ package connect.engine;
 
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.FenceProducersOptions;
 import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.connect.cli.ConnectDistributed;
 import org.apache.kafka.connect.runtime.Loggers;
 
 /**
@@ -107,6 +114,7 @@ public final class Engine {
             throw new IllegalArgumentException("The engine speaks version " + PROTOCOL + " of the protocol");
         }
         try {
+            showWorkerFile(Path.of(call.get("file").asText()), config(call, "worker"));
             host = new Host(wire, config(call, "worker"), call.get("workerId").asText());
         } catch (Throwable error) {
             // Kafka may be away: another JVM tries again, and this one answers no request.
@@ -115,6 +123,19 @@ public final class Engine {
         }
         started.countDown();
         return Map.of("version", org.apache.kafka.common.utils.AppInfoParser.getVersion());
+    }
+
+    /**
+     * Writes the worker's properties to a file in memory, and names it in the command of this process
+     * as Apache's worker does: Iceberg's sink looks for its clients' properties there.
+     */
+    private static void showWorkerFile(Path file, Map<String, String> worker) throws IOException {
+        Properties properties = new Properties();
+        properties.putAll(worker);
+        try (OutputStream out = Files.newOutputStream(file, StandardOpenOption.WRITE)) {
+            properties.store(out, null);
+        }
+        System.setProperty("sun.java.command", ConnectDistributed.class.getName() + " " + file);
     }
 
     private Host host() throws InterruptedException {

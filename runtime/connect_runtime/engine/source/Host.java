@@ -16,6 +16,7 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy;
+import org.apache.kafka.connect.runtime.ConnectorConfig;
 import org.apache.kafka.connect.runtime.Herder;
 import org.apache.kafka.connect.runtime.TopicStatus;
 import org.apache.kafka.connect.runtime.Worker;
@@ -23,6 +24,8 @@ import org.apache.kafka.connect.runtime.WorkerConfig;
 import org.apache.kafka.connect.runtime.WorkerConfigTransformer;
 import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
 import org.apache.kafka.connect.runtime.distributed.DistributedHerder;
+import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
+import org.apache.kafka.connect.runtime.isolation.PluginUtils;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.runtime.rest.RestClient;
 import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
@@ -43,6 +46,7 @@ final class Host {
     final OffsetRows offsets;
     final Worker worker;
     final Herder herder;
+    private static final long TOPIC_REPORTED_MS = 5_000;
     private static final String ADMIN_OVERRIDE = "admin.override.";
     private final Wire wire;
     private final Set<String> secrets = new TreeSet<>();
@@ -112,8 +116,29 @@ final class Host {
         return properties;
     }
 
+    /** A use of a connector's object. */
+    interface Use<T> {
+        T run(Connector connector) throws Exception;
+    }
+
+    /**
+     * Makes an object of the connector of a config, reports its passwords, and uses it, all with the
+     * class loader of its plugin: definitions may look classes up.
+     *
+     * @param config resolved
+     */
+    <T> T withConnector(Map<String, String> config, Use<T> use) throws Exception {
+        String type = config.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG);
+        var range = PluginUtils.connectorVersionRequirement(config.get(ConnectorConfig.CONNECTOR_VERSION));
+        try (LoaderSwap swap = plugins.withClassLoader(plugins.connectorLoader(type, range))) {
+            Connector connector = plugins.newConnector(type, range);
+            reportPasswords(connector, config);
+            return use.run(connector);
+        }
+    }
+
     /** Reports the values of a connector's PASSWORD keys as secrets. */
-    void reportPasswords(Connector connector, Map<String, String> config) {
+    private void reportPasswords(Connector connector, Map<String, String> config) {
         List<String> values = new ArrayList<>();
         connector.config().configKeys().forEach((key, definition) -> {
             if (definition.type == ConfigDef.Type.PASSWORD && config.get(key) != null) {
@@ -138,17 +163,22 @@ final class Host {
         return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
     }
 
-    /** Statuses are the other side's; those of topics tell it which topics a connector uses. */
+    /**
+     * Statuses are the other side's. Those of topics show it which topics a connector uses: each is
+     * reported again after a while, for that side forgets them when a user resets them.
+     */
     private StatusBackingStore statuses() {
         Map<String, TopicStatus> topics = new ConcurrentHashMap<>();
         return proxy(StatusBackingStore.class, (store, method, arguments) -> {
             if (method.getName().equals("getTopic")) {
-                return topics.get(arguments[0] + " " + arguments[1]);
+                TopicStatus topic = topics.get(arguments[0] + " " + arguments[1]);
+                boolean recent = topic != null
+                        && System.currentTimeMillis() - topic.discoverTimestamp() < TOPIC_REPORTED_MS;
+                return recent ? topic : null;
             }
             if (method.getName().equals("put") && arguments[0] instanceof TopicStatus topic) {
-                if (topics.put(topic.connector() + " " + topic.topic(), topic) == null) {
-                    wire.event("topic", Map.of("connector", topic.connector(), "topic", topic.topic()));
-                }
+                topics.put(topic.connector() + " " + topic.topic(), topic);
+                wire.event("topic", Map.of("connector", topic.connector(), "topic", topic.topic()));
             }
             return empty(method.getReturnType());
         });

@@ -4,13 +4,10 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
-import org.apache.kafka.connect.connector.Connector;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
 import org.apache.kafka.connect.runtime.TargetState;
 import org.apache.kafka.connect.runtime.TaskStatus;
-import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
-import org.apache.kafka.connect.runtime.isolation.PluginUtils;
 import org.apache.kafka.connect.storage.ClusterConfigState;
 import org.apache.kafka.connect.util.ConnectUtils;
 import org.apache.kafka.connect.util.ConnectorTaskId;
@@ -85,17 +82,11 @@ final class Tasks {
                 () -> refuseStale(attempt));
     }
 
-    /** Returns whether the connector is a sink, and reports its passwords. */
     private boolean isSink(Map<String, String> config) {
-        String type = config.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG);
         try {
-            var range = PluginUtils.connectorVersionRequirement(config.get(ConnectorConfig.CONNECTOR_VERSION));
-            try (LoaderSwap swap = host.plugins.withClassLoader(host.plugins.connectorLoader(type, range))) {
-                Connector connector = host.plugins.newConnector(type, range);
-                host.reportPasswords(connector, config);
-                return ConnectUtils.isSinkConnector(connector);
-            }
+            return host.withConnector(config, ConnectUtils::isSinkConnector);
         } catch (Exception error) {
+            String type = config.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG);
             throw new ConnectException("Failed to find the connector " + type, error);
         }
     }

@@ -21,10 +21,16 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from connect_runtime.api import ConnectorError, SourceRecord
 from connect_runtime.kafka import clients
-from connect_runtime.kafka.errors import UNSPECIFIC
+from connect_runtime.kafka.errors import UNSPECIFIC, reason
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.storage.log import NewRecord
-from connect_runtime.tasks.kafka_failures import RAISED, Interrupted, SendFailures, error_in
+from connect_runtime.tasks.kafka_failures import (
+    RAISED,
+    Interrupted,
+    SendFailures,
+    error_in,
+    missing_right,
+)
 from connect_runtime.tasks.source.writer import (
     UNACKNOWLEDGED_BYTES,
     Messages,
@@ -77,6 +83,7 @@ class Transactions:
 
     def __init__(self, setup: TaskSetup, metrics: TaskMetrics) -> None:
         properties = setup.transactional_producer()
+        self._id = properties["transactional.id"]
         self._partitions = StickyPartitions()
         self._failures = SendFailures(self._partitions.fewer)
         self._producer: Producer = new_producer(
@@ -215,6 +222,8 @@ class Transactions:
         if error is not None:
             error = self._first(error)
             self._over = error.fatal() or (self._over and not error.txn_requires_abort())
+            if error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                return ConnectorError(f"{reason(error)}. {missing_right(self._id)}")
         return self._failures.failure(error, self._producer)
 
     def _first(self, error: KafkaError) -> KafkaError:

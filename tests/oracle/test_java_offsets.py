@@ -1,0 +1,220 @@
+"""Offsets of real connectors by REST (KIP-875), on a real worker and on ours: the same requests,
+one after the other, get the same answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from support import http
+from support.broker import BrokerAddress
+from support.distributed import start_runtime
+from support.oracle import Oracle
+from support.postgres import Postgres, postgres
+from support.real_connectors import SHOP, SNAPSHOT_ROWS, Shop
+from support.rig import Rig
+from support.wait import wait_until
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.long]
+
+START_S = 240
+WAREHOUSES = ("apaches", "ours")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A worker with its own connectors over the same data."""
+
+    url: str
+    shop: Shop
+
+    def __call__(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Repeats what a rebalance turns away, and tasks that have not stopped yet."""
+
+        def answer() -> httpx.Response | None:
+            found = http.request(method, f"{self.url}{path}", json=body, timeout=90)
+            again = found.status_code == 409 or "haven't stopped completely" in found.text
+            return None if again else found
+
+        found = wait_until(answer, what=f"{method} {path}", timeout_s=START_S)
+        assert found is not None
+        return found
+
+    def neutral(self, answer: httpx.Response) -> tuple[int, Any]:
+        """Returns the status and the body, without the names of this side."""
+        text = answer.text.replace(self.shop.name, "SIDE")
+        return answer.status_code, json.loads(text) if text else None
+
+    def wait_for(self, name: str, *states: str) -> None:
+        def reached() -> bool:
+            found = http.get(f"{self.url}/connectors/{name}/status", timeout=60)
+            if not found.is_success:
+                return False
+            status = found.json()
+            tasks = [task["state"] for task in status["tasks"]]
+            assert "FAILED" not in tasks, status
+            return [status["connector"]["state"], *tasks] == list(states)
+
+        wait_until(reached, what=f"{name} to be {states}", timeout_s=START_S)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with postgres([SHOP, *WAREHOUSES]) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def sides(
+    broker: BrokerAddress,
+    server: Postgres,
+    plugin_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Sequence[Side]]:
+    """Apache's, then ours."""
+    folder = tmp_path_factory.mktemp("sides")
+    names = [f"{folder.name}-{side}" for side in WAREHOUSES]
+    shops = [
+        Shop(name, broker.bootstrap_servers, server, folder / name, warehouse)
+        for name, warehouse in zip(names, WAREHOUSES, strict=True)
+    ]
+    shops[0].create_table()
+    for shop in shops:
+        shop.create_topics()
+    settings = {
+        "plugin.path": str(plugin_path),
+        "plugin.discovery": "service_load",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    }
+    apache = Oracle.start(folder / names[0], shops[0].kafka, group_id=names[0], settings=settings)
+    rig = Rig(folder / names[1], name=names[1])
+    try:
+        ours = start_runtime(rig, shops[1].kafka, folder / names[1], settings)
+        wait_until(lambda: ours.at.get("/connectors") == [], what="ours", timeout_s=START_S)
+        yield [Side(apache.url, shops[0]), Side(ours.at.url, shops[1])]
+        ours.command.terminate()
+        ours.command.wait(60)
+    finally:
+        apache.kill()
+        assert rig.end() == []
+
+
+def _entry(partition: Any, offset: Any) -> Mapping[str, Any]:
+    return {"partition": partition, "offset": offset}
+
+
+_LSN = {"lsn": 1, "lsn_proc": 1, "lsn_commit": 1, "txId": 1, "ts_usec": 1}
+_SERVER = {"server": "SIDE"}
+_OTHER = {"server": "other"}
+_MIRRORED = {"cluster": "src", "partition": 0, "topic": "SIDE-clicks"}
+_KAFKA = {"kafka_topic": "SIDE-clicks", "kafka_partition": 0}
+_CHANGES = {"kafka_topic": "SIDE.public.orders", "kafka_partition": 0}
+
+# Of one `change_table`
+CHANGES = 5 + 2 + 1
+
+# By the connector's role: what is altered while it is stopped, in order; None is a reset
+ALTERED: Mapping[str, Sequence[Sequence[Mapping[str, Any]] | None]] = {
+    "shop": (
+        [_entry(_SERVER, _LSN)],
+        [_entry(_SERVER, {"lsn": "x"})],
+        [_entry(_SERVER, {"nothing": 1})],
+        [_entry(_OTHER, _LSN)],
+        [_entry({"schema": "SIDE"}, _LSN)],
+        [_entry(_SERVER, None)],
+        None,
+    ),
+    "mirror": (
+        [_entry(_MIRRORED, {"offset": 3})],
+        [_entry(_MIRRORED, {"offset": -1})],
+        [_entry(_MIRRORED, {"offset": "3"})],
+        [_entry(_MIRRORED, {"position": 3})],
+        [_entry(_MIRRORED, {})],
+        [_entry({**_MIRRORED, "cluster": "other"}, {"offset": 3})],
+        [_entry({**_MIRRORED, "partition": "0"}, {"offset": 3})],
+        [_entry({**_MIRRORED, "partition": -1}, {"offset": 3})],
+        [_entry({**_MIRRORED, "topic": 7}, {"offset": 3})],
+        [_entry({"topic": "SIDE-clicks"}, {"offset": 3})],
+        [_entry({"topic": "SIDE-clicks"}, None)],
+        [_entry(_MIRRORED, None)],
+        None,
+    ),
+    "upsert": (
+        [_entry(_CHANGES, {"kafka_offset": 5})],
+        [_entry(_CHANGES, {"kafka_offset": "5"})],
+        [_entry(_CHANGES, {"kafka_offset": -5})],
+        [_entry(_CHANGES, {"offset": 5})],
+        [_entry({**_CHANGES, "kafka_partition": 7}, {"kafka_offset": 5})],
+        [_entry({"topic": "SIDE"}, {"kafka_offset": 5})],
+        [_entry(_CHANGES, None)],
+        None,
+    ),
+    "lake": ([_entry(_KAFKA, {"kafka_offset": 2})], [_entry(_KAFKA, None)], None),
+    "count": (
+        [_entry({"number": "0"}, {"count": 7})],
+        [_entry({"number": "0"}, {"count": "many"})],
+        [_entry({"number": "0"}, None)],
+        None,
+    ),
+}
+
+
+def test_offsets_of_real_connectors_are_altered_as_by_apaches_worker(
+    sides: Sequence[Side],
+) -> None:
+    _create(sides)
+    sides[0].shop.change_table()
+    for side in sides:
+        side.shop.add_clicks()
+        _wait_until_all_arrived(side)
+    for role in ALTERED:
+        for side in sides:
+            name = side.shop.connector(role)
+            assert side("PUT", f"/connectors/{name}/stop").is_success
+            side.wait_for(name, "STOPPED")
+    for role, changes in ALTERED.items():
+        apaches, ours = (list(_altered(side, role, changes)) for side in sides)
+        assert ours == apaches, role
+
+
+def _create(sides: Sequence[Side]) -> None:
+    for side in sides:
+        for name, config in side.shop.configs().items():
+            answer = side("PUT", f"/connectors/{name}/config", dict(config))
+            assert answer.is_success, answer.text
+    for side in sides:
+        for name, config in side.shop.configs().items():
+            side.wait_for(name, *["RUNNING"] * (1 + int(config["tasks.max"])))
+
+
+def _wait_until_all_arrived(side: Side) -> None:
+    shop = side.shop
+    wait_until(
+        lambda: (
+            shop.rows(shop.warehouse) == shop.rows(SHOP)
+            and len(shop.operations()) == SNAPSHOT_ROWS + CHANGES
+            and shop.lake_rows() == shop.done.clicks
+            and sum(map(len, shop.values(shop.mirrored).values())) == shop.done.clicks
+        ),
+        what="all to arrive",
+        timeout_s=START_S,
+    )
+
+
+def _altered(side: Side, role: str, changes: Any) -> Iterator[Any]:
+    """Yields the answer to each change, and what the offsets are after it."""
+    path = f"/connectors/{side.shop.connector(role)}/offsets"
+    for change in changes:
+        text = json.dumps({"offsets": change}).replace("SIDE", side.shop.name)
+        if change is None:
+            answer = side("DELETE", path)
+        else:
+            answer = side("PATCH", path, json.loads(text))
+        yield change, side.neutral(answer), side.neutral(side("GET", path))
