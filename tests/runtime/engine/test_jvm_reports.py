@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connect_runtime.engine import jvm_log
-from connect_runtime.engine.jvm import Fields, PluginJvm
+from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
 from connect_runtime.herder.view import View
 from connect_runtime.metrics.jvm_metrics import samples_of, task_reading
 from connect_runtime.metrics.page import Observed, page
@@ -299,3 +299,13 @@ def test_a_bean_that_hangs_holds_no_other_numbers_up(start_task: StartTask) -> N
     jvm = start_task(hang="yes")
     for _ in range(3):
         assert task_reading(TASK, jvm.call("metrics", 5))["metrics"]
+
+
+def test_a_jvm_that_cannot_start_says_why() -> None:
+    jvm = PluginJvm({}, "w:1", options=("-Xms64m", "-Xmx32m"))
+    with pytest.raises(JvmEnded) as error:
+        jvm.call("metrics", START_S)
+    text = str(error.value)
+    assert text.startswith("The JVM ended with exit code 1\n")
+    assert "Initial heap size set to a larger value than the maximum heap size" in text
+    jvm.end()
