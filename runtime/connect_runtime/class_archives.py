@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +27,10 @@ _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive of the JVMs whose class path is the jars of these folders, in this order."""
+    """The archive of the JVMs with this class path: jars, and folders of jars, in this order."""
 
     name: str
-    folders: tuple[Path, ...]
+    class_path: tuple[Path, ...]
 
     def flags(self) -> list[str]:
         """Returns the flags of a JVM that uses the archive; none if it has not been made."""
@@ -62,7 +62,7 @@ class ClassArchive:
             return None
         files = [
             java.resolve(),
-            *(jar for folder in self.folders for jar in sorted(folder.glob("*.jar"))),
+            *(jar for place in self.class_path for jar in _jars(place)),
         ]
         stats = [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
         key = hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]
@@ -72,6 +72,10 @@ class ClassArchive:
         files = sorted(folder.glob(f"{self.name}-*.jsa"), key=lambda file: file.stat().st_mtime)
         for file in files[:-_KEPT]:
             file.unlink(missing_ok=True)
+
+
+def _jars(place: Path) -> Iterable[Path]:
+    return (place,) if place.is_file() else sorted(place.glob("*.jar"))
 
 
 def _keep(archive: Path, file: Path) -> None:

@@ -1,27 +1,37 @@
-"""Makes the class archives that do not exist yet: starts a broker and Spark once, and lets each do
-a little of its work.
+"""Makes the class archives that do not exist yet: starts a broker, Spark, and an engine of Java
+plugins once, and lets each do a little of its work.
 
 `python -m connect_runtime.make_class_archives`, which `make jars` runs. Takes seconds each.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 import tempfile
+import threading
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
+from connect_runtime.engine import engine_jar
+from connect_runtime.engine.jvm import JvmEnded, PluginJvm
 from connect_runtime.kafka import embedded
 from connect_runtime.kafka.embedded import EmbeddedBroker
+from connect_runtime.settings.jvm_options import jvm_options
 from connect_runtime.spark import session
 from connect_runtime.spark.session import SparkSession
 from connect_specs.diagnostics import Unreachable
 from connect_specs.plain_text import render_diagnostics
 
 _TOPIC = "any"
+_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
+_FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSource"
 _WORK_S = 30.0
+# without an archive, beside other work
+_START_S = 90.0
 # writing an archive takes seconds
 _END_S = 60.0
 
@@ -33,6 +43,8 @@ def make_missing() -> None:
         _make_broker()
     if not session.class_archive().flags():
         _make_spark()
+    if not engine_jar.class_archive().flags():
+        _make_engine()
 
 
 def _make_broker() -> None:
@@ -67,6 +79,69 @@ def _make_spark() -> None:
             spark.job().collect()
         finally:
             spark.close(_END_S)
+
+
+def _make_engine() -> None:
+    with tempfile.TemporaryDirectory() as folder, engine_jar.class_archive().making() as flags:
+        broker = EmbeddedBroker.start(Path(folder))
+        try:
+            _run_task(broker.bootstrap_servers, flags, Path(folder, "any.txt"))
+        finally:
+            broker.stop(_END_S)
+
+
+def _run_task(bootstrap_servers: str, flags: list[str], file: Path) -> None:
+    worker = _worker(bootstrap_servers)
+    running = threading.Event()
+    jvm = PluginJvm(
+        worker,
+        "any:1",
+        on_event=lambda event, fields: running.set() if event == "task-running" else None,
+        answers={"is-newest": lambda fields: True},
+        options=(*jvm_options(worker), *flags),
+    )
+    try:
+        jvm.call("start-task", _START_S, attempt=_attempt(file))
+        running.wait(_WORK_S)
+        jvm.call("stop-task", _WORK_S, connector=_TOPIC, task=0)
+        with contextlib.suppress(JvmEnded):
+            jvm.call("exit", _END_S)
+    finally:
+        jvm.end(_END_S)
+
+
+def _worker(bootstrap_servers: str) -> dict[str, str]:
+    topics = {f"{kind}.storage.topic": f"any-{kind}" for kind in ("config", "offset", "status")}
+    converters = dict.fromkeys(("key.converter", "value.converter"), _CONVERTER)
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": _TOPIC,
+        "plugin.discovery": "service_load",
+        **topics,
+        **converters,
+    }
+
+
+def _attempt(file: Path) -> dict[str, Any]:
+    """Returns an attempt at a file source, exactly once."""
+    file.write_text("any\n")
+    config = {
+        "name": _TOPIC,
+        "connector.class": f"{_FILE_SOURCE}Connector",
+        "file": str(file),
+        "topic": _TOPIC,
+    }
+    return {
+        "connector": _TOPIC,
+        "task": 0,
+        "attempt": 1,
+        "count": 1,
+        "connectorConfig": config,
+        "taskConfig": {**config, "task.class": f"{_FILE_SOURCE}Task"},
+        "exactlyOnce": True,
+        "paused": False,
+        "tail": {"rows": [], "positions": {}},
+    }
 
 
 def main() -> int:

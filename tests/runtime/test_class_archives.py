@@ -59,7 +59,7 @@ def test_a_made_archive_is_mapped(archive: ClassArchive) -> None:
 
 def test_other_jars_have_another_archive(archive: ClassArchive) -> None:
     _made(archive)
-    (jars,) = archive.folders
+    (jars,) = archive.class_path
     (jars / "one.jar").write_bytes(b"22")
     assert archive.flags() == []
     (jars / "one.jar").unlink()
@@ -99,7 +99,7 @@ def test_two_processes_may_make_an_archive_at_once(archive: ClassArchive) -> Non
 
 def test_few_are_kept(archive: ClassArchive, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(class_archives, "_KEPT", 2)
-    (jars,) = archive.folders
+    (jars,) = archive.class_path
     made = []
     for content in (b"1", b"22", b"333"):
         (jars / "one.jar").write_bytes(content)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from connect_runtime import KAFKA_VERSION
+from connect_runtime.class_archives import ClassArchive
 from connect_runtime.kafka.jars import cache_folder, jars_folder
 from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
 from connect_specs.diagnostics import Diagnostic, Failed
@@ -50,6 +51,11 @@ def class_path() -> tuple[Path, ...]:
     Failed if the engine cannot be compiled."""
     libraries = _libraries()
     return (_compiled(libraries), *libraries)
+
+
+def class_archive() -> ClassArchive:
+    """Returns the archive of an engine's classes, made or not. Raises JarsError, Failed."""
+    return ClassArchive("engine", class_path())
 
 
 def _libraries() -> tuple[Path, ...]:

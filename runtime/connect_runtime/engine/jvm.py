@@ -25,7 +25,7 @@ import orjson
 
 from connect_runtime.agent.client import file_of
 from connect_runtime.api import ConnectorError
-from connect_runtime.engine.engine_jar import MAIN_CLASS, class_path
+from connect_runtime.engine.engine_jar import MAIN_CLASS, class_archive, class_path
 from connect_runtime.engine.jvm_log import log_event, log_left_out, read_output
 from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
 from connect_runtime.settings.jvm_options import jvm_options
@@ -293,7 +293,8 @@ def _start(
     # as in Apache's start script
     further = filter(None, [os.environ.get("CLASSPATH")])
     path = os.pathsep.join([*map(str, class_path()), *further])
-    command = [str(java), *_OPTIONS, *options, "-cp", path, MAIN_CLASS]
+    # before options that may name another archive, or make one
+    command = [str(java), *_OPTIONS, *class_archive().flags(), *options, "-cp", path, MAIN_CLASS]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_PRIVATE)}
     return subprocess.Popen(
         command,

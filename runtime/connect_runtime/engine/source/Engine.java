@@ -73,6 +73,11 @@ public final class Engine {
             return call.answer(arguments);
         });
         calls.put("start", this::start);
+        // Not halt, at which a JVM writes no archive of its classes
+        calls.put("exit", call -> {
+            System.exit(0);
+            return null;
+        });
         Loggers loggers = Loggers.newInstance(Time.SYSTEM);
         calls.put("loggers", call -> loggers.allLevels());
         calls.put("log-level", call ->
