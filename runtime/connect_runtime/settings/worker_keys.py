@@ -126,6 +126,11 @@ def _modules(name: str, value: Any) -> None:
             raise ConfigError.invalid(name, module, "not the name of a Python module or package")
 
 
+def _port(name: str, value: Any) -> None:
+    if value is not None:
+        Range(low=1, high=65_535)(name, value)
+
+
 def _jvm_options(name: str, value: Any) -> None:
     try:
         split_options(value)
@@ -172,6 +177,7 @@ def _supported() -> ConfigDef:
     keys.define("plugin.path", names, "", validator=_list)
     keys.define("plugin.discovery", text, "HYBRID_WARN", validator=discovery)
     keys.define(OPTIONS_KEY, text, "", validator=_jvm_options)
+    keys.define("java.jmx.port", ConfigType.INT, None, validator=_port)
     keys.define("java.call.timeout.ms", ms, 600_000, validator=positive)
     keys.define("config.providers", names, "", validator=_list)
     keys.define(POLICY_KEY, text, "All", validator=_override_policy)

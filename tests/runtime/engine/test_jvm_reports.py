@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connect_runtime.engine import jvm_log
+from connect_runtime.engine.engine_jar import class_archive
 from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
 from connect_runtime.herder.view import View
+from connect_runtime.kafka.local_processes import find_java, free_port
 from connect_runtime.metrics.jvm_metrics import samples_of, task_reading
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
@@ -94,7 +97,7 @@ def start_task(
         "config.providers.expiring.class": "tests.Reporting$Expiring",
     }
 
-    def start(**settings: str) -> PluginJvm:
+    def start(of_worker: Mapping[str, str] | None = None, **settings: str) -> PluginJvm:
         begun: queue.SimpleQueue[str] = queue.SimpleQueue()
 
         def take(event: str, fields: Fields) -> None:
@@ -104,7 +107,7 @@ def start_task(
 
         config = {"name": "c", "connector.class": "tests.Reporting", "topic": "reports"} | settings
         jvm = PluginJvm(
-            worker,
+            {**worker, **(of_worker or {})},
             "w:1",
             on_event=take,
             answers={
@@ -220,6 +223,11 @@ def test_a_java_source_has_all_metrics_of_a_python_source(jvm: PluginJvm) -> Non
     wait_until(lambda: not names - served(), what="all of them, once offsets were committed")
 
 
+def test_a_jvm_uses_the_archive_of_its_classes_if_there_is_one(jvm: PluginJvm) -> None:
+    maps = Path(f"/proc/{jvm.pid}/maps").read_text()
+    assert ("/class-archives/engine-" in maps) == bool(class_archive().flags())
+
+
 def test_lines_are_those_of_the_connector_and_its_task(jvm: PluginJvm, records: Records) -> None:
     of_task = [r for r in records.records if r.name in ("io.example.Reporter", "stdout")]
     assert of_task
@@ -299,6 +307,45 @@ def test_a_bean_that_hangs_holds_no_other_numbers_up(start_task: StartTask) -> N
     jvm = start_task(hang="yes")
     for _ in range(3):
         assert task_reading(TASK, jvm.call("metrics", 5))["metrics"]
+
+
+@pytest.mark.long
+def test_each_jvm_serves_jmx_at_a_port_of_its_own_to_this_machine(
+    start_task: StartTask, records: Records, tmp_path: Path
+) -> None:
+    first = free_port()
+    for _ in range(2):
+        start_task({"java.jmx.port": str(first)})
+    ports = [int(t.rpartition(":")[2]) for t in records.texts("connect.engine.Jmx")]
+    assert ports[0] >= first and ports[1] > ports[0]
+    client = tmp_path / "Client.java"
+    client.write_text(JMX_CLIENT)
+    java = find_java()
+    assert java is not None
+    for port in ports:
+        command = [str(java), str(client), str(port), "debezium.tests:*"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=START_S)
+        assert "context=streaming" in done.stdout
+    listening = {line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:]}
+    of_ports = {address for address in listening if int(address.partition(":")[2], 16) in ports}
+    assert {address.partition(":")[0] for address in of_ports} == {"0100007F"}
+
+
+JMX_CLIENT = """
+    import javax.management.ObjectName;
+    import javax.management.remote.JMXConnectorFactory;
+    import javax.management.remote.JMXServiceURL;
+
+    class Client {
+        public static void main(String[] a) throws Exception {
+            var url = "service:jmx:rmi:///jndi/rmi://127.0.0.1:" + a[0] + "/jmxrmi";
+            try (var jmx = JMXConnectorFactory.connect(new JMXServiceURL(url))) {
+                var beans = jmx.getMBeanServerConnection();
+                System.out.println(beans.queryNames(new ObjectName(a[1]), null));
+            }
+        }
+    }
+"""
 
 
 def test_a_jvm_that_cannot_start_says_why() -> None:

@@ -82,6 +82,14 @@ def test_a_worker_whose_options_have_an_open_quote_does_not_start() -> None:
     assert any(OPTIONS_KEY in str(d) and "quotation" in str(d) for d in error.value.diagnostics)
 
 
+@pytest.mark.parametrize("port", ["0", "70000", "x"])
+def test_a_worker_does_not_start_with_a_port_that_is_none(port: str) -> None:
+    properties = {"bootstrap.servers": "k:1", "group.id": "g", "java.jmx.port": port}
+    with pytest.raises(Invalid) as error:
+        from_properties(properties)
+    assert any("java.jmx.port" in str(d) for d in error.value.diagnostics)
+
+
 def test_options_of_apaches_start_script_come_before_the_workers() -> None:
     variables = start_variables(
         {

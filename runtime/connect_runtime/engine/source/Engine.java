@@ -20,6 +20,7 @@ import org.apache.kafka.clients.admin.FenceProducersOptions;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.cli.ConnectDistributed;
 import org.apache.kafka.connect.runtime.Loggers;
+import org.slf4j.LoggerFactory;
 
 /**
  * The program of a JVM that runs Java plugins for another process: it lists and validates, runs
@@ -27,6 +28,7 @@ import org.apache.kafka.connect.runtime.Loggers;
  */
 public final class Engine {
     private static final TypeReference<Map<String, String>> CONFIG = new TypeReference<>() { };
+    private static final String JMX_PORT = "java.jmx.port";
     private static final int PROTOCOL = 1;
     private static final int FENCE_MS = 60_000;
     private static final int UNUSABLE = 4;
@@ -118,9 +120,13 @@ public final class Engine {
         if (call.get("protocol").asInt() != PROTOCOL) {
             throw new IllegalArgumentException("The engine speaks version " + PROTOCOL + " of the protocol");
         }
+        Map<String, String> worker = config(call, "worker");
+        if (!worker.getOrDefault(JMX_PORT, "").isEmpty()) {
+            serveJmx(Integer.parseInt(worker.get(JMX_PORT)));
+        }
         try {
-            showWorkerFile(Path.of(call.get("file").asText()), config(call, "worker"));
-            host = new Host(wire, config(call, "worker"), call.get("workerId").asText());
+            showWorkerFile(Path.of(call.get("file").asText()), worker);
+            host = new Host(wire, worker, call.get("workerId").asText());
         } catch (Throwable error) {
             // Kafka may be away: another JVM tries again, and this one answers no request.
             wire.event("unusable", Map.of("failure", Failure.of(error)));
@@ -141,6 +147,15 @@ public final class Engine {
             properties.store(out, null);
         }
         System.setProperty("sun.java.command", ConnectDistributed.class.getName() + " " + file);
+    }
+
+    private static void serveJmx(int port) {
+        try {
+            Jmx.serve(port);
+        } catch (IOException | LinkageError error) {
+            // Some runtime images of Java have no RMI.
+            LoggerFactory.getLogger(Engine.class).warn("JMX is not served", error);
+        }
     }
 
     private Host host() throws InterruptedException {
