@@ -20,6 +20,7 @@ import org.apache.logging.log4j.core.appender.AbstractAppender;
 import org.apache.logging.log4j.core.config.Configurator;
 import org.apache.logging.log4j.core.config.Property;
 import org.apache.logging.log4j.core.config.builder.api.ConfigurationBuilderFactory;
+import org.apache.logging.log4j.core.selector.BasicContextSelector;
 
 /**
  * Sends log events, and lines that plugins print, as events. Of each second 1,000 are sent for each
@@ -52,6 +53,8 @@ final class LogLines extends AbstractAppender {
 
     /** Takes all logging and both outputs of this JVM. */
     static void redirect(Wire wire) {
+        // One for all class loaders: by default Log4j finds it by the caller, which class archives change
+        System.setProperty("log4j2.contextSelector", BasicContextSelector.class.getName());
         LogLines lines = new LogLines(wire);
         lines.start();
         var builder = ConfigurationBuilderFactory.newConfigurationBuilder();
