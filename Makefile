@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE =
 SCRIPTS := $(filter-out %.py %.toml,$(wildcard .ci/*)) $(wildcard .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test chaos soak nightly mutants check format bench lock clean java jars chromium prometheus
+.PHONY: help install demo orders test chaos soak nightly mutants check format bench lock clean java jars chromium prometheus
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ jars: install java
 
 demo: jars ## run the example from files to records, on this machine
 	$(BIN)/python examples/demo/run.py $(ARGS)
+
+orders: jars ## run the example from one PostgreSQL to another, by Debezium and its JDBC sink
+	$(BIN)/python examples/orders/run.py $(ARGS)
 
 chromium:
 	@.ci/chromium

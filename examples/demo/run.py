@@ -10,24 +10,19 @@ are here.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 from confluent_kafka import Consumer, TopicPartition
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from lines import LINE_BYTES, Account, account, line_number, write_lines
+from walkthrough import Off, Walkthrough, say, temporary_folder
 
 _parser = argparse.ArgumentParser(prog="demo")
 _parser.add_argument("lines", nargs="?", type=int, default=200_000)
@@ -36,7 +31,6 @@ _options = _parser.parse_args()
 LINES: int = _options.lines
 MASTER: list[str] = ["--master", _options.master] if _options.master else []
 TOPIC = "lines"
-CONNECT = [sys.executable, "-P", "-m", "connect_reconciler.cli"]
 PATIENCE_S = 60.0
 # A proxy that the environment names must not come between us and this machine's own port.
 REST = httpx.Client(timeout=30, trust_env=False)
@@ -83,50 +77,8 @@ offsets:
 """
 
 
-class Off(Exception):
-    """Something did not go as it must."""
-
-
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
-@dataclass
-class Demo:
-    """The temporary project and what was learnt about it on the way."""
-
-    folder: Path
-    started: float
-    url: str = ""
-    kafka: str = ""
-    step: int = 0
-
-    # --- the command, as a user runs it ---
-
-    def title(self, what: str) -> None:
-        self.step += 1
-        say(f"\n[{time.monotonic() - self.started:4.0f} s] {self.step}. {what}")
-
-    def connect(self, *words: str, expect: int = 0) -> None:
-        """Runs a verb with its output shown."""
-        say(f"$ connect {' '.join(words)}")
-        done = subprocess.run([*CONNECT, *words], cwd=self.folder, check=False)
-        if done.returncode != expect:
-            raise Off(f"connect {words[0]} ended with {done.returncode}, not {expect}")
-
-    def ask(self, *words: str) -> Any:
-        """Runs a verb for its JSON."""
-        done = subprocess.run(
-            [*CONNECT, *words, "--json"], cwd=self.folder, check=False, stdout=subprocess.PIPE
-        )
-        if done.returncode != 0:
-            raise Off(f"connect {' '.join(words)} ended with {done.returncode}")
-        return json.loads(done.stdout)
-
-    def spec(self, name: str, text: str) -> None:
-        (self.folder / "connectors" / f"{name}.yaml").write_text(text)
-
-    # --- what is there ---
+class Demo(Walkthrough):
+    """The project, and the lines in it."""
 
     def delivered(self) -> int:
         """How many lines the sink's file has, by its size: looking must not cost the tasks time."""
@@ -140,7 +92,7 @@ class Demo:
         say("$ connect apply --yes")
         begin, before = time.monotonic(), self.delivered()
         first = complete = shown = 0.0
-        applying = subprocess.Popen([*CONNECT, "apply", "--yes"], cwd=self.folder)
+        applying = self.start_verb("apply", "--yes")
         while applying.poll() is None or not complete:
             time.sleep(0.05)
             took, there = time.monotonic() - begin, self.delivered()
@@ -200,11 +152,7 @@ def once(first: int = 1) -> Counter[int]:
 
 def start(demo: Demo) -> None:
     demo.title("Start Kafka and the runtime, in the background, for this folder only.")
-    words = ["up", "--detach", *MASTER]
-    say(f"$ connect {' '.join(words)}")
-    up = demo.ask(*words)
-    demo.url, demo.kafka = up["url"], up["kafka"]
-    say(f"  the runtime answers at {demo.url}, Kafka at {demo.kafka}")
+    demo.up(*MASTER)
 
 
 def deliver(demo: Demo) -> None:
@@ -294,31 +242,12 @@ def stop_source(demo: Demo) -> None:
 
 
 def main() -> int:
-    folder = Path(tempfile.mkdtemp(prefix="connect-demo-"))
-    demo = Demo(folder, time.monotonic())
-    (folder / "connectors").mkdir()
-    (folder / "connect.yaml").write_text(PROJECT)
-    say(f"A project of its own, in {folder}")
-    problem = ""
-    try:
-        for part in (start, deliver, change_by_hand, rewind, stop_source):
-            part(demo)
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-    except KeyboardInterrupt:
-        problem = "interrupted"
-    finally:
-        demo.title("Stop the runtime, then Kafka.")
-        ended = subprocess.run([*CONNECT, "down"], cwd=folder, check=False).returncode
-    if not problem and ended != 0:
-        problem = f"connect down ended with {ended}"
-    took = time.monotonic() - demo.started
-    if problem:
-        say(f"\nFAILED after {took:.0f} s: {problem}\nEverything is kept in {folder}")
-        return 1
-    shutil.rmtree(folder)
-    say(f"\nAll steps went as they should, and every line is accounted for; {took:.0f} s.")
-    return 0
+    demo = Demo(temporary_folder("demo"))
+    (demo.folder / "connect.yaml").write_text(PROJECT)
+    return demo.take(
+        (start, deliver, change_by_hand, rewind, stop_source),
+        "All steps went as they should, and every line is accounted for",
+    )
 
 
 if __name__ == "__main__":
