@@ -90,6 +90,11 @@ def _count_through_faults(runtime: Runtime, broker: BrokerAddress, topic: str) -
         def task() -> Process:
             return wait_until(lambda: runtime.tasks, what="the task's process", timeout_s=90)[0]
 
+        def of_connectors() -> list[Process]:
+            return wait_until(
+                lambda: engines([runtime.command.pid]), what="the connectors' JVM", timeout_s=90
+            )
+
         def kill_task() -> None:
             of_task = jvm()
             kill(task())
@@ -107,8 +112,8 @@ def _count_through_faults(runtime: Runtime, broker: BrokerAddress, topic: str) -
             lambda: _frozen_until_noticed(jvm()),
             lambda: _frozen_until_noticed(task()),
             freeze_jvm_and_kill_task,
-            lambda: kill(*engines([runtime.command.pid])),
-            lambda: _frozen_until_noticed(engines([runtime.command.pid])[-1]),
+            lambda: kill(*of_connectors()),
+            lambda: _frozen_until_noticed(of_connectors()[0]),
             lambda: kill(spark_jvm(runtime)),
         ]
         more()
