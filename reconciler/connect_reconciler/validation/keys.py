@@ -47,6 +47,8 @@ _COMPLETE: Final = "org.apache.kafka.connect.transforms."
 # connector's, add a line: a pattern of its class, and the prefixes of those keys.
 _PASSED_ON: Final[Mapping[str, tuple[str, ...]]] = {
     "io.debezium.*": (
+        "column.mask.",
+        "column.truncate.",
         "create.slot.",
         "custom.metric.",
         "database.",
