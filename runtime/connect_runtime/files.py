@@ -1,9 +1,10 @@
 """Folders and files that only this user may read, because they hold secrets; files written as a
-whole."""
+whole; their checksums."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 from pathlib import Path
@@ -52,6 +53,12 @@ def replace_file(file: Path, content: str | bytes, *, mode: int = 0o666) -> None
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+
+
+def sha256_of(file: Path) -> str:
+    """Returns the checksum of a file's content in hexadecimal digits. Raises OSError."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def read_password(file: Path) -> str | None:

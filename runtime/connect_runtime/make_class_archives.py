@@ -37,7 +37,7 @@ _END_S = 60.0
 
 
 def make_missing() -> None:
-    """Makes the archives that are missing. Raises JarsError, BrokerError, OSError, and Spark's
+    """Makes the archives that are missing. Raises ArtifactsError, BrokerError, OSError, and Spark's
     errors."""
     if not embedded.class_archive().flags():
         _make_broker()

@@ -47,7 +47,7 @@ _OF_BROKER: Final = (
 
 @cache
 def class_path() -> tuple[Path, ...]:
-    """Returns the jars of an engine, its own first. Raises JarsError if Connect's are missing,
+    """Returns the jars of an engine, its own first. Raises ArtifactsError if Connect's are missing,
     Failed if the engine cannot be compiled."""
     libraries = _libraries()
     return (_compiled(libraries), *libraries)

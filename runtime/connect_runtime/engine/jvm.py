@@ -91,7 +91,7 @@ class PluginJvm:
     ) -> None:
         """Starts the JVM with the worker's properties, and returns before it is ready. Its process
         keeps the descriptors `held` open. Unless it is `watched` by another process, this one kills
-        it if it is frozen. Raises JarsError, Failed."""
+        it if it is frozen. Raises ArtifactsError, Failed."""
         self._on_event = on_event
         self._answers = answers or {}
         self._secrets: set[str] = set()

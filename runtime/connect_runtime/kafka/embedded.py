@@ -210,7 +210,7 @@ class EmbeddedBroker:
         `port` is the one that clients connect to; by default that of the last start, or a free one.
         With `authentication`, connections require the password that a file in the folder holds.
         `java_flags` replace those that use the broker's class archive. Waits 30 s at most. Raises
-        BrokerError, and JarsError if Kafka's jars are not available.
+        BrokerError, and ArtifactsError if Kafka's jars are not available.
         """
         folder = folder.absolute()
         make_private_folder(folder)
@@ -269,7 +269,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def class_archive() -> ClassArchive:
-    """Returns the archive of the broker's classes, made or not. Raises JarsError."""
+    """Returns the archive of the broker's classes, made or not. Raises ArtifactsError."""
     return ClassArchive("broker", (jars_folder("broker"),))
 
 

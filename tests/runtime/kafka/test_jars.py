@@ -8,9 +8,10 @@ from typing import get_args
 
 import pytest
 
-from connect_runtime import KAFKA_VERSION
+from connect_runtime import KAFKA_VERSION, maven
 from connect_runtime.kafka import jars
-from connect_runtime.kafka.jars import JarsError, jars_folder, read_list
+from connect_runtime.kafka.jars import jars_folder, read_list
+from connect_runtime.maven import ArtifactsError
 
 _SMALL = "org.jspecify:jspecify:1.0.0"
 _SMALL_JAR = "jspecify-1.0.0.jar"
@@ -34,7 +35,7 @@ def one_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_list_has_each_jar_once_and_one_kafka_version() -> None:
     every = [jar for jar_set in get_args(jars.JarSet) for jar in read_list(jar_set)]
     assert len({jar.file_name for jar in every}) == len(every)
-    kafka = {jar.version for jar in every if jar.organisation == "org.apache.kafka"}
+    kafka = {jar.coordinate.version for jar in every if jar.coordinate.group == "org.apache.kafka"}
     assert kafka == {KAFKA_VERSION}
 
 
@@ -61,7 +62,7 @@ def test_a_file_with_a_classifier_has_it_in_its_name(one_jar: Path) -> None:
 
 def test_a_download_with_another_sum_is_refused(one_jar: Path) -> None:
     one_jar.write_text(f"{'0' * 64}  broker  {_SMALL}\n")
-    with pytest.raises(JarsError, match=_SMALL_JAR):
+    with pytest.raises(ArtifactsError, match=_SMALL_JAR):
         jars_folder("broker")
     left = jars.cache_folder() / f"kafka-{KAFKA_VERSION}" / "broker"
     assert list(left.iterdir()) == []
@@ -70,7 +71,7 @@ def test_a_download_with_another_sum_is_refused(one_jar: Path) -> None:
 def test_a_changed_jar_is_named_removed_and_fetched_again(one_jar: Path) -> None:
     jar = jars_folder("broker") / _SMALL_JAR
     jar.write_bytes(b"something else")
-    with pytest.raises(JarsError, match=_SMALL_JAR):
+    with pytest.raises(ArtifactsError, match=_SMALL_JAR):
         jars_folder("broker")
     assert not jar.exists()
     jars_folder("broker")
@@ -97,8 +98,8 @@ def test_two_processes_at_once_fetch_once(one_jar: Path) -> None:
 def test_without_pyspark_the_error_says_what_to_install(
     one_jar: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jars, "find_spec", lambda _: None)
-    with pytest.raises(JarsError) as caught:
+    monkeypatch.setattr(maven, "find_spec", lambda _: None)
+    with pytest.raises(ArtifactsError) as caught:
         jars_folder("broker")
     assert ".[runtime]" in caught.value.diagnostics[0].hint
 
@@ -113,14 +114,15 @@ def test_a_repository_that_does_not_answer_is_an_error_with_a_hint(
         "</ivysettings>"
     )
     monkeypatch.setenv("CONNECT_IVY_SETTINGS", str(settings))
-    with pytest.raises(JarsError) as caught:
+    with pytest.raises(ArtifactsError) as caught:
         jars_folder("broker")
     assert "CONNECT_IVY_SETTINGS" in caught.value.diagnostics[0].hint
 
 
 def test_finding_the_jars_does_not_import_pyspark() -> None:
     program = (
-        "import sys; from connect_runtime.kafka.jars import classpath, _find_ivy;"
-        "classpath('broker'); _find_ivy(); sys.exit('pyspark' in sys.modules)"
+        "import sys; from connect_runtime.kafka.jars import classpath;"
+        "from connect_runtime.maven import _find_ivy; classpath('broker'); _find_ivy();"
+        "sys.exit('pyspark' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
