@@ -23,8 +23,8 @@ from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
 from connect_specs.diagnostics import Diagnostic, Unreachable
 
 _FETCH_S = 900.0
-# `dependencies` decides whether POMs are read. A list that has a SHA-256 for each artifact needs
-# neither them nor the repository's own weaker checksums.
+# A list that has a SHA-256 for each artifact needs neither POMs nor the repository's own weaker
+# checksums
 _SETTINGS: Final = """\
 <ivysettings>
   <settings defaultResolver="public"/>
@@ -37,6 +37,7 @@ _SETTINGS: Final = """\
 </ivysettings>
 """
 _LISTED_ONLY: Final = ' usepoms="false" checksums=""'
+_WITH_CHECKSUMS: Final = ' checksums="sha1"'
 _PATTERN: Final = "[organisation]/[module]/[revision]/[artifact]-[revision](-[classifier]).[ext]"
 _MIRROR_HINT: Final = (
     "Artifacts come from the public Maven repository. Behind a mirror, point CONNECT_IVY_SETTINGS "
@@ -121,7 +122,7 @@ def resolve(
     """Downloads a jar and what it needs at run time into an empty folder, and returns their files.
     Modules that are `excluded`, and what only they need, are left out. The repository's checksums
     are verified. Raises ArtifactsError."""
-    return _retrieve([coordinate], excluded, folder, "")
+    return _retrieve([coordinate], excluded, folder, _WITH_CHECKSUMS)
 
 
 def _plain(coordinate: Coordinate) -> Coordinate:
@@ -140,7 +141,7 @@ def _retrieve(
         raise ArtifactsError(_problem("fetching artifacts needs Java 17 or newer", NO_JAVA_HINT))
     with tempfile.TemporaryDirectory(prefix="ivy-", dir=folder) as own:
         module, settings = Path(own, "ivy.xml"), Path(own, "settings.xml")
-        module.write_text(_module(coordinates, excluded, follow=not options))
+        module.write_text(_module(coordinates, excluded, follow=options != _LISTED_ONLY))
         settings.write_text(_SETTINGS.format(options=options))
         command = [str(java), "-jar", str(ivy), "-debug"]
         command += ["-settings", os.environ.get("CONNECT_IVY_SETTINGS") or str(settings)]

@@ -230,6 +230,11 @@ class Project:
         """Returns the folder of the embedded broker's and the runtime's files."""
         return self.folder / ".connect"
 
+    @property
+    def plugins(self) -> Path:
+        """Returns the folder of the Java plugins that are installed for the project's runtime."""
+        return self.data / "plugins"
+
 
 # --- partitions and pins, compared as JSON, whatever the order of their keys or entries ---
 

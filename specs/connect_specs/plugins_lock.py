@@ -1,14 +1,18 @@
-"""Reads and writes plugins.lock.json: a cluster's plugins and their keys, beside connect.yaml.
+"""Reads and writes plugins.lock.json: plugins and their keys, and where Java plugins come from.
 
-With it a plan can check configs, and recognize passwords, without asking the cluster. One key a
-line, sorted, so that a plugin's upgrade is a small diff.
+With the keys a plan can check configs, and recognize passwords, without asking the cluster. The
+origins have a checksum for each file, so that every machine installs the same plugins. One key and
+one file a line, sorted, so that a plugin's upgrade is a small diff.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.documents import Map, Sequence
@@ -19,20 +23,89 @@ from connect_specs.text_files import read_text
 PLUGINS_LOCK = "plugins.lock.json"
 
 _FORMAT = 1
+_LISTS: Final = ("installed", "plugins")
 _HINT = "create it again with `connect plugins lock`"
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+_Entry = TypeVar("_Entry")
 
 
-def has_lock(folder: Path) -> bool:
-    """Returns True if the project in this folder has a lock file."""
-    file = folder / PLUGINS_LOCK
-    return file.exists() or file.is_symlink()
+@dataclass(frozen=True, slots=True)
+class LockedArtifact:
+    """A file that is part of a plugin: where it comes from, and its SHA-256.
+
+    `origin` is a coordinate of Maven's (`group:artifact:version:classifier@tar.gz`), an address, or
+    a path relative to the project's folder.
+    """
+
+    origin: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOrigin:
+    """An argument of `connect plugins install`, without a login, and the files that it stands
+    for."""
+
+    source: str
+    artifacts: tuple[LockedArtifact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LockedPlugin:
+    """A Java plugin of the project: `name` is its folder. The first origin is the plugin itself,
+    further ones add jars to it."""
+
+    name: str
+    origins: tuple[PluginOrigin, ...]
+
+    @property
+    def artifacts(self) -> tuple[LockedArtifact, ...]:
+        return tuple(artifact for origin in self.origins for artifact in origin.artifacts)
+
+
+def is_plugin_name(text: str) -> bool:
+    """Returns True if a plugin may have this name: it is a folder's."""
+    return _NAME.fullmatch(text) is not None
 
 
 def load_lock(folder: Path) -> PluginSet | None:
-    """Returns the lock file in a project's folder, None if there is none. Raises Invalid."""
-    if not has_lock(folder):
+    """Returns the keys of plugins in the lock file of a project's folder; None if none were
+    locked. Raises Invalid."""
+    plugins = _entries(folder, "plugins", _plugin)
+    return None if plugins is None else PluginSet(plugins)
+
+
+def load_locked_plugins(folder: Path) -> tuple[LockedPlugin, ...]:
+    """Returns the Java plugins that the lock file names. Raises Invalid."""
+    return _entries(folder, "installed", _locked_plugin) or ()
+
+
+def _entries(
+    folder: Path, field: str, entry_of: Callable[[Any], _Entry]
+) -> tuple[_Entry, ...] | None:
+    file = folder / PLUGINS_LOCK
+    if not (file.exists() or file.is_symlink()):
         return None
-    text = read_text(folder / PLUGINS_LOCK, PLUGINS_LOCK)
+    text = read_text(file, PLUGINS_LOCK)
+    document = _document(text)
+    nodes = document.get(field)
+    if nodes is None and any(name in document for name in _LISTS):
+        return None
+    if not isinstance(nodes, list):
+        raise _invalid(f"the lock file has no list {field!r}", Location(PLUGINS_LOCK, 1, 1))
+    entries: list[_Entry] = []
+    for number, entry in enumerate(nodes):
+        try:
+            entries.append(entry_of(entry))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            message = "this entry of the lock file is malformed"
+            raise _invalid(message, _location(text, field, number)) from error
+    return tuple(entries)
+
+
+def _document(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
@@ -45,33 +118,54 @@ def load_lock(folder: Path) -> PluginSet | None:
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         message = f"this is not a lock file of format {_FORMAT}"
         raise _invalid(message, Location(PLUGINS_LOCK, 1, 1))
-    plugins = document.get("plugins")
-    if not isinstance(plugins, list):
-        raise _invalid("the lock file has no list 'plugins'", Location(PLUGINS_LOCK, 1, 1))
-    definitions: list[PluginDefinition] = []
-    for number, plugin in enumerate(plugins):
-        try:
-            definitions.append(_plugin(plugin))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            message = "this entry of the lock file is malformed"
-            raise _invalid(message, _location(text, number)) from error
-    return PluginSet(tuple(definitions))
+    return document
 
 
-def _location(text: str, number: int) -> Location:
-    """Returns the location of a plugin in a lock file, as far as the file can be read."""
+def _location(text: str, field: str, number: int) -> Location:
+    """Returns the location of an entry of a lock file, as far as the file can be read."""
     (document, *_) = parse_json(text, PLUGINS_LOCK).documents or (None,)
-    plugins = document.get("plugins") if isinstance(document, Map) else None
-    if isinstance(plugins, Sequence) and number < len(plugins.items):
-        return plugins.items[number].location
+    entries = document.get(field) if isinstance(document, Map) else None
+    if isinstance(entries, Sequence) and number < len(entries.items):
+        return entries.items[number].location
     return Location(PLUGINS_LOCK, 1, 1)
 
 
-def lock_text(plugins: PluginSet) -> str:
-    """Returns the file's text: the same plugins always give the same text."""
-    definitions = sorted(plugins.plugins, key=lambda plugin: (plugin.type, plugin.class_name))
-    blocks = ",\n".join(map(_plugin_text, definitions))
-    return f'{{\n  "format": {_FORMAT},\n  "plugins": [\n{blocks}\n  ]\n}}\n'
+def lock_text(plugins: PluginSet | None, installed: Iterable[LockedPlugin] = ()) -> str:
+    """Returns the file's text: the same plugins always give the same text. `plugins` None: their
+    keys are not locked."""
+    lists = {"installed": [_locked_plugin_text(p) for p in sorted(installed, key=_name)]}
+    if plugins is not None:
+        definitions = sorted(plugins.plugins, key=lambda plugin: (plugin.type, plugin.class_name))
+        lists["plugins"] = list(map(_plugin_text, definitions))
+    fields = [f'  "format": {_FORMAT}']
+    for field, entries in lists.items():
+        if entries or field == "plugins":
+            blocks = ",\n".join(entries)
+            fields.append(f'  "{field}": [\n{blocks}\n  ]')
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def _name(plugin: LockedPlugin) -> str:
+    return plugin.name
+
+
+def _locked_plugin_text(plugin: LockedPlugin) -> str:
+    origins = ",\n".join(map(_origin_text, plugin.origins))
+    return (
+        "    {\n"
+        f'      "name": {json.dumps(plugin.name)},\n'
+        f'      "from": [\n{origins}\n      ]\n'
+        "    }"
+    )
+
+
+def _origin_text(origin: PluginOrigin) -> str:
+    artifacts = ",\n".join(
+        "          " + json.dumps({"artifact": a.origin, "sha256": a.sha256}, ensure_ascii=False)
+        for a in origin.artifacts
+    )
+    source = json.dumps(origin.source, ensure_ascii=False)
+    return f'        {{"source": {source}, "artifacts": [\n{artifacts}\n        ]}}'
 
 
 def _plugin_text(plugin: PluginDefinition) -> str:
@@ -97,6 +191,24 @@ def _key_text(key: KeyDefinition) -> str:
     if key.dependents:
         fields["dependents"] = list(key.dependents)
     return json.dumps(fields, ensure_ascii=False)
+
+
+def _locked_plugin(entry: Any) -> LockedPlugin:
+    name, origins = _text(entry["name"]), tuple(map(_origin, entry["from"]))
+    if not is_plugin_name(name) or not origins:
+        raise ValueError(name)
+    return LockedPlugin(name, origins)
+
+
+def _origin(entry: Any) -> PluginOrigin:
+    return PluginOrigin(_text(entry["source"]), tuple(map(_artifact, entry["artifacts"])))
+
+
+def _artifact(entry: Any) -> LockedArtifact:
+    sha256 = _text(entry["sha256"])
+    if _SHA256.fullmatch(sha256) is None:
+        raise ValueError(sha256)
+    return LockedArtifact(_text(entry["artifact"]), sha256)
 
 
 def _plugin(entry: Any) -> PluginDefinition:

@@ -36,7 +36,7 @@ from connect_specs.plugin_definitions import (
     passwords,
     passwords_in,
 )
-from connect_specs.plugins_lock import PLUGINS_LOCK, has_lock
+from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock
 from connect_specs.secrets import holds_secret, holds_text, is_sensitive, without_references
 
 _SHOWN_MOST: Final = 8
@@ -89,7 +89,7 @@ def findings(
     errors: list[Diagnostic] = []
     warnings: list[Diagnostic] = []
     unchecked: list[str] = []
-    locked = has_lock(project.folder)
+    locked = load_lock(project.folder) is not None
     unknown: dict[str, PlannedConfig] = {}
     for planned in configs:
         unlisted = _unlisted(project, planned) if ours else None

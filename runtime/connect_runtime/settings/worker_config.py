@@ -188,6 +188,9 @@ def from_project(
         if key != "bootstrap.servers":
             base |= {f"{client}.{key}": value for client in ("admin", "consumer", "producer")}
     worker = {key: value.strip() for key, value in project.worker.items()}
+    if project.plugins.is_dir():
+        paths = filter(None, (worker.get("plugin.path"), str(project.plugins)))
+        worker["plugin.path"] = ",".join(paths)
     warnings = _warnings(dict(project.worker), standalone=False, of_project=True)
     if resolve:
         resolved = _resolved(base | worker)

@@ -187,7 +187,7 @@ def _forked(run: Callable[[int], None]) -> int:
 
 
 def _run_and_exit(run: Callable[[int], None], parent: int) -> NoReturn:
-    """The caller's code must not run in two processes."""
+    """Ends the process after `run`: the caller's code must not run in two processes."""
     try:
         gc.enable()
         null = os.open(os.devnull, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""`connect plugins`: which plugins the cluster has, and the lock file that remembers them."""
+"""`connect plugins`: which plugins the cluster has, the lock file, and installing Java plugins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json
 from connect_reconciler.cli.session import invocation
-from connect_specs.diagnostics import ExitCode
+from connect_specs.diagnostics import Diagnostic, ExitCode, Invalid
 from connect_specs.plain_text import one_line, table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 plugins = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
-    help="List the cluster's plugins, or write the lock file of their keys.",
+    help="List the cluster's plugins, install Java plugins, or write the lock file.",
 )
 
 
@@ -35,20 +35,84 @@ def list_plugins(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the plugins of the cluster. If no runtime is up, of this installation."""
+    """Show the plugins of the cluster. If no runtime is up, of this installation.
+
+    Of Java plugins that `connect plugins install` installed it says where they come from.
+    """
     from connect_specs.plugin_definitions import CONNECTORS
 
-    with _source(invocation(context).project()) as source:
+    project = invocation(context).project()
+    with _source(project) as source:
         entries = [
             {key: plugin[key] for key in ("class", "type", "version") if key in plugin}
             for plugin in source.listed()
             if not connectors or plugin["type"] in CONNECTORS
         ]
+    if project.plugins.is_dir():
+        from connect_reconciler.workflow.plugin_installation import origins_of
+
+        origins = origins_of(project, {plugin["class"] for plugin in entries})
+        for plugin in entries:
+            if plugin["class"] in origins:
+                plugin["from"] = origins[plugin["class"]]
     if as_json:
         result_json({"plugins": entries})
         return
-    rows = [[plugin["class"], plugin["type"], plugin.get("version", "-")] for plugin in entries]
-    result(table(["CLASS", "TYPE", "VERSION"], rows))
+    columns = ("class", "type", "version", "from")
+    rows = [[plugin.get(column, "-") for column in columns] for plugin in entries]
+    result(table([column.upper() for column in columns], rows))
+
+
+@plugins.command("install")
+def install_plugin(
+    context: typer.Context,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="COORDINATE|URL|FILE",
+            help="group:artifact:version of a Maven repository, an https address or a file."
+            " Without it, all plugins that plugins.lock.json names are installed.",
+        ),
+    ] = None,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLUGIN", help="Add it to this installed plugin, such as a JDBC driver."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Install Java plugins for this project's runtime, and record them in plugins.lock.json.
+
+    They are unpacked into .connect/plugins, where `connect up` finds them; it also installs what
+    the lock names. A coordinate stands for the plugin's archive if there is one, else for its jar
+    with the libraries that it needs. CONNECT_IVY_SETTINGS names a mirror with its login.
+    """
+    from connect_reconciler.cli.project_files import make_data_folder
+    from connect_reconciler.cli.runtime_process import find_runtime
+    from connect_reconciler.workflow.plugin_installation import install, install_locked
+
+    call = invocation(context)
+    project = call.project()
+    if source is None and into is not None:
+        problem, hint = "--into needs a plugin's file", "name a coordinate, an address or a file"
+        raise Invalid(Diagnostic("usage", problem, hint=hint))
+    is_up = find_runtime(project) is not None
+    make_data_folder(project)
+    if source is None:
+        changes = install_locked(project, in_use=is_up)
+        installed, removed = changes.installed, changes.removed
+    else:
+        progress("installing the plugin")
+        installed, removed = (install(project, source, call.folder, into, in_use=is_up).name,), ()
+    if as_json:
+        result_json({"installed": list(installed), "removed": list(removed)})
+        return
+    lines = [f"installed {name} in {project.plugins / name}" for name in installed]
+    lines += [f"removed {name}: the lock does not name it" for name in removed]
+    result("\n".join(map(one_line, lines or ["all plugins of the lock are installed"])))
+    if is_up and (installed or removed):
+        progress("the runtime that is up uses them after `connect down` and `connect up`")
 
 
 @plugins.command("lock")
@@ -70,7 +134,7 @@ def lock_plugins(
     from connect_reconciler.render.plugin_changes import plugin_changes
     from connect_specs.loader import load_specs
     from connect_specs.plugin_definitions import PluginSet
-    from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock, lock_text
+    from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock, load_locked_plugins, lock_text
 
     project = invocation(context).project()
     desired = load_specs(project)
@@ -81,7 +145,8 @@ def lock_plugins(
     stale = earlier is None or bool(changes)
     if stale and not check:
         problem, code = "the lock file cannot be written", "plugins-lock.unwritable"
-        write_file(project.folder / PLUGINS_LOCK, lock_text(lock), problem, code)
+        text = lock_text(lock, load_locked_plugins(project.folder))
+        write_file(project.folder / PLUGINS_LOCK, text, problem, code)
     if as_json:
         result_json({"up_to_date": not stale, "changes": list(map(_json, changes))})
     else:

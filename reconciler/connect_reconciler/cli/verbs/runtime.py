@@ -17,6 +17,7 @@ import typer
 
 from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json, show_progress_as_json
+from connect_reconciler.cli.project_files import make_data_folder
 from connect_reconciler.cli.session import invocation
 from connect_reconciler.cli.signals import may_change
 from connect_runtime.logs import log_output
@@ -73,6 +74,7 @@ def up(
     _refuse_rest_target(project)
     _check_one_master(slots, master)
     ensure_runtime_installed()
+    _install_plugins(project)
     config, warnings = _check_reach(project)
     if detach:
         _detach(project, slots, master, _with_master(config, slots, master), as_json=as_json)
@@ -81,6 +83,20 @@ def up(
         _say_who_can_reach(config)
     else:
         _run_here(project, slots, master, as_json=as_json)
+
+
+def _install_plugins(project: Project) -> None:
+    """Installs the Java plugins that plugins.lock.json names and that are not there yet."""
+    from connect_reconciler.cli.runtime_process import find_runtime
+    from connect_specs.plugins_lock import load_locked_plugins
+
+    if load_locked_plugins(project.folder) or project.plugins.is_dir():
+        from connect_reconciler.workflow.plugin_installation import install_locked
+
+        make_data_folder(project)
+        changes = install_locked(project, in_use=find_runtime(project) is not None)
+        if changes.installed:
+            progress(f"installed Java plugins: {', '.join(changes.installed)}")
 
 
 def _use_log_format(chosen: LogFormat | None) -> None:
