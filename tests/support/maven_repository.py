@@ -71,7 +71,8 @@ class MavenRepository(ThreadingHTTPServer):
             f'<credentials host="{LOOPBACK}" realm="test" username="{user}" passwd="{password}"/>'
         )
         file.write_text(
-            f'<ivysettings><settings defaultResolver="mirror"/>{login if user else ""}'
+            '<ivysettings><property environment="env"/>'
+            f'<settings defaultResolver="mirror"/>{login if user else ""}'
             '<timeout-constraints><timeout-constraint name="short" connectionTimeout="2000"'
             ' readTimeout="1000"/></timeout-constraints><resolvers><ibiblio name="mirror"'
             f' m2compatible="true" root="{self.url}/" timeoutConstraint="short"/></resolvers>'

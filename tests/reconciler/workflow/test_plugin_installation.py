@@ -159,7 +159,9 @@ def test_a_mirror_asks_for_a_login(
     assert "CONNECT_IVY_SETTINGS" in _text(error.value)
     assert _state(project) == ({}, None)
 
-    settings = repository.settings(tmp_path / "login.xml", user="me", password=SECRET)
+    monkeypatch.setenv("MIRROR_PASSWORD", SECRET)
+    password = "${env.MIRROR_PASSWORD}"
+    settings = repository.settings(tmp_path / "login.xml", user="me", password=password)
     monkeypatch.setenv("CONNECT_IVY_SETTINGS", str(settings))
     _install(project, "io.x:sink:1.0@jar")
     assert _files(project) == {"sink/sink-1.0.jar": SINK}
