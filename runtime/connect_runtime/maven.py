@@ -53,10 +53,13 @@ _COORDINATE: Final = re.compile(
 _NO_VERSION: Final = re.compile(r"(?i)(latest|release)(\..*)?")
 
 _NOT_FOUND: Final = 404
+_SERVER_ERROR: Final = 500
 _STATUS: Final = re.compile(r"HTTP response status: (\d+) url=(\S+)")
 _NO_ANSWER: Final = re.compile(r"^\s*Server access error at url (.*)$", re.MULTILINE)
 _NOT_TAKEN: Final = re.compile(r"^\s*\[FAILED *\] (.*?)(?: \(\d+ms\))?$", re.MULTILINE)
 _LOGIN: Final = re.compile(r"://[^/@\s]*@")
+_SUMMARY: Final = re.compile("UNRESOLVED DEPENDENCIES|FAILED DOWNLOADS")
+_CAUSE: Final = re.compile(r"^(?:Caused by|Exception in thread \S+): (.*)$", re.MULTILINE)
 _REASONS_MOST: Final = 5
 
 
@@ -236,14 +239,14 @@ def _failure(names: str, output: str) -> ArtifactsError:
     statuses = {(int(status), url) for status, url in _STATUS.findall(output)}
     refusals = sorted(answer for answer in statuses if answer[0] != _NOT_FOUND)
     broken = [*_NO_ANSWER.findall(output), *_NOT_TAKEN.findall(output)]
-    has_answer = all(status < 500 for status, _ in refusals) and not broken
+    if _SUMMARY.search(output) is None:
+        # Ivy has not come so far: its settings cannot be read, for one
+        broken += _CAUSE.findall(output)[-1:] or ["Ivy has failed"]
+    has_answers = all(status < _SERVER_ERROR for status, _ in refusals) and not broken
     reasons = [f"{status} is the answer of {url}" for status, url in refusals] + broken
     unique = list(dict.fromkeys(_LOGIN.sub("://", reason) for reason in reasons))
-    if not unique and _STATUS.search(output) is None and "not found" not in output.lower():
-        # A settings file that cannot be read, for one
-        unique = [_LOGIN.sub("://", line) for line in output.splitlines() if line.strip()][-1:]
-    kind = NoSuchArtifact if has_answer else ArtifactsError
-    text = f"{names} was not found" if has_answer else f"{names} was not fetched"
+    kind = NoSuchArtifact if has_answers else ArtifactsError
+    text = f"{names} was not {'found' if has_answers else 'fetched'}"
     return kind(_problem(text, why="\n".join(unique[:_REASONS_MOST])))
 
 

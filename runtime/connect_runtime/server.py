@@ -18,12 +18,7 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.engine.catalog import (
-    JavaCatalog,
-    has_java_plugins,
-    use_catalog,
-    used_catalog,
-)
+from connect_runtime.engine.catalog import has_java_plugins, java_plugins, used_catalog
 from connect_runtime.engine.java_loggers import share_levels
 from connect_runtime.engine.jvm import running_jvms
 from connect_runtime.herder.connect_cluster import ConnectCluster
@@ -195,12 +190,8 @@ class Runtime:
             _log.warning(_NO_JAVA_PLUGINS)
             return
         properties = self._with_start_variables()
-        catalog = JavaCatalog(properties, urlsplit(self.url).netloc)
-        use_catalog(catalog)
-        closing.callback(use_catalog, None)
-        closing.callback(catalog.close)
         share_levels(self._levels_file)
-        catalog.scan_until_done()
+        closing.enter_context(java_plugins(properties, urlsplit(self.url).netloc))
 
     def _with_start_variables(self) -> Mapping[str, str]:
         """Returns the worker's properties with what variables of Apache's start script mean for

@@ -71,7 +71,7 @@ class MavenRepository(ThreadingHTTPServer):
             f'<credentials host="{LOOPBACK}" realm="test" username="{user}" passwd="{password}"/>'
         )
         file.write_text(
-            '<ivysettings><property environment="env"/>'
+            '<ivysettings><properties environment="env"/>'
             f'<settings defaultResolver="mirror"/>{login if user else ""}'
             '<timeout-constraints><timeout-constraint name="short" connectionTimeout="2000"'
             ' readTimeout="1000"/></timeout-constraints><resolvers><ibiblio name="mirror"'

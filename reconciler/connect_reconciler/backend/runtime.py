@@ -7,8 +7,9 @@ runtime.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ from connect_reconciler.backend.on_kafka import KafkaBackend
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.model.live import Live
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.engine.catalog import java_plugins
 from connect_runtime.herder import requests
 from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.herder import Herder
@@ -166,6 +168,7 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
         providers = ConfigProviders(worker.properties)
         stack.callback(providers.close)
         ensure_topics(worker, logs)
+        stack.enter_context(java_plugins_here(project, client))
         herder = ConnectCluster(
             name,
             WorkerSettings(project.group_id, project.topics, name, worker.properties),
@@ -182,6 +185,14 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
         if not wait_until(lambda: _leads(herder.herder), _JOIN_S, every_s=_LOOK_S):
             return None
         return InProcessCluster(herder, stack.pop_all().close)
+
+
+def java_plugins_here(project: Project, client: Mapping[str, str]) -> AbstractContextManager[None]:
+    """Makes the Java plugins on the project's plugin.path usable in this process, for the context.
+    Of what their JVM logs only errors are shown."""
+    logging.getLogger("org.apache.kafka").setLevel(logging.ERROR)
+    worker, _ = from_project(replace(project, kafka=client), None, resolve=False)
+    return java_plugins(worker.properties, identity())
 
 
 def _leads(herder: Herder) -> bool:

@@ -18,7 +18,6 @@ from dataclasses import replace
 from netrc import NetrcParseError
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -67,13 +66,35 @@ def file_name(origin: str) -> str:
     coordinate = parse_coordinate(origin)
     if coordinate is not None:
         return coordinate.file_name
-    return Path(urlsplit(origin).path if "://" in origin else origin).name
+    return Path(httpx.URL(origin).path if "://" in origin else origin).name
 
 
 def stem(name: str) -> str:
     """Returns a file's name without the ending of a jar or an archive."""
     ending = next((end for end in ENDINGS if name.lower().endswith(end)), "")
     return name[: len(name) - len(ending)]
+
+
+def recorded_source(source: str, folder: Path, project: Path) -> str:
+    """Returns what a user wrote in `folder` as the lock has it: without a login, and a path in the
+    project relative to it. Raises Invalid if it is no coordinate, address or file of a plugin."""
+    if parse_coordinate(source) is not None:
+        return source
+    if "://" in source:
+        recorded = _recorded_address(source)
+    else:
+        file = (folder / source).resolve()
+        recorded = str(file.relative_to(project) if file.is_relative_to(project) else file)
+    if not file_name(recorded).lower().endswith(ENDINGS):
+        problem = f"{source!r} is neither a coordinate nor the name of a plugin's file"
+        if "://" in source:
+            problem = "the address does not end in the name of a plugin's file"
+        hint = (
+            "write group:artifact:version, or an https address or a file whose name ends in "
+            f"{', '.join(ENDINGS)}"
+        )
+        raise Invalid(Diagnostic("plugins.source", problem, hint=hint))
+    return recorded
 
 
 def origin_of(
@@ -84,31 +105,19 @@ def origin_of(
 
     Raises Invalid, Unreachable, Failed.
     """
+    recorded = recorded_source(source, folder, project)
     coordinate = parse_coordinate(source)
     with _scratch() as scratch:
         if coordinate is not None:
             modules = [key.module for text in present if (key := parse_coordinate(text))]
             files = _from_maven(coordinate, scratch, modules)
             return PluginOrigin(source, tuple(_keep(files[key], str(key)) for key in sorted(files)))
+        file = scratch / "file"
         if "://" in source:
-            recorded, file = _recorded_address(source), scratch / "download"
-            _check_ending(recorded)
             _download(source, file)
         else:
-            recorded, file = _recorded_path(folder / source, project), scratch / "copy"
-            _check_ending(recorded)
             _copy(folder / source, file)
         return PluginOrigin(recorded, (_keep(file, recorded),))
-
-
-def _check_ending(origin: str) -> None:
-    if not file_name(origin).lower().endswith(ENDINGS):
-        problem = f"{origin!r} is neither a coordinate nor the name of a plugin's file"
-        hint = (
-            "write group:artifact:version, or an https address or a file whose name ends in "
-            f"{', '.join(ENDINGS)}"
-        )
-        raise Invalid(Diagnostic("plugins.source", problem, hint=hint))
 
 
 def _recorded_address(source: str) -> str:
@@ -127,12 +136,6 @@ def _recorded_address(source: str) -> str:
         hint = "put the login into ~/.netrc, or download the file and install it from there"
         raise Invalid(Diagnostic("plugins.source", problem, hint=hint))
     return address
-
-
-def _recorded_path(file: Path, project: Path) -> str:
-    """Returns the path as the lock has it: relative if it is in the project."""
-    absolute = file.resolve()
-    return str(absolute.relative_to(project) if absolute.is_relative_to(project) else absolute)
 
 
 # --- the files that the lock names ---

@@ -27,6 +27,7 @@ from connect_reconciler.workflow.plugin_artifacts import (
     get_missing,
     origin_of,
     plugin_name,
+    recorded_source,
     stem,
 )
 from connect_runtime.files import make_private_folder, replace_file
@@ -116,7 +117,8 @@ def _with_origin(
     folder: Path,
     into: str | None,
 ) -> LockedPlugin:
-    name = plugin_name(source) if into is None else into
+    recorded = recorded_source(source, folder, project.folder)
+    name = plugin_name(recorded) if into is None else into
     plugin = locked.get(name)
     if into is not None and plugin is None:
         names = ", ".join(sorted(locked)) or "none"
@@ -128,7 +130,7 @@ def _with_origin(
             problem, hint = f"{name!r} cannot be the name of a folder", "rename the file"
             raise Invalid(Diagnostic("plugins.source", problem, hint=hint))
         return LockedPlugin(name, (origin, *(plugin.origins[1:] if plugin else ())))
-    replaced = [entry for entry in plugin.origins if _module(entry.source) == _module(source)]
+    replaced = [entry for entry in plugin.origins if _module(entry.source) == _module(recorded)]
     staying = [entry for entry in plugin.origins if entry not in replaced]
     present = [artifact.origin for entry in staying for artifact in entry.artifacts]
     origin = origin_of(source, folder, project.folder, present)

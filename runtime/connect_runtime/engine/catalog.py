@@ -14,7 +14,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -287,6 +287,23 @@ _used: list[JavaCatalog] = []
 def use_catalog(catalog: JavaCatalog | None) -> None:
     """Makes this the catalog of the process; None: it has no Java plugins."""
     _used[:] = [] if catalog is None else [catalog]
+
+
+@contextmanager
+def java_plugins(worker: Mapping[str, str], worker_id: str) -> Iterator[None]:
+    """Makes the Java plugins on this worker's `plugin.path` usable in the process, for the
+    context. Without a jar there, nothing starts."""
+    if not has_java_plugins(worker):
+        yield
+        return
+    catalog = JavaCatalog(worker, worker_id)
+    use_catalog(catalog)
+    try:
+        catalog.scan_until_done()
+        yield
+    finally:
+        use_catalog(None)
+        catalog.close()
 
 
 def used_catalog() -> JavaCatalog | None:

@@ -169,9 +169,29 @@ def _source(project: Project) -> Iterator[PluginSource]:
             connection = stack.enter_context(backend_of(project)).rest()
         if connection is None:
             progress("no runtime is up: showing the plugins of this installation")
+            stack.enter_context(_java_plugins(project))
             yield InstalledPlugins()
         else:
             yield RestPlugins(stack.enter_context(connection))
+
+
+@contextmanager
+def _java_plugins(project: Project) -> Iterator[None]:
+    """Makes the Java plugins of this installation usable, for the context. The JVM that lists them
+    asks for Kafka, so the project's own is started."""
+    from connect_reconciler.backend.runtime import java_plugins_here
+    from connect_reconciler.cli.connecting import backend_of
+    from connect_runtime.engine.catalog import has_java_plugins
+    from connect_runtime.settings.worker_config import from_project
+
+    if project.uses_runtime:
+        # Kafka's address makes no difference here
+        worker, _ = from_project(project, "localhost:9092", resolve=False)
+        if has_java_plugins(worker.properties):
+            with backend_of(project) as backend, java_plugins_here(project, backend.kafka):
+                yield
+            return
+    yield
 
 
 def _text(changes: tuple[PluginChange, ...], *, stale: bool, check: bool, count: int) -> str:
