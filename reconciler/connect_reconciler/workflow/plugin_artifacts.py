@@ -42,7 +42,7 @@ _ARCHIVE: Final = "plugin"
 _EXTENSIONS: Final = ("tar.gz", "zip")
 # Libraries of Connect's class path whose classes come before those of a plugin
 _BEFORE_PLUGINS: Final = (("org.apache.kafka", "kafka-clients"), ("org.slf4j", "slf4j-api"))
-_VERSION: Final = re.compile(r"[-_]v?\d+(\.\d+)*([.+_-]\w+)*$")
+_VERSION: Final = re.compile(r"[-_]v?\d+\w*([.+-]\w+)*$")
 
 _DOWNLOAD_S: Final = 900.0
 _ANSWER_S: Final = 60.0
@@ -128,7 +128,8 @@ def _recorded_address(source: str) -> str:
     except httpx.InvalidURL:
         url = httpx.URL()
     address = str(url.copy_with(userinfo=b""))
-    if url.scheme != "https" and not (url.scheme == "http" and is_local(url.host)):
+    is_safe = url.scheme == "https" or (url.scheme == "http" and is_local(url.host))
+    if not (is_safe and url.host):
         problem, hint = "the address of a plugin must begin with https://", "or name a file"
         raise Invalid(Diagnostic("plugins.source", problem, hint=hint))
     if secret_parts(address):

@@ -305,7 +305,7 @@ def test_faults_of_an_address(
         "ftp://example.com/sink.jar",
         f"https://example.com/sink.jar?token={SECRET}",
         "https://example.com/download",
-        "https://[/sink.jar",
+        "https:///sink.jar",
     ],
 )
 def test_addresses_that_are_refused(project: Project, source: str) -> None:

@@ -258,6 +258,17 @@ def test_a_project_on_the_embedded_broker() -> None:
     assert config.reach_s == 60
 
 
+def test_installed_plugins_are_behind_those_of_plugin_path(tmp_path: Path) -> None:
+    project = replace(_project(None, {"plugin.path": "/opt/a,/opt/b"}), file=tmp_path / "c.yaml")
+    config, _ = from_project(project, "127.0.0.1:1")
+    assert config.properties["plugin.path"] == "/opt/a,/opt/b"
+    project.plugins.mkdir(parents=True)
+    config, _ = from_project(project, "127.0.0.1:1")
+    assert config.properties["plugin.path"] == f"/opt/a,/opt/b,{project.plugins}"
+    config, _ = from_project(replace(project, worker={}), "127.0.0.1:1")
+    assert config.properties["plugin.path"] == str(project.plugins)
+
+
 def test_a_projects_kafka_is_for_every_client() -> None:
     kafka = {"bootstrap.servers": "b:1", "security.protocol": "SSL"}
     config, _ = from_project(_project(kafka, {"consumer.security.protocol": "PLAINTEXT"}), None)

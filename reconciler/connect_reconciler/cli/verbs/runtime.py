@@ -17,7 +17,6 @@ import typer
 
 from connect_reconciler.cli.options import AsJson
 from connect_reconciler.cli.output import progress, result, result_json, show_progress_as_json
-from connect_reconciler.cli.project_files import make_data_folder
 from connect_reconciler.cli.session import invocation
 from connect_reconciler.cli.signals import may_change
 from connect_runtime.logs import log_output
@@ -91,6 +90,7 @@ def _install_plugins(project: Project) -> None:
     from connect_specs.plugins_lock import load_locked_plugins
 
     if load_locked_plugins(project.folder) or project.plugins.is_dir():
+        from connect_reconciler.cli.project_files import make_data_folder
         from connect_reconciler.workflow.plugin_installation import install_locked
 
         make_data_folder(project)
