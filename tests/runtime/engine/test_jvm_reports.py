@@ -21,7 +21,7 @@ from connect_runtime.metrics.jvm_metrics import samples_of, task_reading
 from connect_runtime.metrics.page import Observed, page
 from connect_runtime.metrics.task_metrics import TaskMetrics, values_of
 from connect_runtime.storage.snapshots import ConfigSnapshot, ConnectorState, State, TaskId
-from support.broker import BrokerAddress
+from support.broker import BrokerAddress, create_topic, produce
 from support.java_plugins import make_jar
 from support.wait import wait_until
 
@@ -122,7 +122,7 @@ def start_task(
             "attempt": 1,
             "count": 1,
             "connectorConfig": config,
-            "taskConfig": config | {"task.class": "tests.Reporting$Reporter"},
+            "taskConfig": {"task.class": "tests.Reporting$Reporter"} | config,
             "exactlyOnce": False,
             "paused": False,
             "tail": None,
@@ -221,6 +221,36 @@ def test_a_java_source_has_all_metrics_of_a_python_source(jvm: PluginJvm) -> Non
         return set(reading["metrics"])
 
     wait_until(lambda: not names - served(), what="all of them, once offsets were committed")
+
+
+@pytest.mark.long
+def test_a_java_sink_has_all_metrics_of_a_python_sink(
+    start_task: StartTask, broker: BrokerAddress, unique: str, tmp_path: Path
+) -> None:
+    topic = f"{unique}.with.dots"
+    create_topic(broker.bootstrap_servers, topic, partitions=1)
+    produce(broker.bootstrap_servers, topic, [(None, b"line")])
+    ours = TaskMetrics()
+    ours.begin("sink")
+    ours.in_state(State.RUNNING)
+    ours.read(1)
+    ours.put(1, 0.1)
+    ours.commit_sent()
+    ours.commit_answered(0.1, done=True)
+    names = values_of(ours.reading())["metrics"].keys()
+    sink = "org.apache.kafka.connect.file.FileStreamSink"
+    settings = {"connector.class": f"{sink}Connector", "task.class": f"{sink}Task"}
+    jvm = start_task(topics=topic, file=str(tmp_path / "lines"), **settings)
+
+    def served() -> Mapping[str, Any]:
+        return task_reading(TASK, jvm.call("metrics", 10))
+
+    wait_until(lambda: not names - served()["metrics"].keys(), what="all of them")
+    assert served()["metrics"]["kafka_connect_sink_task_sink_record_send_total"] == 1
+    (consumer,) = served()["clients"]
+    assert consumer["client_id"] == "connector-consumer-c-0"
+    assert consumer["bytes"] and consumer["connections"]
+    assert consumer["lags"] == [(topic, 0, 0)]
 
 
 def test_a_jvm_uses_the_archive_of_its_classes_if_there_is_one(jvm: PluginJvm) -> None:
