@@ -54,7 +54,7 @@ def class_path() -> tuple[Path, ...]:
 
 
 def class_archive() -> ClassArchive:
-    """Returns the archive of an engine's classes, made or not. Raises JarsError, Failed."""
+    """Returns the archive of an engine's classes, made or not. Raises ArtifactsError, Failed."""
     return ClassArchive("engine", class_path())
 
 

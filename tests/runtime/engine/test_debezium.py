@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.kafka.jars import JarsError
+from connect_runtime.engine.jvm import running_jvms
 from connect_runtime.kafka.local_processes import LOOPBACK
+from connect_runtime.maven import ArtifactsError
+from connect_runtime.metrics.jvm_metrics import samples_of
 from connect_runtime.settings.worker_config import from_properties
 from support.broker import BrokerAddress, read_to_end
 from support.connect_jars import add_plugin
@@ -37,7 +39,7 @@ def server() -> Iterator[Postgres]:
 def plugin_path(tmp_path: Path) -> Path:
     try:
         add_plugin("debezium-postgres", tmp_path / "plugins")
-    except JarsError as error:
+    except ArtifactsError as error:
         pytest.skip(f"DEBEZIUM IS NOT TESTED: its archive cannot be fetched: {error}")
     return tmp_path / "plugins"
 
@@ -47,6 +49,15 @@ def ids(broker: BrokerAddress, topic: str) -> list[int]:
     return [
         json.loads(m.value() or b"{}")["id"] for m in read_to_end(broker.bootstrap_servers, topic)
     ]
+
+
+def events_seen(prefix: str) -> dict[str, float]:
+    """Debezium's counts of the tasks with this prefix, by context."""
+    return {
+        labels["context"]: value
+        for name, labels, value in samples_of(running_jvms())
+        if name == "debezium_metrics_TotalNumberOfEventsSeen" and labels["name"] == prefix
+    }
 
 
 def test_each_change_is_a_record_once_through_a_kill_and_offsets_move(
@@ -89,6 +100,8 @@ def test_each_change_is_a_record_once_through_a_kill_and_offsets_move(
         wait_for(1, 2, 3)
         server.sql("INSERT INTO orders VALUES (4)")
         wait_for(1, 2, 3, 4)
+        seen = {"snapshot": 3.0, "streaming": 1.0}
+        wait_until(lambda: events_seen(unique) == seen, what="Debezium's own counts")
         os.kill(newest_engine_jvm(), signal.SIGKILL)
         server.sql("INSERT INTO orders VALUES (5)")
         wait_for(1, 2, 3, 4, 5)
