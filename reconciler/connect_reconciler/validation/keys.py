@@ -28,7 +28,7 @@ from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_prope
 from connect_specs.desired import Project
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.fields import typo_of
-from connect_specs.names import is_topic_name
+from connect_specs.names import GROUP_KEY, is_topic_name
 from connect_specs.plugin_definitions import (
     CLASS_KEY,
     PART_KEYS,
@@ -96,6 +96,7 @@ _OPEN_REFERENCE: Final = re.compile(r"\$\{[\w-]+:[^{}]*\Z")
 _CLIENTS: Final = ("admin", "consumer", "producer")
 _OVERRIDE: Final = "override"
 _COMING: Final = {POLICY_KEY: "Allowlist"}
+_ICEBERG_GROUP: Final = "iceberg.connect.group-id"
 _SHOWN_MOST: Final = 8
 
 
@@ -132,12 +133,24 @@ def unknown_keys(config: Mapping[str, str], keys: Keys) -> Iterator[KeyProblem]:
 
 def slips(config: Mapping[str, str], *, is_sink: bool) -> Iterator[KeyProblem]:
     """Yields the slips of a config, by key."""
+    yield from _group_of_iceberg(config)
     for key, value in config.items():
         yield from _override(key)
         if _OPEN_REFERENCE.search(value):
             yield KeyProblem(key, f"the reference in {key} is not closed", "end it with '}'")
         elif is_sink and key in _TOPICS_OF_SINKS and not holds_reference(value):
             yield from _topics(key, value)
+
+
+def _group_of_iceberg(config: Mapping[str, str]) -> Iterator[KeyProblem]:
+    """Yields a group that Iceberg's sink does not know, among whose members it elects the task that
+    commits."""
+    group = config.get(GROUP_KEY)
+    if not group or not fnmatchcase(config.get(CLASS_KEY, ""), "*.iceberg.connect.*"):
+        return
+    if config.get(_ICEBERG_GROUP) != group:
+        text = "Iceberg's sink looks for its tasks in another group, and adds nothing to its tables"
+        yield KeyProblem(GROUP_KEY, text, f"write {_ICEBERG_GROUP}: {group}")
 
 
 def sensitive_slips(globs: Iterable[str], config: Mapping[str, str]) -> Iterator[tuple[str, str]]:

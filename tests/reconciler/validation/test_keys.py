@@ -69,6 +69,19 @@ def test_a_slip(key: str, value: str, says: str, hint: str) -> None:
     assert found.hint.startswith(hint)
 
 
+def test_the_group_of_icebergs_sink_is_named_twice() -> None:
+    """The trap: it elects the task that commits among the members of the group that it knows."""
+    iceberg = {
+        "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+        "consumer.override.group.id": "g",
+    }
+    (slip,) = slips(iceberg, is_sink=True)
+    assert "adds nothing to its tables" in slip.error
+    assert slip.hint == "write iceberg.connect.group-id: g"
+    assert list(slips(iceberg | {"iceberg.connect.group-id": "g"}, is_sink=True)) == []
+    assert list(slips({"consumer.override.group.id": "g"}, is_sink=True)) == []
+
+
 @pytest.mark.parametrize(("key", "value"), CASES["no slips"])
 def test_no_slip(key: str, value: str) -> None:
     assert list(slips({key: value}, is_sink=True)) == []
