@@ -242,13 +242,15 @@ class JavaCatalog:
         return rows
 
     def _key(self) -> str:
-        """Returns a key of the files on plugin.path, by their names, sizes and times."""
+        """Returns a key of the class path and of the files on plugin.path, by their names, sizes
+        and times."""
         files = [
             (str(jar), (stat := jar.stat()).st_size, stat.st_mtime_ns)
             for jar in _jars(self._worker)
         ]
         settings = [self._worker.get(key) for key in ("plugin.path", "plugin.discovery")]
-        return hashlib.sha256(orjson.dumps([settings, files])).hexdigest()[:24]
+        further = os.environ.get("CLASSPATH")
+        return hashlib.sha256(orjson.dumps([settings, further, files])).hexdigest()[:24]
 
     # --- the JVM ---
 

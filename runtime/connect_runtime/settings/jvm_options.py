@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from connect_runtime.api import ConfigError
 from connect_runtime.settings.slots import memory_limit
 
 OPTIONS_KEY: Final = "java.jvm.options"
@@ -52,10 +53,14 @@ class StartVariables:
 def jvm_options(
     worker: Mapping[str, str], connector: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Returns the options of a JVM on this machine, for a task with the connector's. Raises
-    ValueError."""
-    texts = (config.get(OPTIONS_KEY, "") for config in (worker, connector or {}))
-    return joined(default_options(memory_limit()), *map(split_options, texts))
+    """Returns the options of a JVM on this machine, for a task with the connector's, which an
+    Apache worker may have stored unchecked. Raises ConfigError, ValueError."""
+    of_worker, of_connector = (c.get(OPTIONS_KEY, "") for c in (worker, connector or {}))
+    problem = options_problem(of_connector)
+    if problem is not None:
+        raise ConfigError.invalid(OPTIONS_KEY, of_connector, problem)
+    defaults = default_options(memory_limit())
+    return joined(defaults, split_options(of_worker), split_options(of_connector))
 
 
 def default_options(memory_bytes: int) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ class TaskSetup:
 
     @property
     def jvm_options(self) -> tuple[str, ...]:
-        """Returns the options of the JVM that runs the task. Raises ValueError."""
+        """Returns the options of the JVM that runs the task. Raises ConfigError, ValueError."""
         return jvm_options(self.worker, self.connector_config)
 
     @property

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from connect_runtime.api import ConfigError
 from connect_runtime.kafka.local_processes import find_java
 from connect_runtime.settings.jvm_options import (
     OPTIONS_KEY,
@@ -73,6 +74,11 @@ def test_a_connector_can_set_no_other_option(text: str) -> None:
     problem = options_problem(text)
     assert problem is not None
     assert problem == "No closing quotation" or "is not allowed in a connector" in problem
+
+
+def test_a_task_whose_stored_options_are_refused_does_not_start() -> None:
+    with pytest.raises(ConfigError, match=r"-javaagent:/a\.jar is not allowed in a connector"):
+        jvm_options({}, {OPTIONS_KEY: "-javaagent:/a.jar"})
 
 
 def test_a_worker_whose_options_have_an_open_quote_does_not_start() -> None:
