@@ -132,17 +132,11 @@ final class LogLines extends AbstractAppender {
     private void sendAll() {
         long next = System.nanoTime();
         while (true) {
-            Map<String, Object> fields;
-            synchronized (waiting) {
-                try {
-                    if (waiting.isEmpty()) {
-                        waiting.wait(SECOND_MS);
-                    }
-                } catch (InterruptedException error) {
-                    // A plugin that interrupts all threads does not end the log.
-                }
-                fields = waiting.poll();
-                size -= fields == null ? 0 : sizeOf(fields);
+            Map<String, Object> fields = null;
+            try {
+                fields = take();
+            } catch (InterruptedException error) {
+                // A plugin that interrupts all threads does not end the log.
             }
             if (fields != null) {
                 wire.event("log", fields);
@@ -151,6 +145,18 @@ final class LogLines extends AbstractAppender {
                 next = System.nanoTime() + SECOND_MS * 1_000_000L;
                 leftOut().forEach(left -> wire.event("log-lines-left-out", left));
             }
+        }
+    }
+
+    /** Returns the next line, once there is one; null after a second without. */
+    private Map<String, Object> take() throws InterruptedException {
+        synchronized (waiting) {
+            if (waiting.isEmpty()) {
+                waiting.wait(SECOND_MS);
+            }
+            Map<String, Object> fields = waiting.poll();
+            size -= fields == null ? 0 : sizeOf(fields);
+            return fields;
         }
     }
 
