@@ -3,7 +3,7 @@
 import os
 import subprocess
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,15 +18,18 @@ SINK = "org.apache.kafka.connect.sink.SinkConnector"
 SOURCES = Path(__file__).parents[1] / "runtime" / "engine" / "plugins"
 
 
-def make_jar(source: Path, services: Mapping[str, str], jar: Path) -> None:
+def make_jar(
+    source: Path, services: Mapping[str, str], jar: Path, more: Sequence[Path] = ()
+) -> None:
     """Writes a jar of a Java file's classes. `services` are the classes that it offers, by their
-    interface."""
+    interface; it is compiled against Connect and the jars `more`."""
     java = find_java()
     assert java is not None, "Java not found"
     classes = jar.with_suffix(".classes")
     folders = [Path(each).parent for each in classpath("connect").split(os.pathsep)]
     # the compiler does not expand `*`
-    jars = os.pathsep.join(str(jar) for folder in folders for jar in folder.glob("*.jar"))
+    of_connect = [jar for folder in folders for jar in folder.glob("*.jar")]
+    jars = os.pathsep.join(map(str, [*of_connect, *more]))
     compiler = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "-cp", jars]
     subprocess.run([str(java), *compiler, "-d", str(classes), str(source)], check=True)
     with zipfile.ZipFile(jar, "w") as archive:

@@ -293,10 +293,13 @@ def standalone(
 def _worker_file(call: Invocation, file: Path) -> WorkerFile:
     """Reads a worker.properties file. Raises Invalid."""
     from connect_reconciler.cli.runtime_process import ensure_runtime_installed
+    from connect_specs.mirror_maker import refuse_mirror_maker
     from connect_specs.worker_files import read_worker_file
 
     ensure_runtime_installed()
-    return read_worker_file(call.path(file), str(file))
+    worker_file = read_worker_file(call.path(file), str(file))
+    refuse_mirror_maker(worker_file.properties, str(file))
+    return worker_file
 
 
 def _settings(
