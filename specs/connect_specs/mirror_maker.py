@@ -48,11 +48,11 @@ def refuse_mirror_maker(properties: Mapping[str, str], file: str) -> None:
         return
     converted = flows(properties)
     text = "this file configures a dedicated MirrorMaker, not a worker"
-    why = "MirrorMaker has a worker and a group for each flow between two clusters"
+    reason = "MirrorMaker has a worker and a group for each flow between two clusters"
     hint = "\n".join([_HINT, *(line for flow in converted for line in _lines(flow))])
     if not converted:
         hint = "enable a flow: SOURCE->TARGET.enabled=true"
-    raise Invalid(Diagnostic("worker.mirror-maker", text, file, why, hint))
+    raise Invalid(Diagnostic("worker.mirror-maker", text, file, reason, hint))
 
 
 def flows(properties: Mapping[str, str]) -> tuple[Flow, ...]:
@@ -157,9 +157,9 @@ def _lines(flow: Flow) -> Iterator[str]:
     yield f"\n# {name}: worker.properties"
     yield from (f"{key}={_shown(key, text)}" for key, text in flow.worker.items())
     for config in flow.connectors:
-        shown = {key: _shown(key, text) for key, text in config.items()}
+        redacted = {key: _shown(key, text) for key, text in config.items()}
         yield f"\n# {name}: {config['name']}"
-        yield json_text(shown, indent=2)
+        yield json_text(redacted, indent=2)
 
 
 def _shown(key: str, text: str) -> str:

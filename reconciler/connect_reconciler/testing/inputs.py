@@ -11,7 +11,7 @@ from typing import Any, Final
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_NOT_AVAILABLE, Message
 
 from connect_reconciler.model.live import Kind
-from connect_reconciler.testing.outcomes import BASE64, shown_schema
+from connect_reconciler.testing.outcomes import BASE64, ShownRecord, kafka_record, shown_schema
 from connect_runtime.api import ConfigError, DataError, Header, Schema, SourceRecord
 from connect_runtime.data.json_reader import decoder, schema_of
 from connect_runtime.data.json_writer import Options
@@ -70,6 +70,19 @@ def source_record_of(record: RecordInput, topic: str | None) -> SourceRecord:
         headers=tuple(
             Header(name, _value(value, None, record.where)) for name, value in record.headers
         ),
+    )
+
+
+def message_record(message: Any) -> ShownRecord:
+    """Returns a message of Kafka."""
+    return kafka_record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        timestamp_of(message),
+        message.key(),
+        message.value(),
+        message.headers() or [],
     )
 
 

@@ -19,7 +19,7 @@ from connect_reconciler.backend.observe.kafka_view import LastRecords, last_reco
 from connect_reconciler.model.live import Kind
 from connect_reconciler.testing.comparison import Comparison, compare
 from connect_reconciler.testing.outcomes import RecordRun
-from connect_reconciler.testing.pipeline import Subject, pipeline_keys, prepared, resolved_config
+from connect_reconciler.testing.subjects import Subject, pipeline_keys, prepared, resolved_config
 from connect_reconciler.workflow.testing import Subjects, inputs_of
 from connect_runtime.settings.connector_clients import PREFIXES, ConnectorClients
 from connect_runtime.settings.connector_topics import matching_topics, named_topics, topic_pattern
@@ -226,7 +226,7 @@ def old_subjects(
     """Returns the connectors as they are on the cluster, or as their specs are at a git ref, under
     their names or former ones; None for one that is not there. Raises Invalid."""
     if against != LIVE:
-        return _at_ref(subjects.project, against, specs)
+        return _at_ref(subjects, against, specs)
     assert backend is not None, "the cluster is asked"
     return [_live(subjects, backend, spec) for spec in specs]
 
@@ -241,22 +241,25 @@ def _live(subjects: Subjects, backend: Backend, spec: DesiredConnector) -> Subje
     return subjects.subject(replace(spec, config=config, key_locations={}), "on the cluster")
 
 
-def _at_ref(project: Project, ref: str, specs: Sequence[DesiredConnector]) -> list[Subject | None]:
+def _at_ref(
+    subjects: Subjects, ref: str, specs: Sequence[DesiredConnector]
+) -> list[Subject | None]:
     try:
-        return _read_at_ref(project, ref, specs, whole=False)
+        return _read_at_ref(subjects, ref, specs, whole=False)
     except Invalid:
         # Its specs, links or files may lead out of its folder
-        return _read_at_ref(project, ref, specs, whole=True)
+        return _read_at_ref(subjects, ref, specs, whole=True)
 
 
 def _read_at_ref(
-    project: Project, ref: str, specs: Iterable[DesiredConnector], *, whole: bool
+    current: Subjects, ref: str, specs: Iterable[DesiredConnector], *, whole: bool
 ) -> list[Subject | None]:
-    with project_at(project, ref, whole=whole) as earlier:
+    with project_at(current.project, ref, whole=whole) as earlier:
         if not whole and any(".." in Path(entry).parts for entry in earlier.specs):
             # A glob finds no less in an empty folder, and says nothing
-            return _read_at_ref(project, ref, specs, whole=True)
-        subjects, connectors = Subjects.of(earlier), load_specs(earlier).connectors
+            return _read_at_ref(current, ref, specs, whole=True)
+        subjects = replace(Subjects.of(earlier), java=current.java)
+        connectors = load_specs(earlier).connectors
         specs_at_ref = (
             connectors.get(spec.name) or connectors.get(spec.renamed_from or "") for spec in specs
         )

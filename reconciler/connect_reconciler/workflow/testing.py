@@ -15,9 +15,12 @@ from connect_reconciler.testing.inputs import (
     normal_schema,
     source_record_of,
 )
-from connect_reconciler.testing.pipeline import Pipeline, Subject, prepared
+from connect_reconciler.testing.pipeline import Pipeline
+from connect_reconciler.testing.subjects import Subject, prepared
 from connect_reconciler.validation.configs import check_project
 from connect_reconciler.validation.judges import kind_by_class, worker_of
+from connect_runtime.engine.catalog import has_java_plugins
+from connect_runtime.engine.java_chains import JavaChains
 from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, by_severity
 from connect_specs.fields import did_you_mean
@@ -28,11 +31,13 @@ from connect_specs.secrets import Redactor
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """The connectors of a project as they can be run."""
+    """The connectors of a project as they can be run. `java` has the Java plugins on the worker's
+    plugin.path, for all of a run. Close it after use."""
 
     project: Project
     plugins: Definitions
     worker: Mapping[str, str] = field(repr=False)
+    java: JavaChains | None = None
 
     @classmethod
     def of(cls, project: Project) -> Subjects:
@@ -41,7 +46,13 @@ class Subjects:
         if errors:
             raise Invalid(*errors)
         worker = worker_of(project).properties if project.uses_runtime else project.worker
-        return cls(project, local_definitions(project), worker)
+        java = JavaChains(worker) if has_java_plugins(worker) else None
+        return cls(project, local_definitions(project), worker, java)
+
+    def close(self) -> None:
+        """Ends the JVM, if Java plugins needed one."""
+        if self.java is not None:
+            self.java.close()
 
     def subject(self, spec: DesiredConnector, label: str = "") -> Subject:
         """Returns the connector of a spec."""
@@ -59,6 +70,7 @@ class Subjects:
             spec.sensitive,
             (*spec.secrets, *self.project.secrets),
             label,
+            self.java,
         )
 
 

@@ -137,11 +137,15 @@ class JavaCatalog:
         self._plugins: tuple[JavaPlugin, ...] = ()
         self._closed = threading.Event()
 
+    def find(self) -> None:
+        """Finds the plugins, which takes seconds unless their files are known. Raises Failed and
+        JarsError without Java or Connect's jars, JavaError, JvmEnded and TakesTooLong."""
+        self._plugins = tuple(JavaPlugin(*row) for row in self._rows())
+
     def scan(self) -> bool:
-        """Finds the plugins, which takes seconds unless their files are known. Returns whether it
-        did; else the log has the reason."""
+        """Finds the plugins. Returns whether it did; else the log has the reason."""
         try:
-            self._plugins = tuple(JavaPlugin(*row) for row in self._rows())
+            self.find()
         except (ConnectError, ConnectorError, TakesTooLong, OSError) as error:
             _log.error("Java plugins cannot be used: %s", str(error) or "their scan takes too long")
             return False
@@ -180,7 +184,7 @@ class JavaCatalog:
     def validate(self, config: Mapping[str, str | None]) -> Fields:
         """Returns Apache's answer to a validation of the config. Raises JavaError."""
         texts = {key: value for key, value in config.items() if value is not None}
-        self._running().hide(secrets_in(texts))
+        self.jvm().hide(secrets_in(texts))
         answer: Fields = self._ask("validate", config=dict(config))
         return answer
 
@@ -255,15 +259,17 @@ class JavaCatalog:
     # --- the JVM ---
 
     def _ask(self, call: str, **arguments: Any) -> Any:
-        jvm = self._running()
+        jvm = self.jvm()
         try:
             return jvm.call(call, _CALL_S, **arguments)
         except JvmEnded:
             # it may have ended for another call, or for want of one
             self._jvm.forget(jvm)
-            return self._running().call(call, _CALL_S, **arguments)
+            return self.jvm().call(call, _CALL_S, **arguments)
 
-    def _running(self) -> PluginJvm:
+    def jvm(self) -> PluginJvm:
+        """Returns the JVM, which ends when nothing has asked for it for a while. Raises Failed and
+        JarsError."""
         self._used_at = time.monotonic()
         return self._jvm.get()
 

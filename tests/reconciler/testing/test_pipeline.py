@@ -21,7 +21,7 @@ from connect_reconciler.testing.outcomes import (
     connect_value,
     kafka_value,
 )
-from connect_reconciler.testing.pipeline import Subject, prepared
+from connect_reconciler.testing.subjects import Subject, prepared
 from connect_runtime.api import ConfigDef, Schema, Struct, Transformation, decimal
 from connect_specs.diagnostics import Diagnostic, Invalid, Location
 from connect_specs.record_tests import RecordInput

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,25 +54,25 @@ def test(
     desired = load_specs(project)
     choices = [(name, relative_name(call.path(Path(name)), project.folder)) for name in specs or ()]
     selected = chosen(desired, choices)
-    subjects = Subjects.of(project)
     records, last, against = options.records, options.last, options.against
-    if against is None and records is None and last is None:
-        return _check(call, subjects, desired, selected if specs else None, options)
-    current = [subjects.subject(spec) for spec in selected]
-    file = None if records is None else runs.records_in(call.path(records), str(records))
-    if file is not None and len(current) != 1:
-        problem = "--records is for one connector"
-        hint = "name it: connect test NAME --records FILE"
-        raise Invalid(Diagnostic("usage", problem, hint=hint))
-    reads = file is None and any(subject.kind == "sink" for subject in current)
-    with _backend(project, needed=reads or against == runs.LIVE) as backend:
-        if against is None:
-            taken = runs.Records(backend, file, last)
-            return print_runs([runs.show(subject, taken) for subject in current], options)
-        taken = runs.Records(backend, file, last, load_tests(project, desired.connectors))
-        earlier = runs.old_subjects(against, subjects, selected, backend)
-        done = runs.compare_all(zip(earlier, current, strict=True), taken, strict=bool(specs))
-    return print_comparisons(done, against, project, options)
+    with closing(Subjects.of(project)) as subjects:
+        if against is None and records is None and last is None:
+            return _check(call, subjects, desired, selected if specs else None, options)
+        current = [subjects.subject(spec) for spec in selected]
+        file = None if records is None else runs.records_in(call.path(records), str(records))
+        if file is not None and len(current) != 1:
+            problem = "--records is for one connector"
+            hint = "name it: connect test NAME --records FILE"
+            raise Invalid(Diagnostic("usage", problem, hint=hint))
+        reads = file is None and any(subject.kind == "sink" for subject in current)
+        with _backend(project, needed=reads or against == runs.LIVE) as backend:
+            if against is None:
+                taken = runs.Records(backend, file, last)
+                return print_runs([runs.show(subject, taken) for subject in current], options)
+            taken = runs.Records(backend, file, last, load_tests(project, desired.connectors))
+            earlier = runs.old_subjects(against, subjects, selected, backend)
+            done = runs.compare_all(zip(earlier, current, strict=True), taken, strict=bool(specs))
+        return print_comparisons(done, against, project, options)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.runtime.rest.entities.ConfigInfos;
 import org.apache.kafka.connect.runtime.rest.entities.ConfigKeyInfo;
 import org.apache.kafka.connect.runtime.rest.errors.BadRequestException;
@@ -24,14 +25,14 @@ final class Catalog {
     }
 
     /** Returns all plugins in the order of Apache's worker: of each its class, kind, version and place. */
-    List<Map<String, String>> plugins() {
+    static List<Map<String, String>> list(Plugins plugins) {
         List<Map<String, String>> rows = new ArrayList<>();
-        add(rows, host.plugins.sinkConnectors());
-        add(rows, host.plugins.sourceConnectors());
-        add(rows, host.plugins.transformations());
-        add(rows, host.plugins.predicates());
-        add(rows, host.plugins.converters());
-        add(rows, host.plugins.headerConverters());
+        add(rows, plugins.sinkConnectors());
+        add(rows, plugins.sourceConnectors());
+        add(rows, plugins.transformations());
+        add(rows, plugins.predicates());
+        add(rows, plugins.converters());
+        add(rows, plugins.headerConverters());
         return rows;
     }
 

@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -20,11 +21,12 @@ import org.apache.kafka.clients.admin.FenceProducersOptions;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.cli.ConnectDistributed;
 import org.apache.kafka.connect.runtime.Loggers;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.slf4j.LoggerFactory;
 
 /**
  * The program of a JVM that runs Java plugins for another process: it lists and validates, runs
- * connectors or runs tasks, as the requests of that process ask. It ends with that process.
+ * connectors, tasks or single records, as the requests of that process ask. It ends with that process.
  */
 public final class Engine {
     private static final TypeReference<Map<String, String>> CONFIG = new TypeReference<>() { };
@@ -35,7 +37,9 @@ public final class Engine {
 
     private final Wire wire = new Wire();
     private final CountDownLatch started = new CountDownLatch(1);
-    private volatile Host host;
+    private final Later<Host> host = new Later<>(() -> usable(this::makeHost));
+    private volatile Plugins plugins;
+    private volatile JsonNode start;
 
     private Engine() { }
 
@@ -52,7 +56,7 @@ public final class Engine {
 
     private Map<String, Wire.Call> calls() {
         Map<String, Wire.Call> calls = new HashMap<>();
-        calls.put("plugins", call -> new Catalog(host()).plugins());
+        calls.put("plugins", call -> Catalog.list(plugins()));
         calls.put("definition", call ->
                 new Catalog(host()).definition(call.get("plugin").asText(), call.get("version")));
         calls.put("validate", call -> {
@@ -66,12 +70,13 @@ public final class Engine {
         });
         addConnectors(calls);
         addTasks(calls);
+        addChains(calls);
         calls.put("fence", this::fence);
         Later<Measurements> measurements = new Later<>(() -> new Measurements(host()));
         calls.put("metrics", call -> measurements.get().read());
         calls.replaceAll((name, call) -> arguments -> {
             // As on all threads of Apache's worker: a class that a config names is looked for in every plugin
-            host().plugins.compareAndSwapWithDelegatingLoader();
+            plugins().compareAndSwapWithDelegatingLoader();
             return call.answer(arguments);
         });
         calls.put("start", this::start);
@@ -115,23 +120,30 @@ public final class Engine {
         });
     }
 
-    /** Builds the worker, once; later requests wait for it. */
+    private void addChains(Map<String, Wire.Call> calls) {
+        Later<Chains> chains = new Later<>(() -> new Chains(plugins()));
+        calls.put("open-chain", call -> chains.get().open(call.get("sink").asBoolean(), config(call, "config")));
+        calls.put("run-record", call -> chains.get().run(call.get("chain").asInt(), call.get("record")));
+        calls.put("close-chain", call -> {
+            chains.get().close(call.get("chain").asInt());
+            return null;
+        });
+    }
+
+    /** Scans the plugins; later requests wait for that. */
     private Object start(JsonNode call) throws Exception {
         if (call.get("protocol").asInt() != PROTOCOL) {
             throw new IllegalArgumentException("The engine speaks version " + PROTOCOL + " of the protocol");
         }
+        start = call;
         Map<String, String> worker = config(call, "worker");
         if (!worker.getOrDefault(JMX_PORT, "").isEmpty()) {
             serveJmx(Integer.parseInt(worker.get(JMX_PORT)));
         }
-        try {
+        plugins = usable(() -> {
             showWorkerFile(Path.of(call.get("file").asText()), worker);
-            host = new Host(wire, worker, call.get("workerId").asText());
-        } catch (Throwable error) {
-            // Kafka may be away: another JVM tries again, and this one answers no request.
-            wire.event("unusable", Map.of("failure", Failure.of(error)));
-            Runtime.getRuntime().halt(UNUSABLE);
-        }
+            return new Plugins(worker);
+        });
         started.countDown();
         return Map.of("version", org.apache.kafka.common.utils.AppInfoParser.getVersion());
     }
@@ -158,9 +170,30 @@ public final class Engine {
         }
     }
 
-    private Host host() throws InterruptedException {
+    private Plugins plugins() throws InterruptedException {
         started.await();
-        return host;
+        return plugins;
+    }
+
+    /** Returns the worker, built for the first request that needs one, as it asks Kafka. */
+    private Host host() throws Exception {
+        return host.get();
+    }
+
+    private Host makeHost() throws InterruptedException {
+        return new Host(wire, plugins(), config(start, "worker"), start.get("workerId").asText());
+    }
+
+    /** Returns a value without which this JVM is of no use: another one tries again. */
+    private <T> T usable(Callable<T> make) {
+        try {
+            return make.call();
+        } catch (Throwable error) {
+            // Kafka may be away.
+            wire.event("unusable", Map.of("failure", Failure.of(error)));
+            Runtime.getRuntime().halt(UNUSABLE);
+            throw new IllegalStateException(error);
+        }
     }
 
     /** Fences transactional ids, all at once, with the admin client of the connector. */
@@ -194,10 +227,10 @@ public final class Engine {
 
     /** A value that is made when it is first needed. */
     private static final class Later<T> {
-        private final java.util.concurrent.Callable<T> make;
+        private final Callable<T> make;
         private T value;
 
-        Later(java.util.concurrent.Callable<T> make) {
+        Later(Callable<T> make) {
             this.make = make;
         }
 

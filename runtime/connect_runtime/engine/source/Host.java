@@ -36,8 +36,8 @@ import org.apache.kafka.connect.storage.StatusBackingStore;
 
 /**
  * Apache's worker, distributed or standalone, without its REST server, group and topics: its plugins,
- * and a herder that answers questions about them and is never started. The process that started this JVM places the tasks,
- * writes the statuses and keeps the offsets.
+ * and a herder that answers questions about them and is never started. The process that started this
+ * JVM places the tasks, writes the statuses and keeps the offsets.
  */
 final class Host {
     final Plugins plugins;
@@ -53,13 +53,12 @@ final class Host {
     private final Map<String, Long> reloads = new ConcurrentHashMap<>();
 
     /**
-     * Scans the plugins and builds the worker, which takes seconds and asks Kafka for its cluster's
-     * id. {@code properties} are those of the worker's file, with Apache's names.
+     * Builds the worker, which asks Kafka for its cluster's id. {@code properties} are those of the
+     * worker's file, with Apache's names.
      */
-    Host(Wire wire, Map<String, String> properties, String workerId) {
+    Host(Wire wire, Plugins plugins, Map<String, String> properties, String workerId) {
         this.wire = wire;
-        plugins = new Plugins(properties);
-        plugins.compareAndSwapWithDelegatingLoader();
+        this.plugins = plugins;
         boolean alone = properties.containsKey(StandaloneConfig.OFFSET_STORAGE_FILE_FILENAME_CONFIG);
         config = alone ? new StandaloneConfig(properties) : new DistributedConfig(properties);
         policy = plugins.newPlugin(
