@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE =
 SCRIPTS := $(filter-out %.py %.toml,$(wildcard .ci/*)) $(wildcard .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo orders test chaos soak nightly mutants check format bench lock clean java jars chromium prometheus
+.PHONY: help install demo orders test chaos soak nightly mutants check format wheel bench lock clean java jars chromium prometheus
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,18 +64,23 @@ nightly: jars ## try the property tests with random seeds and 40 times as many e
 mutants: jars ## make known defects one by one, each of which a test must notice
 	PYTHONPATH=tests $(BIN)/python -m support.mutants $(ARGS)
 
-check: install ## check format, lint, types, import rules, vocabulary and scripts
+check: install java ## check format, lint, types, import rules, vocabulary, scripts and Java
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/vocabulary.py
+	$(BIN)/python -m connect_runtime.engine.engine_jar check
 	@for script in $(SCRIPTS); do bash -n $$script || exit 1; done
 	@.ci/actionlint
 
 format: install ## format the code and sort its imports
 	$(BIN)/ruff check --fix-only --select I .
 	$(BIN)/ruff format .
+
+wheel: install java ## build the wheel, with the engine for Java plugins compiled
+	@$(BIN)/python -m connect_runtime.engine.engine_jar package
+	$(BIN)/python -m pip wheel -q --no-deps --no-build-isolation -w dist .
 
 bench: jars ## measure against Apache Kafka Connect on this machine
 	@$(BIN)/python -m connect_runtime.kafka.jars tools >/dev/null

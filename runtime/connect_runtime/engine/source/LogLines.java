@@ -13,7 +13,6 @@ import java.util.Map;
 import java.util.Queue;
 import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.ThreadContext;
-import org.apache.logging.log4j.core.Appender;
 import org.apache.logging.log4j.core.LogEvent;
 import org.apache.logging.log4j.core.LoggerContext;
 import org.apache.logging.log4j.core.appender.AbstractAppender;
@@ -61,7 +60,7 @@ final class LogLines extends AbstractAppender {
         builder.add(builder.newRootLogger(Level.INFO));
         LoggerContext context = Configurator.initialize(builder.build());
         context.getConfiguration().addAppender(lines);
-        context.getRootLogger().addAppender((Appender) lines);
+        context.getRootLogger().addAppender(lines);
         System.setOut(new PrintStream(lines.new Printed("stdout"), true, StandardCharsets.UTF_8));
         System.setErr(new PrintStream(lines.new Printed("stderr"), true, StandardCharsets.UTF_8));
         Thread thread = new Thread(lines::sendAll, "engine-log");
