@@ -140,7 +140,9 @@ def main(arguments: Sequence[str]) -> int:
             case ["check"]:
                 _run_compiler(_libraries(), *_STRICT, "-d", "none")
             case _:
-                sys.stderr.write("usage: python -m connect_runtime.engine.engine_jar check|package\n")
+                sys.stderr.write(
+                    "usage: python -m connect_runtime.engine.engine_jar check|package\n"
+                )
                 return 2
     except ConnectError as error:
         sys.stderr.write(render_diagnostics(error.diagnostics))
