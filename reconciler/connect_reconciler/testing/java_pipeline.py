@@ -21,7 +21,7 @@ from connect_reconciler.testing.outcomes import (
     kafka_record,
 )
 from connect_reconciler.testing.pipeline import Pipeline, failure_text
-from connect_runtime.api import Schema, SourceRecord
+from connect_runtime.api import ConnectorError, Schema, SourceRecord
 from connect_runtime.data.json_converter import JsonConverter
 from connect_runtime.data.json_reader import decoder, schema_of
 from connect_runtime.data.json_writer import Options
@@ -42,11 +42,15 @@ class JavaPipeline(Pipeline):
 
     def run(self, record: Any) -> RecordRun:
         fields = _message(record) if self._sink else _source_record(record)
-        answer = self._chains.run(self._number, fields)
+        consumed = message_record(record) if self._sink else None
+        try:
+            answer = self._chains.run(self._number, fields)
+        except ConnectorError as error:
+            # A plugin has ended the JVM, or does not return
+            failed = FailedRecord("TRANSFORMATION", "", error.java_class, str(error))
+            return RecordRun(failed, None, consumed)
         converted = None if answer["input"] is None else _shown(answer["input"])
-        return RecordRun(
-            _outcome(answer), converted, message_record(record) if self._sink else None
-        )
+        return RecordRun(_outcome(answer), converted, consumed)
 
     def close(self) -> None:
         self._chains.close_chain(self._number)

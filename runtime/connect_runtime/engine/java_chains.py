@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from connect_runtime.api import ConnectorError
 from connect_runtime.engine.catalog import JavaCatalog
 from connect_runtime.engine.jvm import Fields
+from connect_runtime.waiting import TakesTooLong
 from connect_specs.secrets import secrets_in
 
 # Plugins may be scanned first
@@ -40,7 +42,7 @@ class JavaChains:
 
     def run(self, number: int, record: Fields) -> Fields:
         """Returns the outcome of a record as the class `Chains` describes it. Raises JavaError,
-        JvmEnded, and TakesTooLong."""
+        JvmEnded, and ConnectorError without an answer in time."""
         outcome: Fields = self._call("run-record", chain=number, record=record)
         return outcome
 
@@ -53,4 +55,7 @@ class JavaChains:
         self._catalog.close()
 
     def _call(self, name: str, **arguments: Any) -> Any:
-        return self._catalog.jvm().call(name, _CALL_S, **arguments)
+        try:
+            return self._catalog.jvm().call(name, _CALL_S, **arguments)
+        except TakesTooLong:
+            raise ConnectorError(f"The JVM has not answered in {_CALL_S:.0f} s") from None

@@ -240,6 +240,19 @@ def test_a_class_that_is_nowhere_cannot_run_and_neither_can_a_mixed_chain(java: 
 
 
 @pytest.mark.long
+def test_records_after_the_end_of_the_jvm_have_failed_with_the_reason(plugin_path: Path) -> None:
+    chains = JavaChains({"plugin.path": str(plugin_path)})
+    try:
+        with prepared(subject(chains, "sink", **MARK, **{"value.converter": STRING})) as pipeline:
+            chains.close()
+            outcome = pipeline.run(record_of("sink", {"value": "x"})).outcome
+    finally:
+        chains.close()
+    assert isinstance(outcome, FailedRecord)
+    assert outcome.stage == "TRANSFORMATION"
+
+
+@pytest.mark.long
 def test_a_source_record_is_in_kafka_byte_for_byte_as_a_real_task_writes_it(
     java: JavaChains, plugin_path: Path, broker: BrokerAddress, unique: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -55,6 +56,8 @@ def test(
     choices = [(name, relative_name(call.path(Path(name)), project.folder)) for name in specs or ()]
     selected = chosen(desired, choices)
     records, last, against = options.records, options.last, options.against
+    # A JVM's advice is for those who run workers
+    logging.getLogger("org.apache.kafka").setLevel(logging.ERROR)
     with closing(Subjects.of(project)) as subjects:
         if against is None and records is None and last is None:
             return _check(call, subjects, desired, selected if specs else None, options)
