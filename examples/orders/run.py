@@ -1,9 +1,9 @@
 """`make orders`: a shop's orders from one PostgreSQL into another, by Debezium and its JDBC sink.
 
-Both connectors are the ones that run on Apache's workers, jars on `plugin.path`. Drives the real
-command by subprocess, in a project of its own in a temporary folder: connect.yaml and the specs
-beside this file. Both tables are compared after each step: a row that is lost, repeated or stale,
-and any command that does not answer as it should, makes this exit with 1.
+Both connectors are the ones that run on Apache's workers: jars. Drives the real command by
+subprocess, in a project of its own in a temporary folder: connect.yaml, plugins.lock.json and the
+specs beside this file. Both tables are compared after each step: a row that is lost, repeated or
+stale, and any command that does not answer as it should, makes this exit with 1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from walkthrough import Off, Walkthrough, say, temporary_folder
 
-from support.connect_jars import add_plugin
 from support.postgres import PASSWORD, Postgres, postgres
 
 _parser = argparse.ArgumentParser(prog="orders")
@@ -163,10 +162,10 @@ def start(orders: Orders) -> None:
     orders.shop_sql(NEW_ORDERS.format(first=1, last=FIRST))
     say(f"  the shop has {FIRST:,} orders; the reports have no table yet")
 
-    orders.title("Put Debezium's plugins into the project, and start Kafka and the runtime.")
-    for name in ("debezium-postgres", "debezium-jdbc"):
-        add_plugin(name, orders.folder / "plugins")
-        say(f"  plugins/{name}")
+    orders.title("Install the plugins of plugins.lock.json: Debezium, and its JDBC sink.")
+    orders.connect("plugins", "install")
+
+    orders.title("Start Kafka and the runtime, in the background, for this folder only.")
     values = orders.folder / "values"
     values.mkdir()
     ports = f"shop: {{port: {orders.shop.port}}}\nreports: {{port: {orders.reports.port}}}\n"
@@ -240,7 +239,8 @@ def main() -> int:
         temporary_folder("orders"),
         environment={"SHOP_PASSWORD": PASSWORD, "REPORTS_PASSWORD": PASSWORD},
     )
-    shutil.copy(HERE / "connect.yaml", orders.folder)
+    for file in ("connect.yaml", "plugins.lock.json"):
+        shutil.copy(HERE / file, orders.folder)
     with orders.servers:
         return orders.take(
             (start, copy_orders, change_under_load, kill, repair),
