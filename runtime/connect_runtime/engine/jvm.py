@@ -2,7 +2,7 @@
 
 The JVM's standard input is a socket, over which both sides send frames of JSON: no port is opened,
 and nothing secret is on a command line. The JVM ends when this side closes the socket, or is gone.
-The engine's class `Wire` describes the frames.
+docs/engine-protocol.md describes the frames.
 """
 
 from __future__ import annotations

@@ -56,8 +56,7 @@ def test(
     choices = [(name, relative_name(call.path(Path(name)), project.folder)) for name in specs or ()]
     selected = chosen(desired, choices)
     records, last, against = options.records, options.last, options.against
-    # A JVM's advice is for those who run workers
-    logging.getLogger("org.apache.kafka").setLevel(logging.ERROR)
+    logging.getLogger().addFilter(_is_no_advice)
     with closing(Subjects.of(project)) as subjects:
         if against is None and records is None and last is None:
             return _check(call, subjects, desired, selected if specs else None, options)
@@ -76,6 +75,11 @@ def test(
             earlier = runs.old_subjects(against, subjects, selected, backend)
             done = runs.compare_all(zip(earlier, current, strict=True), taken, strict=bool(specs))
         return print_comparisons(done, against, project, options)
+
+
+def _is_no_advice(record: logging.LogRecord) -> bool:
+    """Returns False for the advice of a JVM to those who run workers."""
+    return record.levelno >= logging.ERROR or not record.name.startswith("org.apache.kafka.")
 
 
 @contextmanager

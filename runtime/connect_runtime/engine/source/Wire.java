@@ -23,7 +23,7 @@ import java.util.concurrent.atomic.AtomicLong;
  * The socket to the process that started this JVM. A frame is its length in 4 bytes, big-endian, and
  * a JSON object. Both sides send requests ({@code id}, {@code call} and arguments), answers to them
  * ({@code answer}, and {@code result} or {@code error}), and this side also events ({@code event}).
- * {@code Engine} lists the requests.
+ * {@code docs/engine-protocol.md} lists them all.
  */
 final class Wire {
     static final ObjectMapper JSON = new ObjectMapper();
