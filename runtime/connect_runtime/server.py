@@ -18,9 +18,10 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.engine.catalog import has_java_plugins, java_plugins, used_catalog
+from connect_runtime.engine.catalog import java_plugins, used_catalog
 from connect_runtime.engine.java_loggers import share_levels
 from connect_runtime.engine.jvm import running_jvms
+from connect_runtime.engine.plugin_path import has_java_plugins
 from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.verbs import RequestError
@@ -114,7 +115,8 @@ class Runtime:
 
     def _start(self, closing: contextlib.ExitStack) -> None:
         config = self._config
-        check_worker_converters(config)
+        if not has_java_plugins(config.properties):
+            check_worker_converters(config)
         if config.rest.login:
             make_password(config.data_folder)
         self._url = self._serve(closing)
@@ -182,16 +184,20 @@ class Runtime:
         )
 
     def _find_java_plugins(self, closing: contextlib.ExitStack) -> None:
-        """Makes the Java plugins on plugin.path usable."""
+        """Makes the Java plugins on plugin.path usable, among them converters of the worker."""
         properties = self._config.properties
         if not has_java_plugins(properties):
             return
         if not self._config.master.startswith("local"):
             _log.warning(_NO_JAVA_PLUGINS)
+            check_worker_converters(self._config)
             return
         properties = self._with_start_variables()
         share_levels(self._levels_file)
         closing.enter_context(java_plugins(properties, urlsplit(self.url).netloc))
+        catalog = used_catalog()
+        if catalog is not None and catalog.plugins:
+            check_worker_converters(self._config)
 
     def _with_start_variables(self) -> Mapping[str, str]:
         """Returns the worker's properties with what variables of Apache's start script mean for

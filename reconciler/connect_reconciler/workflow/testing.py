@@ -19,8 +19,8 @@ from connect_reconciler.testing.pipeline import Pipeline
 from connect_reconciler.testing.subjects import Subject, prepared
 from connect_reconciler.validation.configs import check_project
 from connect_reconciler.validation.judges import kind_by_class, worker_of
-from connect_runtime.engine.catalog import has_java_plugins
 from connect_runtime.engine.java_chains import JavaChains
+from connect_runtime.engine.plugin_path import has_java_plugins
 from connect_specs.desired import Desired, DesiredConnector, Project
 from connect_specs.diagnostics import Diagnostic, Invalid, by_severity
 from connect_specs.fields import did_you_mean

@@ -3,7 +3,7 @@
 Each is created when the first reference names it, so a task without references creates none.
 Apache's are found by class name, also without package and without `ConfigProvider`; third parties
 register under the entry point group `connect.config_providers`. A worker's properties never import
-a module that is not registered.
+a module that is not registered. Any other class is looked for on plugin.path.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import entry_points
 from typing import Any, Final
 
 from connect_runtime.api import ConfigData, ConfigError, ConfigProvider
 from connect_runtime.config_providers.built_in import BUILT_IN
+from connect_runtime.config_providers.java_providers import JavaConfigProvider
 from connect_runtime.config_providers.references import (
     DeclaredProvider,
     Reference,
@@ -29,6 +30,7 @@ from connect_runtime.config_providers.references import (
     reverse,
     substitute,
 )
+from connect_runtime.engine.plugin_path import has_java_plugins
 from connect_runtime.plugins.definitions import password_keys
 from connect_specs.diagnostics import Diagnostic
 from connect_specs.secrets import SHORTEST, Redactor, secrets_in
@@ -250,7 +252,7 @@ class ConfigProviders:
         try:
             params = self.resolve(declared.params)
             self._secrets += (*secrets_in(params.config), *params.provided.values())
-            provider = _class(declared)()
+            provider = _class(declared, self._properties)()
             provider.configure(params.config)
             return provider
         except _THROWN as error:
@@ -261,7 +263,7 @@ class ConfigProviders:
         return Redactor(self._secrets).redact(text)
 
 
-def _class(declared: DeclaredProvider) -> Callable[[], ConfigProvider]:
+def _class(declared: DeclaredProvider, worker: Mapping[str, str]) -> Callable[[], ConfigProvider]:
     if not declared.class_name:
         raise ConfigError.missing(declared.class_key)
     for name, built_in in BUILT_IN.items():
@@ -277,6 +279,8 @@ def _class(declared: DeclaredProvider) -> Callable[[], ConfigProvider]:
             if isinstance(cls, type) and issubclass(cls, ConfigProvider):
                 return cls
             raise ConfigError(f"{declared.class_name} is not a ConfigProvider")
+    if has_java_plugins(worker):
+        return partial(JavaConfigProvider, worker, declared.class_name)
     raise ConfigError.invalid(
         declared.class_key,
         declared.class_name,

@@ -85,14 +85,16 @@ class PluginJvm:
         *,
         on_event: Callable[[str, Fields], None] = lambda event, fields: None,
         answers: Mapping[str, Callable[[Fields], Any]] | None = None,
+        on_log: Callable[[Fields], None] = lambda line: None,
         options: Sequence[str] | None = None,
         held: Sequence[int] = (),
         watched: bool = False,
     ) -> None:
         """Starts the JVM with the worker's properties, and returns before it is ready. Its process
         keeps the descriptors `held` open. Unless it is `watched` by another process, this one kills
-        it if it is frozen. Raises ArtifactsError, Failed."""
+        it if it is frozen. `on_log` gets lines of its log. Raises ArtifactsError, Failed."""
         self._on_event = on_event
+        self._on_log = on_log
         self._answers = answers or {}
         self._secrets: set[str] = set()
         self._redactor = Redactor.of_configs(worker, texts=self._secrets)
@@ -120,9 +122,10 @@ class PluginJvm:
         self._output.start()
         for run in (self._read, *(() if watched else (self._watch,))):
             threading.Thread(target=run, name=f"jvm{run.__name__}", daemon=True).start()
-        start = {"id": 0, "call": "start", "protocol": PROTOCOL, "file": f"/dev/fd/{descriptor}"}
+        start = {"call": "start", "protocol": PROTOCOL, "file": f"/dev/fd/{descriptor}"}
+        start |= {"worker": dict(worker), "workerId": worker_id}
         with suppress(JvmEnded):  # the first call says so
-            self._send(start, worker, worker_id)
+            self._write({"id": 0, **start})
 
     # --- requests ---
 
@@ -170,9 +173,6 @@ class PluginJvm:
     def redact(self, text: str) -> str:
         """Returns a text of the JVM without the secrets that it has named."""
         return self._redactor.redact(text)
-
-    def _send(self, frame: dict[str, Any], worker: Mapping[str, str], worker_id: str) -> None:
-        self._write({**frame, "worker": dict(worker), "workerId": worker_id})
 
     def _write(self, frame: Fields) -> None:
         content = orjson.dumps(frame)
@@ -224,6 +224,7 @@ class PluginJvm:
                 self.unusable = True
                 self._ended = f"Connect's worker cannot start: {error}"
             case "log":
+                self._on_log(frame)
                 log_event(frame, self.redact)
             case "log-lines-left-out":
                 log_left_out(frame)

@@ -41,7 +41,7 @@ from connect_runtime.herder.runs import (
 )
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.kafka.errors import UNREACHABLE
-from connect_runtime.plugins import registry
+from connect_runtime.plugins import registry, sides
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.settings.connector_clients import ConnectorClients
 from connect_runtime.storage import offsets_topic
@@ -118,7 +118,7 @@ class Instances:
 
     def fence(self, name: str, config: Mapping[str, str], tasks: Iterable[int]) -> None:
         """Fences the producers of a source's tasks. Raises ConnectError, ConfigError, JavaError."""
-        if not is_java(config):
+        if not sides.is_java(config):
             self._sources.fence(name, config, tasks)
             return
         ids = [task_transactional_id(self._group_id, name, task) for task in tasks]
@@ -142,7 +142,12 @@ class Instances:
     def _start(self, name: str, serial: int, config: dict[str, str]) -> None:
         version: str | None = None
         resolved = Resolved(config, config, {})
-        if is_java(config):
+        java = sides.java_connector(config)
+        if java is not None:
+            if java.reason:
+                _log.info(
+                    "Connector %s runs in a JVM: %s", name, java.reason, extra={"connector": name}
+                )
             self._java.start(name, serial, config)
             with self._lock:
                 unwanted = self._starting.pop((name, serial))
@@ -473,16 +478,11 @@ def _texts(number: int, config: Any) -> dict[str, str]:
     return texts
 
 
-def is_java(config: Mapping[str, str]) -> bool:
-    """Returns whether the connector's class is a Java class."""
-    return registry.java_connector(config.get("connector.class", "")) is not None
-
-
 def java_settings(config: Mapping[str, str]) -> Mapping[str, str] | None:
     """Returns the worker properties with which a JVM finds a Java connector's classes; None for
     other connectors."""
     catalog = used_catalog()
-    return None if catalog is None or not is_java(config) else catalog.settings_of(config)
+    return None if catalog is None or not sides.is_java(config) else catalog.settings_of(config)
 
 
 def _identified(class_name: str) -> Identified:

@@ -26,14 +26,13 @@ from connect_runtime.engine.catalog import used_catalog
 from connect_runtime.herder import requests
 from connect_runtime.herder.earlier_attempts import kind_of, still_writing
 from connect_runtime.herder.herder import Herder
-from connect_runtime.herder.instances import is_java
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.requests import NOT_FOUND, parse_sink_offsets, parse_source_offsets
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.verbs import LEADER_CHANGED, NotLeader, Refusal, RequestError
 from connect_runtime.herder.view import class_of
 from connect_runtime.kafka.groups import GroupActive, SinkGroups
-from connect_runtime.plugins import registry
+from connect_runtime.plugins import sides
 from connect_runtime.plugins.definitions import ConnectorTypes
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.settings.connector_clients import ConnectorClients, Kind
@@ -136,12 +135,11 @@ class ConnectorOffsets:
             every_s=_RETRY_S,
         )
         try:
-            if is_java(state.config):
+            if sides.is_java(state.config):
                 resolved = Resolved(state.config, state.config, {})  # its JVM looks up references
             else:
                 resolved = self._resolved(state.config)
-            class_name = resolved.config.get("connector.class", "")
-            plugin = within(_IMPORT_S, lambda: registry.connector(class_name))
+            plugin = within(_IMPORT_S, lambda: sides.connector(resolved.config))
             clients = self._clients(state, "sink" if plugin.kind == "sink" else "source")
             if clients.kind == "sink":
                 handled = self._change_sink(change, clients, resolved, plugin)

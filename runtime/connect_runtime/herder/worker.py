@@ -28,7 +28,6 @@ from connect_runtime.herder.instances import (
     PluginCalls,
     TooManyTasks,
     check_task_count,
-    is_java,
     java_settings,
 )
 from connect_runtime.herder.launcher import Launcher, WorkerSettings
@@ -49,6 +48,7 @@ from connect_runtime.herder.runs import (
 )
 from connect_runtime.herder.source_offsets import SourceOffsets
 from connect_runtime.herder.view import View
+from connect_runtime.plugins import sides
 from connect_runtime.storage.snapshots import TaskId
 from connect_runtime.storage.status_topic import storable_trace
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
@@ -326,7 +326,7 @@ class Worker:
     def _start_instance(self, name: str, view: View, now: float) -> None:
         config = view.config.connectors[name].config
         serial = next(self._serials)
-        start_s = call_timeout_s(self.settings.properties) if is_java(config) else _START_S
+        start_s = call_timeout_s(self.settings.properties) if sides.is_java(config) else _START_S
         instance = Instance(
             serial,
             InstancePhase.STARTING,

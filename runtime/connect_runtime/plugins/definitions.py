@@ -16,7 +16,7 @@ from typing import Any, Final
 from connect_runtime.api import ConfigDef, ConfigKey, ConfigType, ConnectorError
 from connect_runtime.api.configdef import NO_DEFAULT, Importance, Width
 from connect_runtime.engine.catalog import used_catalog
-from connect_runtime.plugins import registry
+from connect_runtime.plugins import registry, sides
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.waiting import SharedCalls, TakesTooLong, refuse_on_event_loop
 
@@ -49,7 +49,7 @@ def definition_of(plugin: Plugin) -> ConfigDef:
 def _definition(plugin: Plugin) -> ConfigDef:
     name = plugin.class_name
     if plugin.java:
-        return _java_definition(name)
+        return _java_definition(plugin)
     try:
         instance = plugin.cls()
     except BaseException as error:  # a plugin may also call sys.exit
@@ -66,14 +66,14 @@ def _definition(plugin: Plugin) -> ConfigDef:
     return definition
 
 
-def _java_definition(class_name: str) -> ConfigDef:
+def _java_definition(plugin: Plugin) -> ConfigDef:
     """Returns the keys of a Java class, with those that each plugin of its kind has."""
     catalog = used_catalog()
     assert catalog is not None, "it has named the class"
     try:
-        keys = catalog.definition(class_name)
+        keys = catalog.definition(plugin.class_name)
     except ConnectorError as error:
-        raise NoDefinition(f"{class_name}.config() threw {error}") from error
+        raise NoDefinition(f"{plugin.class_name}.config() threw {error}") from error
     return ConfigDef().embed(java_key(key) for key in keys)
 
 
@@ -121,14 +121,17 @@ def password_keys(config: Mapping[str, str]) -> frozenset[str]:
 
 
 def _plugins(config: Mapping[str, str]) -> Iterator[tuple[str, Callable[[], Plugin]]]:
-    """Yields the prefix of the keys of each plugin, and a function that finds it."""
+    """Yields the prefix of the keys of each plugin, and a function that finds it, on the side on
+    which the connector runs."""
+    java = sides.is_java(config)
     if "connector.class" in config:
-        yield "", partial(registry.connector, config["connector.class"])
+        yield "", partial(sides.connector, config)
     for kind, key in registry.class_keys(config):
         if key in config:
             # a converter's key is the prefix, of a chain's member it is that of the key
             prefix = f"{key.removesuffix('.type')}."
-            yield prefix, partial(registry.plugin, kind, key, config[key])
+            find = registry.java_member if java else registry.plugin
+            yield prefix, partial(find, kind, key, config[key])
 
 
 class ConnectorTypes:

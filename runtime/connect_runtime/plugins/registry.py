@@ -27,7 +27,8 @@ from connect_runtime.api import (
     SourceTask,
     Transformation,
 )
-from connect_runtime.engine.catalog import JavaPlugin, used_catalog
+from connect_runtime.engine.catalog import used_catalog
+from connect_runtime.engine.scan import JavaPlugin
 from connect_runtime.java.scalars import java_list
 from connect_runtime.plugins import built_in
 from connect_runtime.plugins.modules import (
@@ -37,6 +38,7 @@ from connect_runtime.plugins.modules import (
     split_name,
     unlisted_text,
 )
+from connect_runtime.plugins.versions import Version
 from connect_specs.plugin_definitions import SUFFIXES
 
 PluginKind: TypeAlias = Literal[
@@ -118,13 +120,14 @@ _GROUPS: Final[Mapping[PluginKind, _Group]] = {
 class Plugin:
     """A class that a config may name. `class_name` is its name in REST: the Java name of a
     built-in and of a Java class, `package.module.Class` of any other. `java`: it runs in a JVM, and
-    `cls` stands for nothing."""
+    `cls` stands for nothing; `location` is then its folder or jar, as a URL."""
 
     cls: type[Any]
     class_name: str
     kind: PluginKind
     version: str
     java: bool = False
+    location: str = "classpath"
 
     @property
     def aliases(self) -> frozenset[str]:
@@ -141,69 +144,68 @@ class Plugin:
         return (
             f"PluginDesc{{klass=class {self.class_name}, name='{self.class_name}',"
             f" version='{self.version}', encodedVersion={self.version}, type={self.kind},"
-            f" typeName='{self.kind}', location='classpath'}}"
+            f" typeName='{self.kind}', location='{self.location}'}}"
         )
 
 
 def connectors() -> tuple[Plugin, ...]:
-    """Returns all installed connectors: sinks, then sources, each sorted by name."""
-    return _with_java(_CONNECTORS, ("sink", "source"))
+    """Returns all installed connectors, Java's too: sinks, then sources, each sorted by name."""
+    return tuple(plugin for kind in ("sink", "source") for plugin in _with_java(_CONNECTORS, kind))
 
 
 def plugins(kind: PluginKind) -> tuple[Plugin, ...]:
-    """Returns all installed plugins of a kind other than connectors, sorted by name."""
-    return _with_java(_GROUPS[kind], (kind,))
+    """Returns the plugins of a kind other than connectors that are Python's, sorted by name."""
+    return _GROUPS[kind].installed()
 
 
-def _with_java(group: _Group, kinds: tuple[PluginKind, ...]) -> tuple[Plugin, ...]:
-    """Returns the plugins of a group with the Java classes of its kinds, but for those that are
-    built in here."""
-    installed = group.installed()
-    own = {plugin.class_name for plugin in installed}
-    java = [
-        plugin
-        for plugin in _java_plugins()
-        if plugin.kind in kinds and plugin.class_name not in own
-    ]
-    if not java:
-        return installed
-    return tuple(sorted((*installed, *java), key=lambda plugin: (plugin.kind, plugin.class_name)))
+def listed(kind: PluginKind) -> tuple[Plugin, ...]:
+    """Returns all plugins of a kind other than connectors, Java's too, sorted by name."""
+    return _with_java(_GROUPS[kind], kind)
 
 
-def _java_plugins() -> Iterator[Plugin]:
+def _with_java(group: _Group, kind: PluginKind) -> tuple[Plugin, ...]:
+    """Returns the plugins of a kind, each version of a class once: ours if it is one of ours."""
     catalog = used_catalog()
-    if catalog is not None:
-        for plugin in catalog.plugins:
-            yield _java_plugin(plugin)
+    java = [] if catalog is None else map(java_plugin, catalog.plugins)
+    entries: dict[tuple[str, str], Plugin] = {}
+    for plugin in (*group.installed(), *java):
+        if plugin.kind == kind:
+            entries.setdefault((plugin.class_name, plugin.version), plugin)
+    return tuple(_in_order(entries.values()))
 
 
-def _java_plugin(plugin: JavaPlugin) -> Plugin:
+def _in_order(plugins: Iterable[Plugin]) -> list[Plugin]:
+    return sorted(plugins, key=lambda plugin: (plugin.class_name, Version(plugin.version)))
+
+
+def java_plugin(plugin: JavaPlugin) -> Plugin:
+    """Returns a Java class as a plugin."""
     kind = cast(PluginKind, plugin.kind)
-    return Plugin(object, plugin.class_name, kind, plugin.version, java=True)
+    return Plugin(
+        object, plugin.class_name, kind, plugin.version, java=True, location=plugin.location
+    )
 
 
-def java_connector(name: str) -> Plugin | None:
-    """Returns the Java connector of this name; None if there is none, or if it is built in here.
-    Runs no third-party code."""
+def java_plugins(name: str) -> tuple[Plugin, ...]:
+    """Returns the versions of the Java class that a name means, the oldest first."""
     catalog = used_catalog()
-    plugin = None if catalog is None else catalog.connector(name)
-    if plugin is None or plugin.class_name in built_in.CONNECTORS:
-        return None
-    return _java_plugin(plugin)
+    return () if catalog is None else tuple(map(java_plugin, catalog.matching(name)))
 
 
 @cache
 def connector(name: str) -> Plugin:
-    """Returns the connector for `connector.class=name`. Raises `ConnectorError`."""
-    java = java_connector(name)
-    if java is not None:
-        return java
+    """Returns the connector for `connector.class=name`: of one that is on both sides, ours. Raises
+    `ConnectorError`."""
+    catalog = used_catalog()
+    java = None if catalog is None else catalog.connector(name)
+    if java is not None and java.class_name not in built_in.CONNECTORS:
+        return java_plugin(java)
     matches = _CONNECTORS.find(name)
     if not matches:
         refuse_unlisted(name)
         raise NoSuchClass(
             "Failed to find any class that implements Connector and which name matches"
-            f" {name}, available connectors are: {', '.join(map(str, connectors()))}"
+            f" {name}, available connectors are: {', '.join(map(str, _in_order(connectors())))}"
         )
     if len(matches) > 1:
         raise ConnectorError(
@@ -221,6 +223,15 @@ def plugin(kind: PluginKind, key: str, name: str) -> Plugin:
         problem = unlisted_text(name) or f"Class {name} could not be found."
         raise ConfigError.invalid(key, name, problem)
     return matches[0]
+
+
+def java_member(kind: PluginKind, key: str, name: str) -> Plugin:
+    """Returns the newest version of the Java class of such a kind for `<key>=name`. Raises
+    `ConfigError`."""
+    matches = [plugin for plugin in java_plugins(name) if plugin.kind == kind]
+    if not matches:
+        raise ConfigError.invalid(key, name, f"Class {name} could not be found.")
+    return matches[-1]
 
 
 def class_keys(config: Mapping[str, str]) -> Iterator[tuple[PluginKind, str]]:

@@ -13,6 +13,7 @@ from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.definitions import NoDefinition, definition_of
 from connect_runtime.plugins.registry import Plugin, PluginKind
+from connect_runtime.plugins.versions import InvalidVersionRange, Version, required_versions
 from connect_runtime.rest import request_bodies
 from connect_runtime.rest.exchange import Call, Reply, Resource
 from connect_runtime.rest.wire import UNDEFINED_VERSION, Json
@@ -21,12 +22,7 @@ from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.traces import JavaError
 from connect_runtime.validation.connector_keys import connector_definitions
 from connect_runtime.validation.infos import ConfigInfo, ConfigInfos
-from connect_runtime.validation.plugin_choice import (
-    InvalidVersionRange,
-    choose,
-    required_versions,
-    version_errors,
-)
+from connect_runtime.validation.plugin_choice import choose, version_errors
 from connect_runtime.validation.validate import (
     PATIENCE_S,
     validate,
@@ -95,40 +91,57 @@ class PluginResources:
                 f"Included connector type {included} does not match request type {path}",
             )
         # Connect answers 500 to what is an error of the class or its version
-        return Reply(200, _infos_json(validate(config, self._worker, self._providers)))
+        try:
+            return Reply(200, _infos_json(validate(config, self._worker, self._providers)))
+        except RequestError as error:
+            if isinstance(error.__cause__, JavaError):
+                raise RequestError(500, str(error.__cause__), error.refusal) from None
+            raise
 
 
 def plugins_json(*, connectors_only: bool) -> list[Json]:
     """Returns the installed plugins, as `GET /connector-plugins` lists them."""
     plugins = list(registry.connectors())
     if not connectors_only:
-        plugins += [plugin for kind in OTHER_KINDS for plugin in registry.plugins(kind)]
+        plugins += [plugin for kind in OTHER_KINDS for plugin in registry.listed(kind)]
     return [_plugin_json(plugin) for plugin in plugins]
 
 
 def keys_json(name: str, version: str | None = None) -> list[Json]:
-    """Returns a plugin's keys (KIP-769): a connector's own, then those of every connector.
+    """Returns a plugin's keys (KIP-769): a connector's own, then those of every connector. Of
+    several versions the newest that `version` allows, if it is both ours and Java's then ours.
 
     Raises RequestError 404 if there is no such plugin, 400 if `version` is invalid or does not
-    allow the one that is installed, 500 PLUGIN_FAILED if the plugin does not return its keys.
+    allow one that is installed, 500 PLUGIN_FAILED if the plugin does not return its keys.
     """
     try:
-        required_versions(version)
+        required = required_versions(version)
     except InvalidVersionRange as error:
         raise RequestError(400, f"Invalid version specification: {version}") from error
-    plugin = _plugin(name)
-    catalog = used_catalog()
-    if plugin.java and catalog is not None:
-        try:
-            return [dict(key) for key in catalog.definition(plugin.class_name, version)]
-        except JavaError as error:
-            raise RequestError(error.status, error.text, Refusal.PLUGIN_FAILED) from error
-        except (JvmEnded, TakesTooLong) as error:
-            text = str(error) or "Request timed out"
-            raise RequestError(500, text, Refusal.PLUGIN_FAILED) from error
+    versions = _versions(name)
+    allowed = [p for p in versions if required is None or p.version in required]
+    plugin = (allowed or versions)[-1]
+    if plugin.java:
+        return _java_keys(plugin, version)
     problem, _ = version_errors(plugin, version)
     if problem:
         raise RequestError(400, problem)
+    return _own_keys(plugin)
+
+
+def _java_keys(plugin: Plugin, version: str | None) -> list[Json]:
+    catalog = used_catalog()
+    assert catalog is not None, "it has named the class"
+    try:
+        return [dict(key) for key in catalog.definition(plugin.class_name, version)]
+    except JavaError as error:
+        raise RequestError(error.status, error.text, Refusal.PLUGIN_FAILED) from error
+    except (JvmEnded, TakesTooLong) as error:
+        text = str(error) or "Request timed out"
+        raise RequestError(500, text, Refusal.PLUGIN_FAILED) from error
+
+
+def _own_keys(plugin: Plugin) -> list[Json]:
     try:
         own = definition_of(plugin)
     except NoDefinition as error:
@@ -147,18 +160,29 @@ def _short(name: str) -> str:
     return name.removesuffix("Connector") or name
 
 
-def _plugin(name: str) -> Plugin:
-    try:
-        return registry.connector(name)
-    except ConnectorError:
-        pass
-    for kind in OTHER_KINDS:
-        plugin = choose(kind, "plugin", name).plugin
-        if plugin is not None:
-            return plugin
+def _versions(name: str) -> list[Plugin]:
+    """Returns the versions of the class that a name means, the oldest first; of one that is both
+    ours and Java's, ours is the later. Raises RequestError if there is none."""
+    java, ours = registry.java_plugins(name), _own(name)
+    if ours is not None:
+        versions = [plugin for plugin in java if plugin.class_name == ours.class_name]
+        return sorted(
+            (*versions, ours), key=lambda plugin: (Version(plugin.version), not plugin.java)
+        )
+    if java:
+        return list(java)
     if name in _PLUGINS_OF_WORKERS:
         raise RequestError(400, f"Invalid plugin class {name}. Valid types are {_WITH_KEYS}.")
     raise RequestError(404, f"Unknown plugin {name}.")
+
+
+def _own(name: str) -> Plugin | None:
+    try:
+        plugin = registry.connector(name)
+    except ConnectorError:
+        plugins = (choose(kind, "plugin", name).plugin for kind in OTHER_KINDS)
+        return next((plugin for plugin in plugins if plugin is not None), None)
+    return None if plugin.java else plugin
 
 
 def _plugin_json(plugin: Plugin) -> Json:

@@ -179,6 +179,7 @@ def _supported() -> ConfigDef:
     keys.define(OPTIONS_KEY, text, "", validator=_jvm_options)
     keys.define("java.jmx.port", ConfigType.INT, None, validator=_port)
     keys.define("java.call.timeout.ms", ms, 600_000, validator=positive)
+    keys.define("java.file.connectors", ConfigType.BOOLEAN, False)
     keys.define("config.providers", names, "", validator=_list)
     keys.define(POLICY_KEY, text, "All", validator=_override_policy)
     keys.define(ALLOWLIST_KEY, names, "", validator=_list)

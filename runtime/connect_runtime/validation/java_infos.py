@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from connect_runtime.config_providers.references import holds_reference
-from connect_runtime.engine.catalog import used_catalog
+from connect_runtime.engine.catalog import TIMEOUT, used_catalog
 from connect_runtime.engine.jvm import JvmEnded
 from connect_runtime.herder.verbs import Refusal, RequestError
+from connect_runtime.plugins import sides
 from connect_runtime.plugins.definitions import java_key
 from connect_runtime.settings.jvm_options import OPTIONS_KEY, options_problem
 from connect_runtime.traces import JavaError
@@ -18,20 +20,32 @@ from connect_runtime.waiting import TakesTooLong
 
 def validate_java(config: Config) -> ConfigInfos:
     """Returns Apache's answer to the config, with values that hold references as they are written,
-    and no error that quotes what they stand for. Raises RequestError with Apache's status."""
+    and no text that quotes what they stand for. Raises RequestError as Apache refuses a create;
+    its cause is the JavaError, if there is one."""
     catalog = used_catalog()
     assert catalog is not None, "it has named the connector's class"
     try:
-        answer = catalog.validate(config)
+        validation = catalog.validate(config)
     except JavaError as error:
-        text = error.text if error.status < 500 else str(error)
-        raise RequestError(error.status, text) from error
+        if error.type == TIMEOUT:
+            raise RequestError(500, error.text, Refusal.PLUGIN_FAILED) from None
+        refusal = Refusal.PLUGIN_FAILED if error.status >= 500 else None
+        raise RequestError(error.status, error.text, refusal) from error
     except JvmEnded as error:
         raise RequestError(500, str(error), Refusal.PLUGIN_FAILED) from error
     except TakesTooLong:
         raise RequestError(500, "Request timed out", Refusal.PLUGIN_FAILED) from None
-    infos = (_info(info, config, catalog.redact) for info in answer["configs"])
-    return ConfigInfos(answer["name"], tuple(answer["groups"]), (*_of_jvm(config), *infos))
+    answer = validation.answer
+    infos = [_info(info, config, validation.redact) for info in answer["configs"]]
+    errors = dict(sides.wrong_side(config))
+    defined = {info.value.name for info in infos if info.value is not None}
+    further = [
+        ConfigInfo(None, ValueInfo(key, config.get(key), errors=(error,)))
+        for key, error in errors.items()
+        if key not in defined
+    ]
+    configs = (*_of_jvm(config), *further, *(_with_error(info, errors) for info in infos))
+    return ConfigInfos(answer["name"], tuple(answer["groups"]), configs)
 
 
 def _of_jvm(config: Config) -> Iterator[ConfigInfo]:
@@ -43,7 +57,17 @@ def _of_jvm(config: Config) -> Iterator[ConfigInfo]:
         yield ConfigInfo(None, ValueInfo(OPTIONS_KEY, text, errors=(error,)))
 
 
-def _info(info: Mapping[str, Any], config: Config, redact: Any) -> ConfigInfo:
+def _with_error(info: ConfigInfo, errors: Mapping[str, str]) -> ConfigInfo:
+    """Returns the key with the error of a class that is Python's: Java says only that there is no
+    such class."""
+    value = info.value
+    if value is None or value.name not in errors:
+        return info
+    texts = [text for text in value.errors if "could not be found" not in text]
+    return replace(info, value=replace(value, errors=(*texts, errors[value.name])))
+
+
+def _info(info: Mapping[str, Any], config: Config, redact: Callable[[str], str]) -> ConfigInfo:
     definition, value = info["definition"], info["value"]
     return ConfigInfo(
         None if definition is None else java_key(definition),
@@ -51,13 +75,17 @@ def _info(info: Mapping[str, Any], config: Config, redact: Any) -> ConfigInfo:
     )
 
 
-def _value(value: Mapping[str, Any], config: Config, redact: Any) -> ValueInfo:
-    name = value["name"]
+def _value(value: Mapping[str, Any], config: Config, redact: Callable[[str], str]) -> ValueInfo:
+    name, answer = value["name"], value["value"]
     text = config.get(name)
-    refers = text is not None and holds_reference(text)
+    if text is not None and holds_reference(text):
+        answer = text
+    elif answer is not None and answer != text:
+        # a plugin may put what it has resolved into another key
+        answer = redact(answer)
     return ValueInfo(
         name,
-        text if refers else value["value"],
+        answer,
         tuple(value["recommended_values"]),
         tuple(redact(error) for error in value["errors"]),
         value["visible"],

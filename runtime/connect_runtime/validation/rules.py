@@ -20,6 +20,7 @@ from connect_runtime.api import (
 from connect_runtime.java import regex as java_regex
 from connect_runtime.java.scalars import java_list, java_trim
 from connect_runtime.plugins.registry import CONVERTER_KINDS
+from connect_runtime.plugins.sides import wrong_side
 from connect_runtime.settings.connector_clients import OFFSETS_TOPIC_KEY
 from connect_runtime.settings.connector_topics import unlisted_groups
 from connect_runtime.validation.infos import Findings
@@ -65,6 +66,15 @@ def check_converters(config: Config, findings: Findings) -> None:
             findings.error(key, choice.error)
         if choice.version_error:
             findings.error(version_key, choice.version_error)
+
+
+def check_sides(config: Config, findings: Findings) -> None:
+    """Refuses Java classes for a connector in Python, in place of the errors that there is no such
+    class."""
+    for key, error in wrong_side(config):
+        value = findings.values.setdefault(key, ConfigValue(key))
+        value.errors = [text for text in value.errors if "could not be found" not in text]
+        value.errors.append(error)
 
 
 def check_sink(config: Config, findings: Findings, worker_group: str | None) -> None:

@@ -35,6 +35,7 @@ from connect_runtime.plugins.definitions import (
 )
 from connect_runtime.plugins.modules import UnlistedModule
 from connect_runtime.plugins.registry import CONVERTER_KINDS, Plugin
+from connect_runtime.plugins.sides import is_java
 from connect_runtime.settings.connector_clients import (
     CONSUMER,
     DEAD_LETTERS_KEY,
@@ -110,7 +111,7 @@ def validate(
     are skipped if there are others. Raises RequestError PLUGIN_FAILED if the connector's class
     throws, exits, takes too long, or answers with something else.
     """
-    if config.get("connector.class") is not None and connector_plugin(config).java:
+    if is_java(config):
         return validate_java(config)
     subject = f"The validation of {config.get('connector.class')}"
     try:
@@ -171,6 +172,7 @@ def _validate(config: Config, worker: WorkerConfig, *, ask: bool = True) -> Conf
     findings.take(definitions.validate(config))
     rules.check_converters(config, findings)
     check_members(config, chain, findings)
+    rules.check_sides(config, findings)
     if plugin.kind == "sink":
         rules.check_sink(config, findings, worker.workers_group)
     else:
@@ -374,10 +376,11 @@ def _with(infos: ConfigInfos, added: list[ConfigInfo]) -> ConfigInfos:
 
 def check_worker_converters(worker: WorkerConfig) -> None:
     """Raises Invalid if a converter of the worker is not installed: connectors without their own
-    would all fail."""
+    would all fail. It may be a Java class, which is no default for those in Python."""
     errors = {
         key: choose(CONVERTER_KINDS[key], key, name).error
         for key, name in worker.converters.items()
+        if not any(java.kind == CONVERTER_KINDS[key] for java in registry.java_plugins(name))
     }
     problems = [Diagnostic("worker.invalid", error, key) for key, error in errors.items() if error]
     if problems:

@@ -108,21 +108,6 @@ def counted(broker: BrokerAddress, topic: str) -> list[int]:
     return [int(m.value() or b"") for m in read_to_end(broker.bootstrap_servers, topic)]
 
 
-def test_a_cached_list_of_plugins_is_that_of_one_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The trap: two projects with the same plugins, each below `plugin.path=plugins`."""
-    keys = set()
-    for project in (tmp_path / "a", tmp_path / "b"):
-        jar = project / "plugins" / "plugin.jar"
-        jar.parent.mkdir(parents=True)
-        jar.write_bytes(b"jar")
-        os.utime(jar, (1, 1))
-        monkeypatch.chdir(project)
-        keys.add(JavaCatalog({"plugin.path": "plugins"}, "ours:8083")._key())
-    assert len(keys) == 2
-
-
 def test_java_plugins_are_listed_beside_our_own(catalog: JavaCatalog) -> None:
     rows = plugins_json(connectors_only=False)
     plugins = {row["class"]: row for row in rows}

@@ -181,7 +181,7 @@ def _java_plugins(project: Project) -> Iterator[None]:
     asks for Kafka, so the project's own is started."""
     from connect_reconciler.backend.runtime import java_plugins_here
     from connect_reconciler.cli.connecting import backend_of
-    from connect_runtime.engine.catalog import has_java_plugins
+    from connect_runtime.engine.plugin_path import has_java_plugins
     from connect_runtime.settings.worker_config import from_project
 
     if project.uses_runtime:

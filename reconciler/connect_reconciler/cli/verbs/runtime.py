@@ -266,7 +266,7 @@ def standalone(
         config, warnings = _settings(call, worker_file, slots, standalone=True)
         from connect_reconciler.cli.foreground import run_until_stopped
         from connect_runtime.connectors.console import console_for, uses_console
-        from connect_runtime.engine.catalog import has_java_plugins
+        from connect_runtime.engine.plugin_path import has_java_plugins
         from connect_runtime.plugins.modules import allow_modules
         from connect_runtime.standalone.connectors import check_connectors
         from connect_specs.worker_files import read_connector_files

@@ -38,8 +38,9 @@ public final class Engine {
     private final Wire wire = new Wire();
     private final CountDownLatch started = new CountDownLatch(1);
     private final Later<Host> host = new Later<>(() -> usable(this::makeHost));
-    private volatile Plugins plugins;
-    private volatile JsonNode start;
+    private volatile Discovery discovery;
+    private volatile Map<String, String> worker;
+    private volatile String workerId;
 
     private Engine() { }
 
@@ -56,12 +57,14 @@ public final class Engine {
 
     private Map<String, Wire.Call> calls() {
         Map<String, Wire.Call> calls = new HashMap<>();
-        calls.put("plugins", call -> Catalog.list(plugins()));
+        calls.put("plugins", call -> Catalog.list(discovery().found()));
+        Later<Providers> providers = new Later<>(() -> new Providers(plugins(), wire));
+        calls.put("provide", call -> providers.get().answer(call));
         calls.put("definition", call ->
                 new Catalog(host()).definition(call.get("plugin").asText(), call.get("version")));
         calls.put("validate", call -> {
             try {
-                return new Catalog(host()).validate(config(call, "config"));
+                return new Catalog(host()).validate(config(call, "config"), call.get("timeoutMs").asLong());
             } catch (Error | Exception error) {
                 throw error;
             } catch (Throwable error) {
@@ -135,14 +138,15 @@ public final class Engine {
         if (call.get("protocol").asInt() != PROTOCOL) {
             throw new IllegalArgumentException("The engine speaks version " + PROTOCOL + " of the protocol");
         }
-        start = call;
-        Map<String, String> worker = config(call, "worker");
+        worker = config(call, "worker");
+        workerId = call.get("workerId").asText();
         if (!worker.getOrDefault(JMX_PORT, "").isEmpty()) {
             serveJmx(Integer.parseInt(worker.get(JMX_PORT)));
         }
-        plugins = usable(() -> {
+        discovery = usable(() -> {
+            Discovery discovered = Discovery.of(worker);
             showWorkerFile(Path.of(call.get("file").asText()), worker);
-            return new Plugins(worker);
+            return discovered;
         });
         started.countDown();
         return Map.of("version", org.apache.kafka.common.utils.AppInfoParser.getVersion());
@@ -170,9 +174,13 @@ public final class Engine {
         }
     }
 
-    private Plugins plugins() throws InterruptedException {
+    private Discovery discovery() throws InterruptedException {
         started.await();
-        return plugins;
+        return discovery;
+    }
+
+    private Plugins plugins() throws InterruptedException {
+        return discovery().plugins();
     }
 
     /** Returns the worker, built for the first request that needs one, as it asks Kafka. */
@@ -181,7 +189,7 @@ public final class Engine {
     }
 
     private Host makeHost() throws InterruptedException {
-        return new Host(wire, plugins(), config(start, "worker"), start.get("workerId").asText());
+        return new Host(wire, plugins(), worker, workerId);
     }
 
     /** Returns a value without which this JVM is of no use: another one tries again. */

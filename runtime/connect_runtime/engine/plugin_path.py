@@ -1,0 +1,98 @@
+"""The files on a worker's `plugin.path`: its folders, jars, and what of them cannot be used."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from connect_runtime.java.scalars import java_list
+
+PLUGIN_PATH: Final = "plugin.path"
+_ARCHIVES: Final = (".jar", ".zip")
+_CLASSES: Final = ".class"
+_SERVICES: Final = "META-INF/services/org.apache.kafka."
+
+
+def entries(worker: Mapping[str, str]) -> list[Path]:
+    """Returns the entries of `plugin.path`; relative ones are below the working directory."""
+    return [Path(entry).absolute() for entry in java_list(worker.get(PLUGIN_PATH, "")) if entry]
+
+
+def has_java_plugins(worker: Mapping[str, str]) -> bool:
+    """Returns whether there is a jar or a class on `plugin.path`, at any depth."""
+    return next(plugin_files(worker), None) is not None
+
+
+def plugin_files(worker: Mapping[str, str]) -> Iterator[Path]:
+    """Yields the archives and classes on `plugin.path`. A file that is an entry is an archive."""
+    for entry in entries(worker):
+        if entry.is_dir():
+            yield from _below(entry, _CLASSES)
+        elif _is_archive(entry) and entry.is_file():
+            yield entry
+
+
+def _below(folder: Path, *further: str) -> Iterator[Path]:
+    """Yields the archives below a folder, and files that end so, also where links lead."""
+    folders, visited = [folder], set[str]()
+    while folders:
+        current = folders.pop()
+        real = os.path.realpath(current)
+        if real in visited:
+            continue
+        visited.add(real)
+        with suppress(OSError):
+            for path in sorted(current.iterdir()):
+                if path.is_dir():
+                    folders.append(path)
+                elif path.name.lower().endswith((*_ARCHIVES, *further)) and path.is_file():
+                    yield path
+
+
+def _is_archive(path: Path) -> bool:
+    return path.name.lower().endswith(_ARCHIVES)
+
+
+def problems(worker: Mapping[str, str]) -> Iterator[str]:
+    """Yields a sentence for each entry that cannot be read, and each jar that is none. All other
+    plugins can be used."""
+    for entry in entries(worker):
+        try:
+            if entry.is_dir():
+                next(entry.iterdir(), None)
+            else:
+                entry.stat()
+        except OSError as error:
+            yield f"{entry} on plugin.path cannot be read: {error.strerror}"
+    for file in plugin_files(worker):
+        if _is_archive(file):
+            try:
+                zipfile.ZipFile(file).close()
+            except (OSError, zipfile.BadZipFile) as error:
+                yield f"{file} is not a jar that can be read: {error}"
+
+
+class Manifests:
+    """The classes that the jars of a folder name for ServiceLoader."""
+
+    def __init__(self) -> None:
+        self._classes: dict[Path, frozenset[str]] = {}
+
+    def name(self, place: Path, class_name: str) -> bool:
+        """Returns whether a jar of the folder, or the jar, names the class."""
+        if place not in self._classes:
+            self._classes[place] = frozenset(_services(place))
+        return class_name in self._classes[place]
+
+
+def _services(place: Path) -> Iterator[str]:
+    for jar in _below(place) if place.is_dir() else (place,):
+        with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
+            for name in archive.namelist():
+                if name.startswith(_SERVICES):
+                    lines = archive.read(name).decode(errors="replace").splitlines()
+                    yield from (line.partition("#")[0].strip() for line in lines)
