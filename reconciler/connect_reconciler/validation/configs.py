@@ -209,7 +209,10 @@ def ensure_installed(plan: Plan, desired: Desired) -> None:
         name = spec.config.get(CLASS_KEY, "")
         if installed_plugin(name, CONNECTORS) is None:
             text = f"{spec.name}: {name} is not installed here, and no runtime is up that has it"
-            hint = "install it here, or apply while a runtime that has it is up"
+            hint = (
+                "install it here (a Java plugin with `connect plugins install`), or apply while a"
+            )
+            hint += " runtime that has it is up"
             place = spec.key_locations.get(CLASS_KEY, spec.where)
             problems.append(Diagnostic("config.not-installed", text, place, hint=hint))
     if problems:

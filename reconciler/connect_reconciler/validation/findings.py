@@ -44,8 +44,8 @@ _PROVIDERS: Final = "config.providers"
 _NO_NAME: Final = re.compile(r"[^A-Z0-9]+")
 _LIST: Final = "`connect plugins list` shows all classes"
 _INSTALL: Final = (
-    "install a Python class here; of a Java class on plugin.path, `connect plugins lock` keeps the"
-    " keys once the runtime is up"
+    "install a Python class here, a Java plugin with `connect plugins install`; `connect plugins"
+    " lock` keeps the keys of those on plugin.path"
 )
 
 

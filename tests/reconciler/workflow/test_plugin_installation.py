@@ -375,6 +375,7 @@ def test_a_driver_needs_a_plugin(project: Project) -> None:
     assert "no plugin 'sink' is installed" in _text(error.value)
 
 
+@pytest.mark.long
 def test_two_files_of_one_name_are_both_there(
     project: Project, repository: MavenRepository
 ) -> None:
@@ -437,6 +438,7 @@ def test_another_file_than_the_lock_names_changes_nothing(
     assert _files(locked) == {}
 
 
+@pytest.mark.long
 def test_artifacts_of_maven_are_verified_against_the_lock(
     project: Project, repository: MavenRepository
 ) -> None:
