@@ -19,7 +19,7 @@ from tempfile import mkdtemp
 from typing import TypeAlias
 
 from connect_runtime.kafka.local_processes import LOOPBACK, free_port
-from support.connect_jars import fetched_files
+from support.connect_jars import optional_files
 from support.wait import wait_until
 
 USER = "postgres"
@@ -109,7 +109,7 @@ def postgres(databases: Sequence[str] = ()) -> Iterator[Postgres]:
 
 
 def _unpack(folder: Path) -> None:
-    (jar,) = fetched_files("postgres")
+    (jar,) = optional_files("postgres")
     with zipfile.ZipFile(jar) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".txz"))
         with archive.open(name) as content, tarfile.open(fileobj=content, mode="r:xz") as files:

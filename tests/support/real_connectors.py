@@ -140,6 +140,11 @@ class Shop:
             "producer.override.compression.type": "zstd",
             "topic.creation.default.partitions": "1",
             "topic.creation.default.replication.factor": "1",
+            "transforms": "mark",
+            "transforms.mark.type": "org.apache.kafka.connect.transforms.InsertHeader",
+            "transforms.mark.header": "by",
+            "transforms.mark.value.literal": "debezium",
+            "header.converter": _JSON,
         }
 
     def _jdbc_sink(self) -> Mapping[str, str]:
@@ -155,6 +160,7 @@ class Shop:
             "primary.key.mode": "record_key",
             "schema.evolution": "basic",
             "collection.name.format": "orders",
+            "header.converter": _JSON,
             "consumer.override.group.id": f"{self.name}-upserts",
             "consumer.override.auto.offset.reset": "earliest",
         }

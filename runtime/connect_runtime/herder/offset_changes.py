@@ -41,7 +41,7 @@ from connect_runtime.storage.assignments_topic import assignment_record
 from connect_runtime.storage.log import LogWriter, NewRecord, OffsetsNotWritten
 from connect_runtime.storage.offsets_topic import OffsetWrites
 from connect_runtime.storage.snapshots import ConnectorState
-from connect_runtime.traces import trace_text
+from connect_runtime.traces import JavaError, trace_text
 from connect_runtime.waiting import TakesTooLong, retry_while, within
 from connect_specs.desired import Offset, OffsetEntry, Partition, sink_entry
 from connect_specs.diagnostics import ConnectError
@@ -52,6 +52,8 @@ _log = logging.getLogger(__name__)
 _HOOK_S = 90
 _IMPORT_S = 60
 _RETRY_S = 0.05
+# Apache's worker answers with their texts, and with its own for other exceptions
+_CONNECT_ERRORS = "org.apache.kafka.connect.errors."
 _BELOW_S = 30.0
 
 
@@ -367,15 +369,24 @@ class ConnectorOffsets:
                 "external modification of offsets"
             )
             raise RequestError(500, text) from None
+        except JavaError as error:
+            if error.type.startswith(_CONNECT_ERRORS):
+                raise RequestError(500, error.text) from None
+            raise self._thrown(change, kind, error, resolved) from None
         except ConnectorError as error:
             text = self._providers.redactor(resolved).redact(str(error))
             raise RequestError(500, text) from None
         except Exception as error:
-            trace = trace_text(error, self._providers.redactor(resolved))
-            text = "The alter_offsets method of connector %s threw: %s"
-            _log.error(text, change.name, trace, extra={"connector": change.name})
-            text = f"Failed to modify offsets for {kind} connector {change.name}"
-            raise RequestError(500, text) from None
+            raise self._thrown(change, kind, error, resolved) from None
+
+    def _thrown(
+        self, change: Change, kind: str, error: Exception, resolved: Resolved
+    ) -> RequestError:
+        """Logs what a hook threw, and returns Connect's answer to it."""
+        trace = trace_text(error, self._providers.redactor(resolved))
+        text = "The alter_offsets method of connector %s threw: %s"
+        _log.error(text, change.name, trace, extra={"connector": change.name})
+        return RequestError(500, f"Failed to modify offsets for {kind} connector {change.name}")
 
     def _move_group(
         self, clients: ConnectorClients, changes: Mapping[tuple[str, int], int | None] | None

@@ -12,7 +12,6 @@ import pytest
 
 from connect_runtime.engine.jvm import running_jvms
 from connect_runtime.kafka.local_processes import LOOPBACK
-from connect_runtime.maven import ArtifactsError
 from connect_runtime.metrics.jvm_metrics import samples_of
 from connect_runtime.settings.worker_config import from_properties
 from support.broker import BrokerAddress, read_to_end
@@ -37,10 +36,7 @@ def server() -> Iterator[Postgres]:
 
 @pytest.fixture
 def plugin_path(tmp_path: Path) -> Path:
-    try:
-        add_plugin("debezium-postgres", tmp_path / "plugins")
-    except ArtifactsError as error:
-        pytest.skip(f"DEBEZIUM IS NOT TESTED: its archive cannot be fetched: {error}")
+    add_plugin("debezium-postgres", tmp_path / "plugins")
     return tmp_path / "plugins"
 
 

@@ -203,8 +203,8 @@ final class Connectors {
             return host.withConnector(config, connector -> alterOffsets(connector, config, offsets));
         } catch (UnsupportedOperationException error) {
             throw new ConnectException(
-                    "Failed to modify offsets for connector because it doesn't support external "
-                            + "modification of offsets",
+                    "Failed to modify offsets for connector " + config.get(ConnectorConfig.NAME_CONFIG)
+                            + " because it doesn't support external modification of offsets",
                     error);
         }
     }
