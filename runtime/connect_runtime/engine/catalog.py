@@ -188,8 +188,9 @@ class JavaCatalog:
         return self._settings([plugin for plugin in self.plugins if plugin.names & class_names])
 
     def settings_of_all(self) -> Mapping[str, str]:
-        """Returns the properties with which a JVM finds all plugins."""
-        return self._settings(self.plugins)
+        """Returns the properties with which a JVM finds all plugins; none before they are scanned:
+        it scans them itself."""
+        return self._settings(self.plugins) if self.plugins else {}
 
     def _settings(self, plugins: Sequence[JavaPlugin]) -> Mapping[str, str]:
         classes = {
