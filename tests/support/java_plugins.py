@@ -15,6 +15,13 @@ from connect_runtime.plugins import registry
 
 SOURCE = "org.apache.kafka.connect.source.SourceConnector"
 SINK = "org.apache.kafka.connect.sink.SinkConnector"
+TRANSFORMATION = "org.apache.kafka.connect.transforms.Transformation"
+# One that is left out has all classes of the plugin looked at, by each JVM
+COUNTING = {
+    SOURCE: "tests.Counting",
+    SINK: "tests.Counting$Lines",
+    TRANSFORMATION: "tests.Counting$Same",
+}
 SOURCES = Path(__file__).parents[1] / "runtime" / "engine" / "plugins"
 
 

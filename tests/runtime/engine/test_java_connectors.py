@@ -20,13 +20,10 @@ from connect_runtime.storage.snapshots import State
 from connect_runtime.validation.validate import validate
 from connect_specs.desired import OffsetEntry, TargetState
 from support.broker import BrokerAddress, create_topic, produce, read_to_end
-from support.java_plugins import engine_jvms, make_jar, newest_engine_jvm
+from support.java_plugins import COUNTING, engine_jvms, make_jar, newest_engine_jvm
 from support.thread_cluster import ThreadCluster, thread_cluster
 from support.wait import wait_until
 
-SOURCE = "org.apache.kafka.connect.source.SourceConnector"
-SINK = "org.apache.kafka.connect.sink.SinkConnector"
-TRANSFORMATION = "org.apache.kafka.connect.transforms.Transformation"
 PLUGIN = Path(__file__).with_name("plugins") / "Counting.java"
 PROVIDER = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
 PASSWORD = "open-sesame-42"
@@ -40,13 +37,8 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plugins")
     for name in ("counting", "broken"):
         (folder / name).mkdir()
-    services = {
-        SOURCE: "tests.Counting",
-        SINK: "tests.Counting$Lines",
-        TRANSFORMATION: "tests.Counting$Same",
-    }
     jar = tmp_path_factory.mktemp("built") / "counting.jar"
-    make_jar(PLUGIN, services, jar)
+    make_jar(PLUGIN, COUNTING, jar)
     jar.rename(folder / "counting" / jar.name)
     (folder / "broken" / "broken.jar").write_bytes(b"no jar")
     return folder

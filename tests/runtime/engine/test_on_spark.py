@@ -13,15 +13,12 @@ import pytest
 from connect_runtime.engine.engine_jar import MAIN_CLASS
 from support.broker import BrokerAddress, read_to_end
 from support.distributed import Runtime, start_runtime
-from support.java_plugins import make_jar
+from support.java_plugins import COUNTING, add_compiled
 from support.processes import Process, frozen, kill, process
 from support.rig import Rig
 from support.wait import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
-
-SOURCE = "org.apache.kafka.connect.source.SourceConnector"
-PLUGIN = Path(__file__).with_name("plugins") / "Counting.java"
 
 
 def engines(parents: Collection[int]) -> list[Process]:
@@ -58,10 +55,7 @@ def _frozen_until_noticed(frozen_one: Process) -> None:
 def test_each_record_is_written_once_whatever_is_killed_or_frozen(
     broker: BrokerAddress, rig: Rig, unique: str, tmp_path: Path
 ) -> None:
-    jar = tmp_path / "counting.jar"
-    make_jar(PLUGIN, {SOURCE: "tests.Counting"}, jar)
-    (tmp_path / "plugins" / "counting").mkdir(parents=True)
-    jar.rename(tmp_path / "plugins" / "counting" / jar.name)
+    add_compiled("Counting", COUNTING, tmp_path / "plugins")
     settings = {"plugin.path": str(tmp_path / "plugins")}
     runtime = start_runtime(rig, broker.bootstrap_servers, tmp_path, settings)
     try:
