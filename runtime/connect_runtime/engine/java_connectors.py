@@ -293,7 +293,8 @@ class JavaConnectors:
 
     def _offsets(self, fields: Fields) -> list[str | None]:
         name = fields["connector"]
-        config = next((c.config for (n, _), c in self._connectors.items() if n == name), {})
+        with self._lock:
+            config = next((c.config for (n, _), c in self._connectors.items() if n == name), {})
         values = self._read_offsets(config, [base64.b64decode(key) for key in fields["keys"]])
         return [None if value is None else base64.b64encode(value).decode() for value in values]
 

@@ -371,6 +371,8 @@ def test_offsets_of_a_stopped_sink_are_reset_though_a_task_had_no_partitions(
 
     wait_until(lambda: members() == 3, what="three members")
     cluster.stop_connector(name)
+    # sooner than their sessions are over, after 45 s
+    wait_until(lambda: members() == 0, what="no member", timeout_s=15)
     cluster.verbs.reset_offsets(name)
     assert cluster.verbs.offsets(name) == []
 
