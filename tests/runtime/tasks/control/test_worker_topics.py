@@ -201,6 +201,11 @@ def test_a_topic_that_is_made_anew_or_grows_is_read_anew(cluster: Any, agent: Ag
     assert len(reader.source_offsets().connectors["src"]) == 9
     admin = clients.admin({"bootstrap.servers": servers})
     admin.create_partitions([NewPartitions(topic, 4)])[topic].result()
+    # the broker learns of them a moment after its controller
+    wait_until(
+        lambda: len(admin.list_topics(topic, timeout=10).topics[topic].partitions) == 4,
+        what="the new partition",
+    )
     produce(servers, topic, [(b'["src",{"p":"new"}]', b"{}")], partition=3)
     assert len(reader.source_offsets().connectors["src"]) == 10
     admin.delete_topics([topic])[topic].result()
