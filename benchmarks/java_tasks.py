@@ -226,6 +226,7 @@ class _Measurement:
             return time.monotonic() - began_s
 
     def _idle_mb(self, name: str, config: Callable[[str], dict[str, str]]) -> float:
+        time.sleep(_SETTLED_S)  # JVMs of earlier connectors end
         before_mb = self._memory_mb()
         names = [f"{name}_{number}" for number in range(_IDLE)]
         for each in names:
@@ -296,6 +297,7 @@ class _Measurement:
 
     def _peak_mb(self, name: str) -> float:
         """Returns the largest memory in a snapshot: of Apache's worker, or of our task alone."""
+        time.sleep(_SETTLED_S)  # JVMs of earlier connectors end
         before_mb = self._memory_mb() if self.worker.label == "ours" else 0.0
         topic = f"{name}.public.snapshot_rows"
         make_topic(self.worker.bootstrap, topic)
