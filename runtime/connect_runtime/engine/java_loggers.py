@@ -97,7 +97,7 @@ class SharedLevels:
 
     def __init__(self, file: str | None) -> None:
         self._file = None if file is None else Path(file)
-        self._time_ns = 0
+        self._version = (0, 0)
         self._latest = 0
 
     def changes(self) -> Iterator[tuple[str, str]]:
@@ -105,13 +105,15 @@ class SharedLevels:
         if self._file is None:
             return
         try:
-            time_ns = self._file.stat().st_mtime_ns
-            if time_ns == self._time_ns:
+            stat = self._file.stat()
+            # each write makes another file; two may have one time
+            version = stat.st_mtime_ns, stat.st_ino
+            if version == self._version:
                 return
             levels: _Levels = orjson.loads(self._file.read_bytes())
         except (OSError, ValueError):
             return
-        self._time_ns = time_ns
+        self._version = version
         for namespace, (level, number) in _in_order(levels):
             if number > self._latest:
                 self._latest = number

@@ -311,11 +311,13 @@ def _start(
 def _taken(
     answer: queue.SimpleQueue[Fields | None], timeout_s: float, on_slow: Callable[[], None]
 ) -> Fields | None:
-    """Returns the answer to a request. Raises queue.Empty."""
-    with suppress(queue.Empty):
-        return answer.get(timeout=min(timeout_s, SLOW_S))
-    on_slow()
-    return answer.get(timeout=max(timeout_s - SLOW_S, 0.0))
+    """Returns the answer to a request, at once if its time is over. Raises queue.Empty."""
+    if timeout_s > SLOW_S:
+        with suppress(queue.Empty):
+            return answer.get(timeout=SLOW_S)
+        on_slow()
+        timeout_s -= SLOW_S
+    return answer.get(timeout=max(timeout_s, 0.0))
 
 
 def _reason(code: int | None, tail: Sequence[str]) -> str:

@@ -7,14 +7,12 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from connect_runtime.engine.jvm import JvmEnded, PluginJvm
+from connect_runtime.engine.jvm import SLOW_S, JvmEnded, PluginJvm
 from connect_runtime.engine.renewed_jvm import RenewedJvm
 from connect_runtime.waiting import TakesTooLong
 
 T = TypeVar("T")
 
-# As a request in Apache's worker
-_ASK_S: Final = 90.0
 # A JVM notices itself that a plugin takes too long, and can tell what it does
 SLACK_S: Final = 2.0
 _IDLE_S: Final = 60.0
@@ -34,7 +32,7 @@ class JvmOnDemand:
         """Returns the result of `ask`, which gets a JVM and its time in seconds. If the JVM ends,
         which another question may have caused, that of a JVM that no other question can end. One
         that hangs gets no further questions. Raises what `ask` raises."""
-        deadline = time.monotonic() + _ASK_S + SLACK_S
+        deadline = time.monotonic() + SLOW_S + SLACK_S
         jvm = self.get()
         try:
             return ask(jvm, deadline - time.monotonic())
@@ -74,5 +72,5 @@ class JvmOnDemand:
                 self.retire(jvm)
             if self._jvm.current is not jvm:
                 break
-        self._closed.wait(_ASK_S + SLACK_S)
+        self._closed.wait(SLOW_S + SLACK_S)
         jvm.end()

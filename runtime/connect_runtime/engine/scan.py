@@ -11,7 +11,9 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -66,6 +68,7 @@ class JavaPlugin:
         return short_names(self.class_name, self.kind)
 
 
+@cache
 def short_names(class_name: str, kind: str) -> frozenset[str]:
     """Returns a class's name, and the two short ones, which no other class may have."""
     simple = class_name.rpartition(".")[2].rpartition("$")[2]
@@ -90,8 +93,9 @@ def scan(worker: Mapping[str, str]) -> Scan:
         content = orjson.loads(file.read_bytes())
     except (OSError, ValueError):
         content = _scanned(worker)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file, orjson.dumps(content))
+        with suppress(OSError):  # such as a full disk: the next start scans them again
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(file, orjson.dumps(content))
     return Scan(tuple(JavaPlugin(*row) for row in content["plugins"]), tuple(content["problems"]))
 
 

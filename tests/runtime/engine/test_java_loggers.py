@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,16 @@ def test_a_task_reads_each_change_once(tmp_path: Path) -> None:
     java_loggers.set_level("io.b", "DEBUG")
     assert list(shared.changes()) == [("io.b", "DEBUG")]
     assert list(SharedLevels(str(file)).changes()) == [("io.a", "DEBUG"), ("io.b", "DEBUG")]
+
+
+def test_a_task_reads_changes_that_the_clock_does_not_tell_apart(tmp_path: Path) -> None:
+    file = tmp_path / "levels.json"
+    shared = SharedLevels(str(file))
+    share_levels(file)
+    for namespace in ("io.a", "io.b"):
+        java_loggers.set_level(namespace, "DEBUG")
+        os.utime(file, ns=(1, 1))
+        assert list(shared.changes()) == [(namespace, "DEBUG")]
 
 
 def test_a_half_written_file_changes_nothing(tmp_path: Path) -> None:

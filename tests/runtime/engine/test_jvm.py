@@ -95,3 +95,12 @@ def test_a_call_that_takes_long_says_so_once(run: Run, monkeypatch: pytest.Monke
     assert len(slow) == 1
     assert slow[0] < 0.5 <= time.monotonic() - began
     jvm.end()
+
+
+@pytest.mark.parametrize("left_s", [0.0, -1.0])
+def test_a_call_without_time_takes_too_long_at_once(run: Run, left_s: float) -> None:
+    """Such as a question that is asked again after the first JVM has used up its time."""
+    jvm = run("/bin/sleep", "600")
+    with pytest.raises(TakesTooLong):
+        jvm.call("small", left_s, on_slow=lambda: pytest.fail("it has not taken long"))
+    jvm.end()

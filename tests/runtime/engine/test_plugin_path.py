@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import zipfile
@@ -160,6 +161,18 @@ def test_files_are_scanned_again_if_any_was_replaced_added_or_removed(
     assert len(scans) == 4
     scan.scan({**worker, "plugin.discovery": "service_load"})
     assert len(scans) == 5
+
+
+def test_plugins_are_found_though_their_list_cannot_be_kept(
+    tmp_path: Path, scans: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+
+    monkeypatch.setattr(scan, "replace_file", full)
+    worker = {"plugin.path": str(tmp_path)}
+    assert [scan.scan(worker), scan.scan(worker)] == [scan.Scan((), ())] * 2
+    assert len(scans) == 2
 
 
 def test_a_cached_scan_is_that_of_one_folder(
