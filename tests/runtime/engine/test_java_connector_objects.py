@@ -22,7 +22,8 @@ CONFIG = {"name": "c", "connector.class": "X"}
 
 
 class MovedJvm:
-    """A JVM in this process; `began` gets each. One that is `dead` refuses all requests."""
+    """A JVM in this process; `began` gets each. One that is `dead` refuses all requests. `before`
+    has what happens before a request of a name is answered."""
 
     began: list[MovedJvm]
     started: Callable[[], None]
@@ -40,6 +41,7 @@ class MovedJvm:
         self.dead = False
         self.calls: list[str] = []
         self.names: list[str] = []
+        self.before: dict[str, Callable[[], object]] = {}
         MovedJvm.began.append(self)
         MovedJvm.started()
 
@@ -47,6 +49,7 @@ class MovedJvm:
         """Has no texts."""
 
     def call(self, name: str, timeout_s: float, **arguments: Any) -> Any:
+        self.before.get(name, lambda: None)()
         if self.dead:
             raise JvmEnded("it is gone")
         self.calls.append(name)
@@ -95,15 +98,12 @@ def test_a_connector_that_is_stopped_while_its_jvm_gets_its_start_is_not_left_ru
     """The JVM gets the stop first, and stops nothing."""
     starting, go_on = threading.Event(), threading.Event()
     connectors.start("other", 9, CONFIG)
-    call = jvms[0].call
 
-    def slow(name: str, timeout_s: float, **arguments: Any) -> Any:
-        if name == "start-connector":
-            starting.set()
-            assert go_on.wait(20)
-        return call(name, timeout_s, **arguments)
+    def hold() -> None:
+        starting.set()
+        assert go_on.wait(20)
 
-    jvms[0].call = slow  # type: ignore[method-assign]
+    jvms[0].before["start-connector"] = hold
     thread = threading.Thread(target=connectors.start, args=("c", 1, CONFIG))
     thread.start()
     assert starting.wait(20)
@@ -211,21 +211,11 @@ def test_a_connector_with_a_call_in_progress_starts_alone_and_then_has_failed(
 def test_a_connector_that_ends_its_jvm_when_it_is_asked_starts_alone(
     connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
 ) -> None:
-    def ends_it(jvm: MovedJvm) -> None:
-        call = jvm.call
-
-        def ending(name: str, timeout_s: float, **arguments: Any) -> Any:
-            if name == "task-configs":
-                jvm.dead = True
-            return call(name, timeout_s, **arguments)
-
-        jvm.call = ending  # type: ignore[method-assign]
-
     connectors.start("other", 9, CONFIG)
     started(jvms[0], "other", 9)
     wait_until(lambda: not is_busy(connectors, "other", 9), what="the other one to have answered")
     connectors.start("c", 1, CONFIG)
-    ends_it(jvms[0])
+    jvms[0].before["task-configs"] = jvms[0].end
     started(jvms[0], "c", 1)
     wait_until(lambda: jvms[0].dead, what="the JVM to end")
     jvms[0].die()
@@ -254,15 +244,12 @@ def test_requests_for_new_tasks_are_one_call_at_a_time(
     """A plugin may request it all the time, and hang when it is asked."""
     connectors.start("c", 1, CONFIG)
     go_on, asked = threading.Event(), threading.Semaphore(0)
-    call = jvms[0].call
 
-    def hanging(name: str, timeout_s: float, **arguments: Any) -> Any:
-        if name == "task-configs":
-            asked.release()
-            assert go_on.wait(20)
-        return call(name, timeout_s, **arguments)
+    def hold() -> None:
+        asked.release()
+        assert go_on.wait(20)
 
-    jvms[0].call = hanging  # type: ignore[method-assign]
+    jvms[0].before["task-configs"] = hold
     started(jvms[0], "c", 1)
     assert asked.acquire(timeout=20)
     threads = threading.active_count()
