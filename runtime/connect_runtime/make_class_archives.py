@@ -116,6 +116,7 @@ def _worker(bootstrap_servers: str) -> dict[str, str]:
     return {
         "bootstrap.servers": bootstrap_servers,
         "group.id": _TOPIC,
+        "offset.storage.replication.factor": "1",
         "plugin.discovery": "service_load",
         **topics,
         **converters,

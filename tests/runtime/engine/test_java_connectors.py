@@ -12,6 +12,7 @@ import pytest
 from connect_runtime.engine import java_loggers
 from connect_runtime.engine.catalog import JavaCatalog, use_catalog
 from connect_runtime.herder.verbs import RequestError
+from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.plugins import registry
 from connect_runtime.rest.plugin_resources import keys_json, plugins_json
 from connect_runtime.settings.jvm_options import OPTIONS_KEY
@@ -189,6 +190,23 @@ def test_each_record_of_a_source_is_written_once_though_its_jvm_is_killed(
     (entry,) = cluster.verbs.offsets(unique)
     assert entry == OffsetEntry({"number": "0"}, {"count": len(records)})
     cluster.verbs.delete(unique)
+
+
+def test_a_topic_of_offsets_that_a_java_source_has_itself_is_created_compacted(
+    broker: BrokerAddress, cluster: ThreadCluster, unique: str
+) -> None:
+    """Not by the first client that asks for it, as one that Kafka deletes records of."""
+    own = f"{unique}-own-offsets"
+    config = {"connector.class": "tests.Counting", "topic": unique, "tasks.max": "1"}
+    cluster.verbs.create(
+        "owning", {"name": "owning", **config, "offsets.storage.topic": own}, TargetState.RUNNING
+    )
+    cluster.wait_for("owning", State.RUNNING, State.RUNNING, timeout_s=START_S)
+    wait_until(lambda: counted(broker, unique), what="records")
+    cluster.verbs.delete("owning")
+    assert (
+        KafkaLogs({"bootstrap.servers": broker.bootstrap_servers}).cleanup_policy(own) == "compact"
+    )
 
 
 def test_offsets_of_a_java_source_are_moved_and_it_continues_there(

@@ -40,6 +40,7 @@ record Tail(List<List<String>> rows, Map<Integer, Long> positions) {
             field(ConnectorOffsetBackingStore.class, "connectorStore"),
             field(KafkaOffsetBackingStore.class, "offsetLog"),
             field(KafkaOffsetBackingStore.class, "consumedCallback"),
+            field(KafkaBasedLog.class, "initializer"),
             field(KafkaBasedLog.class, "topic"));
 
     private static Class<?> abstractSourceTask() {
@@ -93,9 +94,11 @@ record Tail(List<List<String>> rows, Map<Integer, Long> positions) {
         Producer<byte[], byte[]> producer = (Producer<byte[], byte[]>) made(built, "createProducer");
         Callback<ConsumerRecord<byte[], byte[]>> consumed =
                 (Callback<ConsumerRecord<byte[], byte[]>>) get(store, "consumedCallback");
+        // Creates a connector's own topic, compacted, if there is none
+        var initializer = (java.util.function.Consumer<TopicAdmin>) get(built, "initializer");
         KafkaBasedLog<byte[], byte[]> log = KafkaBasedLog.withExistingClients(
                 topic, seekingTo(positions, consumer), producer, admin, consumed, Time.SYSTEM,
-                ignored -> feed(topic, consumed), ignored -> true);
+                initializer.andThen(ignored -> feed(topic, consumed)), ignored -> true);
         try {
             field(KafkaOffsetBackingStore.class, "offsetLog").set(store, log);
         } catch (IllegalAccessException impossible) {
