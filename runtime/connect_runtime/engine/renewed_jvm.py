@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm import JvmEnded, PluginJvm
 
 
 class RenewedJvm:
@@ -18,11 +18,14 @@ class RenewedJvm:
         self._lock = threading.Lock()
         self._future: Future[PluginJvm] | None = None
         self._since = 0.0
+        self._closed = False
 
     def get(self) -> PluginJvm:
-        """Returns the JVM, and makes it first if there is none. Raises what making it raises; the
-        next call tries again."""
+        """Returns the JVM, and makes it first if there is none. Raises JvmEnded after `close`, and
+        what making it raises; the next call tries again."""
         with self._lock:
+            if self._closed:
+                raise JvmEnded("The process that this JVM works for is ending")
             future, is_first = self._future, self._future is None
             if future is None:
                 future = self._future = Future()
@@ -54,8 +57,9 @@ class RenewedJvm:
             return time.monotonic() - self._since
 
     def close(self) -> None:
-        """Ends the JVM, also one that is being made."""
+        """Ends the JVM, also one that is being made, and makes no other."""
         with self._lock:
+            self._closed = True
             future, self._future = self._future, None
         if future is not None:
             future.add_done_callback(_end)

@@ -348,3 +348,14 @@ def test_a_connector_that_fails_is_started_again_when_a_value_expires_but_never_
     (failed,) = events
     assert isinstance(failed, InstanceFailed)
     assert failed.reload_in_s == 1.0
+
+
+def test_no_jvm_starts_after_the_end(connectors: JavaConnectors, jvms: list[MovedJvm]) -> None:
+    """As for the producer of a task that ended with the runtime: nothing would end that JVM."""
+    connectors.start("c", 1, CONFIG)
+    connectors.close()
+    with pytest.raises(JvmEnded, match="is ending"):
+        connectors.fence({}, ["id"])
+    connectors.start("late", 2, CONFIG)
+    assert len(jvms) == 1
+    assert jvms[0].dead
