@@ -117,13 +117,16 @@ class JavaConnectors:
     ) -> None:
         """Starts a connector; not again, in place of `replaces`, if that was stopped by now."""
         key = name, serial
+        with self._lock:
+            if self._connectors.get(key) is not replaces:
+                return
         try:
             jvm = self._new_jvm() if alone else self._shared.get()
         except Exception as error:  # there is no Java, or no Connect
             self._failed(key, str(error))
             return
         connector = _JavaConnector(config, jvm, alone)
-        with self._lock:
+        with self._lock:  # it took its time
             unwanted = self._connectors.get(key) is not replaces
             if not unwanted:
                 self._connectors[key] = connector

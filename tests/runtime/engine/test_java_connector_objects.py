@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -88,8 +88,11 @@ def events() -> list[Event]:
 
 
 @pytest.fixture
-def connectors(jvms: list[MovedJvm], events: list[Event]) -> JavaConnectors:
-    return JavaConnectors(events.append, {}, "w", PluginCalls(), lambda config, keys: [])
+def connectors(jvms: list[MovedJvm], events: list[Event]) -> Iterator[JavaConnectors]:
+    """Closed in the end, so that no thread of a test starts a JVM in the next one."""
+    connectors = JavaConnectors(events.append, {}, "w", PluginCalls(), lambda config, keys: [])
+    yield connectors
+    connectors.close()
 
 
 def test_a_connector_that_is_stopped_while_its_jvm_gets_its_start_is_not_left_running(
