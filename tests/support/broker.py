@@ -95,9 +95,14 @@ def produce(
     partition: int = 0,
 ) -> None:
     """Writes (key, value) pairs in order, all acknowledged. Raises KafkaException."""
-    # an idempotent producer waits half a second for its id
-    in_order = {"max.in.flight.requests.per.connection": 1}
-    producer = Producer({"bootstrap.servers": bootstrap_servers, **in_order})
+    settings = {
+        "bootstrap.servers": bootstrap_servers,
+        # an idempotent producer waits half a second for its id
+        "max.in.flight.requests.per.connection": 1,
+        # a question of its may still be on its way when the test deletes the topic
+        "allow.auto.create.topics": False,
+    }
+    producer = Producer(settings)
     failed: list[KafkaError] = []
 
     def note(error: KafkaError | None, _: Message) -> None:

@@ -47,6 +47,8 @@ QUICK_CONNECTING: Mapping[str, Any] = {
     "reconnect.backoff.ms": 1,
     "reconnect.backoff.max.ms": 1000,
 }
+# librdkafka's admin client is a producer: asked about a topic that was deleted, it would create it
+_ADMIN_SETTINGS: Final[Mapping[str, Any]] = {"allow.auto.create.topics": False}
 # Java's default; librdkafka's is 1,000,000
 _REQUEST_BYTES: Final = str(1 << 20)
 _QUOTED_VALUE = re.compile(r'Invalid value ".*" for', re.DOTALL)
@@ -130,7 +132,7 @@ def admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = No
 
 
 def _new_admin(properties: Mapping[str, str], settings: Mapping[str, Any]) -> _Admin:
-    client: _Admin = _made(_Admin, properties, settings)
+    client: _Admin = _made(_Admin, properties, {**_ADMIN_SETTINGS, **settings})
     return client
 
 

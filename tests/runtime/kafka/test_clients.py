@@ -19,7 +19,7 @@ from connect_runtime.kafka import clients
 from connect_runtime.kafka.client_config import client_config
 from connect_runtime.kafka.clients import admin, check_reachable, consumer
 from connect_specs.diagnostics import Invalid, Unreachable
-from support.broker import BrokerAddress
+from support.broker import BrokerAddress, create_topic
 from support.brokerless import brokerless
 
 CLIENT_PROPERTIES = yaml.safe_load(Path(__file__).with_name("client_properties.yaml").read_text())
@@ -97,6 +97,17 @@ def test_a_client_that_its_own_thread_collects_does_not_abort(
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+
+
+def test_a_question_about_a_topic_does_not_create_it(broker: BrokerAddress, unique: str) -> None:
+    """A broker may create each topic that a client asks about, and so bring a deleted one back."""
+    client = admin({"bootstrap.servers": broker.bootstrap_servers})
+    for turn in range(3):
+        asked = client.list_topics(unique, timeout=10).topics[unique]
+        assert asked.error is not None
+        # the broker creates topics in this order
+        create_topic(broker.bootstrap_servers, f"{unique}-{turn}")
+    assert unique not in client.list_topics(timeout=10).topics
 
 
 def test_admin_clients_are_shared_while_they_are_used() -> None:
