@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE =
 SCRIPTS := $(filter-out %.py %.toml,$(wildcard .ci/*)) $(wildcard .github/actions/*.sh .github/actions/*/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo orders test chaos soak nightly mutants check format wheel bench lock clean java jars chromium prometheus
+.PHONY: help install demo orders test chaos soak nightly mutants check format wheel bench lock clean java jars chromium prometheus mariadb
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ orders: jars ## run the example from one PostgreSQL to another, by Debezium and 
 chromium:
 	@.ci/chromium
 
+mariadb:
+	@.ci/mariadb
+
 prometheus:
 	@.ci/prometheus
 
@@ -52,7 +55,7 @@ test: jars chromium ## run the tests
 	-@PYTHONPATH=tests $(BIN)/python -m support.oracle
 	$(BIN)/python -m pytest -m "not long" -n $(WORKERS) $(ORDER) $(ARGS)
 
-chaos: jars prometheus ## run all tests of faults and outages, which takes long
+chaos: jars prometheus mariadb ## run all tests of faults and outages, which takes long
 	$(BIN)/python -m pytest -m "chaos or long" $(ARGS)
 
 soak: jars ## half an hour of random faults under load; ARGS="--minutes 8 --cluster"

@@ -6,69 +6,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from confluent_kafka import Message
 
 from connect_runtime.kafka import clients
-from support import http
 from support.broker import BrokerAddress, read_to_end
-from support.distributed import start_runtime
-from support.oracle import Oracle
 from support.postgres import Postgres, postgres
 from support.real_connectors import SHOP, SNAPSHOT_ROWS, Shop
-from support.rig import Rig
+from support.sides import START_S, Side, two_workers
 from support.wait import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.long]
 
-START_S = 240
 WAREHOUSES = ("apaches", "ours")
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """A worker with its own connectors over the same data."""
+class Connected(Side):
+    """A worker with its connectors over the data that both sides have."""
 
-    url: str
-    shop: Shop
-
-    def __call__(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        """Repeats what a rebalance turns away, and tasks that have not stopped yet."""
-
-        def answer() -> httpx.Response | None:
-            found = http.request(method, f"{self.url}{path}", json=body, timeout=90)
-            again = found.status_code == 409 or "haven't stopped completely" in found.text
-            return None if again else found
-
-        found = wait_until(answer, what=f"{method} {path}", timeout_s=START_S)
-        assert found is not None
-        return found
-
-    def neutral(self, answer: httpx.Response) -> tuple[int, Any]:
-        """Returns the status and the body, without the names of this side."""
-        text = answer.text.replace(self.shop.name, "SIDE")
-        body = json.loads(text) if text else None
-        if isinstance(body, dict) and "offsets" in body:  # Apache's are in the order of a hash map
-            body["offsets"].sort(key=partial(json.dumps, sort_keys=True))
-        return answer.status_code, body
-
-    def wait_for(self, name: str, *states: str) -> None:
-        def reached() -> bool:
-            found = http.get(f"{self.url}/connectors/{name}/status", timeout=60)
-            if not found.is_success:
-                return False
-            status = found.json()
-            tasks = [task["state"] for task in status["tasks"]]
-            assert "FAILED" not in tasks, status
-            return [status["connector"]["state"], *tasks] == list(states)
-
-        wait_until(reached, what=f"{name} to be {states}", timeout_s=START_S)
+    shop: Shop = field(kw_only=True)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +44,7 @@ def sides(
     server: Postgres,
     plugin_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Sequence[Side]]:
+) -> Iterator[Sequence[Connected]]:
     """Apache's, then ours."""
     folder = tmp_path_factory.mktemp("sides")
     names = [f"{folder.name}-{side}" for side in WAREHOUSES]
@@ -100,17 +61,11 @@ def sides(
         "key.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     }
-    apache = Oracle.start(folder / names[0], shops[0].kafka, group_id=names[0], settings=settings)
-    rig = Rig(folder / names[1], name=names[1])
-    try:
-        ours = start_runtime(rig, shops[1].kafka, folder / names[1], settings)
-        wait_until(lambda: ours.at.get("/connectors") == [], what="ours", timeout_s=START_S)
-        yield [Side(apache.url, shops[0]), Side(ours.at.url, shops[1])]
-        ours.command.terminate()
-        ours.command.wait(60)
-    finally:
-        apache.kill()
-        assert rig.end() == []
+    with two_workers(folder, (names[0], names[1]), broker.bootstrap_servers, settings) as workers:
+        yield [
+            Connected(side.url, side.name, shop=shop)
+            for side, shop in zip(workers, shops, strict=True)
+        ]
 
 
 def _entry(partition: Any, offset: Any) -> Mapping[str, Any]:
@@ -181,7 +136,7 @@ ALTERED: Mapping[str, Sequence[Sequence[Mapping[str, Any]] | None]] = {
 
 
 @pytest.fixture(scope="module")
-def moved(sides: Sequence[Side]) -> Sequence[Side]:
+def moved(sides: Sequence[Connected]) -> Sequence[Connected]:
     """They have moved the same rows, changes and clicks."""
     _create(sides)
     sides[0].shop.change_table()
@@ -192,14 +147,14 @@ def moved(sides: Sequence[Side]) -> Sequence[Side]:
 
 
 def test_records_rows_and_topics_of_real_connectors_are_those_of_apaches_worker(
-    moved: Sequence[Side],
+    moved: Sequence[Connected],
 ) -> None:
     theirs, of_ours = (_moved(side) for side in moved)
     assert of_ours == theirs
     assert len(theirs["changes"]) == SNAPSHOT_ROWS + CHANGES + TOMBSTONES
 
 
-def _moved(side: Side) -> Mapping[str, Any]:
+def _moved(side: Connected) -> Mapping[str, Any]:
     """Returns what a side has written, without its name and what depends on time."""
     shop = side.shop
     kafka = clients.admin({"bootstrap.servers": shop.kafka})
@@ -217,7 +172,7 @@ def _moved(side: Side) -> Mapping[str, Any]:
     }
 
 
-def _neutral(side: Side, message: Message) -> tuple[Any, ...]:
+def _neutral(side: Connected, message: Message) -> tuple[Any, ...]:
     headers = [*(message.headers() or [])]
     return (
         message.partition(),
@@ -230,7 +185,7 @@ def _neutral(side: Side, message: Message) -> tuple[Any, ...]:
 
 
 def test_offsets_of_real_connectors_are_altered_as_by_apaches_worker(
-    moved: Sequence[Side],
+    moved: Sequence[Connected],
 ) -> None:
     sides = moved
     for role in ALTERED:
@@ -243,17 +198,16 @@ def test_offsets_of_real_connectors_are_altered_as_by_apaches_worker(
         assert ours == apaches, role
 
 
-def _create(sides: Sequence[Side]) -> None:
+def _create(sides: Sequence[Connected]) -> None:
     for side in sides:
         for name, config in side.shop.configs().items():
-            answer = side("PUT", f"/connectors/{name}/config", dict(config))
-            assert answer.is_success, answer.text
+            side.put(name, config)
     for side in sides:
         for name, config in side.shop.configs().items():
             side.wait_for(name, *["RUNNING"] * (1 + int(config["tasks.max"])))
 
 
-def _wait_until_all_arrived(side: Side) -> None:
+def _wait_until_all_arrived(side: Connected) -> None:
     shop = side.shop
     wait_until(
         lambda: (
@@ -267,7 +221,7 @@ def _wait_until_all_arrived(side: Side) -> None:
     )
 
 
-def _altered(side: Side, role: str, changes: Any) -> Iterator[Any]:
+def _altered(side: Connected, role: str, changes: Any) -> Iterator[Any]:
     """Yields the answer to each change, and what the offsets are after it."""
     path = f"/connectors/{side.shop.connector(role)}/offsets"
     for change in changes:

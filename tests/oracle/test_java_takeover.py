@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,8 +181,7 @@ def test_real_connectors_are_taken_over_and_given_back(
     try:
         for name, config in shop.configs().items():
             cluster.put(f"/connectors/{name}/config", dict(config))
-        snapshot = partial(Ends(shop.kafka).stable, shop.changes)
-        wait_until(lambda: snapshot() >= SNAPSHOT_ROWS, what="a snapshot", timeout_s=_START_S)
+        shop.wait_for_snapshot(_START_S)
         with shop.under_load():
             for turn in range(_TIMES):
                 cluster.wait_until_it_runs()

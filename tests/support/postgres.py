@@ -19,6 +19,7 @@ from tempfile import mkdtemp
 from typing import TypeAlias
 
 from connect_runtime.kafka.local_processes import LOOPBACK, free_port
+from support import processes
 from support.connect_jars import optional_files
 from support.wait import wait_until
 
@@ -41,11 +42,13 @@ _HEADER = struct.Struct(">cI")
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """A server. `sql` runs statements in a database; `restart` ends its connections, and returns
-    when it answers again."""
+    """A server. `sql` runs statements in a database; `stop` ends its connections in order, and
+    `kill` all of its processes; `start` returns when it answers."""
 
     port: int
-    restart: Callable[[], None]
+    start: Callable[[], None]
+    stop: Callable[[], None]
+    kill: Callable[[], None]
 
     def url(self, database: str) -> str:
         """Returns the database's JDBC address."""
@@ -124,7 +127,7 @@ def _running(folder: Path) -> Iterator[Postgres]:
     data.mkdir(mode=0o700)
     os.chown(data, account.pw_uid, account.pw_gid)
 
-    def start(command: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def run(command: str, *arguments: str) -> subprocess.Popen[bytes]:
         with (folder / "log").open("ab") as log:
             return subprocess.Popen(
                 [str(folder / "bin" / command), "-D", str(data), *arguments],
@@ -137,25 +140,28 @@ def _running(folder: Path) -> Iterator[Postgres]:
                 start_new_session=True,
             )
 
-    made = start("initdb", "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
+    made = run("initdb", "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
     assert made.wait(120) == 0, (folder / "log").read_text()
     settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
 
-    def run() -> subprocess.Popen[bytes]:
-        return start("postgres", f"--port={port}", *settings)
+    process = made
+
+    def start() -> None:
+        nonlocal process
+        process = run("postgres", f"--port={port}", *settings)
+        wait_until(answers, what="Postgres")
 
     def stop() -> None:
         process.send_signal(signal.SIGINT)  # SIGTERM would wait for its clients
         process.wait(60)
 
-    def restart() -> None:
-        nonlocal process
-        stop()
-        process = run()
-        wait_until(answers, what="Postgres")
+    def kill() -> None:
+        others = processes.children(process.pid)
+        process.kill()
+        process.wait(60)
+        processes.kill(*others)
 
-    process = run()
-    server = Postgres(port, restart)
+    server = Postgres(port, start, stop, kill)
 
     def answers() -> bool:
         assert process.poll() is None, (folder / "log").read_text()
@@ -165,7 +171,7 @@ def _running(folder: Path) -> Iterator[Postgres]:
             return False
 
     try:
-        wait_until(answers, what="Postgres")
+        start()
         yield server
     finally:
         stop()

@@ -52,6 +52,11 @@ def of_session(leader: int) -> list[Process]:
     )
 
 
+def children(parent: int) -> list[Process]:
+    """All living processes that this one has started."""
+    return [found for pid in _pids() if _parent(pid) == parent and (found := process(pid))]
+
+
 def marked(mark: str) -> list[Process]:
     """All living processes with `mark` in the environment that they were started with."""
     wanted = mark.encode()

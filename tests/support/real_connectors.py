@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from support.broker import create_topic, produce, read_to_end
 from support.connect_jars import add_plugin
 from support.java_plugins import SOURCE, add_compiled
 from support.postgres import PASSWORD, USER, Postgres
+from support.rig import Ends
+from support.wait import wait_until
 
 SNAPSHOT_ROWS = 1_000
 SHOP, WAREHOUSE = "shop", "warehouse"
@@ -206,10 +208,10 @@ class Shop:
     # --- changes ---
 
     @contextmanager
-    def under_load(self) -> Iterator[None]:
-        """The table and the topic change until the context ends."""
+    def under_load(self, *, table: bool = True, clicks: bool = True) -> Iterator[None]:
+        """The `table` and the topic of `clicks` change until the context ends."""
         over = threading.Event()
-        thread = threading.Thread(target=self._change_until, args=(over,))
+        thread = threading.Thread(target=self._change_until, args=(over, table, clicks))
         thread.start()
         try:
             yield
@@ -217,15 +219,19 @@ class Shop:
             over.set()
             thread.join()
 
-    def _change_until(self, over: threading.Event) -> None:
+    def _change_until(self, over: threading.Event, table: bool, clicks: bool) -> None:
         while not over.is_set():
-            self.change_table()
-            self.add_clicks()
+            if table:
+                with suppress(OSError, RuntimeError):  # the server is away
+                    self.change_table()
+            if clicks:
+                self.add_clicks()
             over.wait(_TURN_S)
 
     def change_table(self) -> None:
         """Inserts five rows, updates two of them, and deletes one, in one transaction."""
-        first = SNAPSHOT_ROWS + self.done.inserted + 1
+        ((last,),) = self.server.sql("SELECT max(id) FROM orders", SHOP)
+        first = int(last or 0) + 1
         self.server.sql(
             f"INSERT INTO orders SELECT n, n, 'later' FROM generate_series({first}, {first + 4}) n;"
             f"UPDATE orders SET amount = amount + 1000000 WHERE id IN ({first}, {first + 1});"
@@ -235,6 +241,12 @@ class Shop:
         self.done.inserted += 5
         self.done.updated += 2
         self.done.deleted += 1
+
+    def recount(self) -> None:
+        """Counts the changes by the table: of the last one before an outage nobody knows."""
+        ((last,),) = self.server.sql("SELECT max(id) FROM orders", SHOP)
+        changes = (int(last or 0) - SNAPSHOT_ROWS) // 5
+        self.done.inserted, self.done.updated, self.done.deleted = changes * 5, changes * 2, changes
 
     def add_clicks(self) -> None:
         """Adds five records to each partition of the topic of clicks."""
@@ -269,6 +281,15 @@ class Shop:
         snapshots = {each["snapshot-id"]: each for each in metadata.get("snapshots", [])}
         newest = snapshots.get(metadata.get("current-snapshot-id"))
         return int(newest["summary"]["total-records"]) if newest else 0
+
+    def wait_for_snapshot(self, timeout_s: float) -> None:
+        """Until Debezium has read the first rows: later ones are then changes."""
+        ends = Ends(self.kafka)
+        wait_until(
+            lambda: ends.stable(self.changes) >= SNAPSHOT_ROWS,
+            what="a snapshot",
+            timeout_s=timeout_s,
+        )
 
     def operations(self) -> list[tuple[str, int, int]]:
         """The operation, the log's position and the row of each record of changes."""

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
-from connect_runtime.engine.engine_jar import MAIN_CLASS
 from support.broker import BrokerAddress, read_to_end
 from support.distributed import Runtime, start_runtime
+from support.engines import connectors_engines, spark_jvm, task_engines
 from support.java_plugins import COUNTING, add_compiled
-from support.processes import Process, frozen, kill, process
+from support.processes import Process, frozen, kill
 from support.rig import Rig
 from support.wait import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
-
-
-def engines(parents: Collection[int]) -> list[Process]:
-    """The JVMs of Java plugins that these processes have started."""
-    pids = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) in parents:
-                pids.append(int(stat.parent.name))
-    alive = [engine for pid in pids if (engine := process(pid)) is not None]
-    return [engine for engine in alive if MAIN_CLASS in engine.command]
-
-
-def task_jvm(runtime: Runtime) -> Process | None:
-    """The JVM of the only task."""
-    return next(iter(engines({task.pid for task in runtime.tasks})), None)
-
-
-def spark_jvm(runtime: Runtime) -> Process:
-    (jvm,) = (each for each in runtime.processes if "SparkSubmit" in each.command)
-    return jvm
 
 
 def _has_ended(jvm: Process) -> bool:
@@ -79,15 +57,10 @@ def _count_through_faults(runtime: Runtime, broker: BrokerAddress, topic: str) -
             wait_until(lambda: count() > before + 20, what="further records", timeout_s=120)
 
         def jvm() -> Process:
-            return wait_until(lambda: task_jvm(runtime), what="the task's JVM")
+            return wait_until(lambda: task_engines(runtime), what="the task's JVM")[0]
 
         def task() -> Process:
             return wait_until(lambda: runtime.tasks, what="the task's process", timeout_s=90)[0]
-
-        def of_connectors() -> list[Process]:
-            return wait_until(
-                lambda: engines([runtime.command.pid]), what="the connectors' JVM", timeout_s=90
-            )
 
         def kill_task() -> None:
             of_task = jvm()
@@ -106,8 +79,8 @@ def _count_through_faults(runtime: Runtime, broker: BrokerAddress, topic: str) -
             lambda: _frozen_until_noticed(jvm()),
             lambda: _frozen_until_noticed(task()),
             freeze_jvm_and_kill_task,
-            lambda: kill(*of_connectors()),
-            lambda: _frozen_until_noticed(of_connectors()[0]),
+            lambda: kill(*connectors_engines(runtime)),
+            lambda: _frozen_until_noticed(connectors_engines(runtime)[0]),
             lambda: kill(spark_jvm(runtime)),
         ]
         more()
@@ -116,7 +89,7 @@ def _count_through_faults(runtime: Runtime, broker: BrokerAddress, topic: str) -
             more()
         more()
         client.put("/connectors/c/stop").raise_for_status()
-        wait_until(lambda: task_jvm(runtime) is None, what="the JVM to end")
+        wait_until(lambda: not task_engines(runtime), what="the JVM to end")
         records = [int(m.value() or b"") for m in read_to_end(broker.bootstrap_servers, topic)]
         assert records == list(range(1, len(records) + 1))
         offsets = client.get("/connectors/c/offsets").json()["offsets"]
