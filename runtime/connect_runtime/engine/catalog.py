@@ -179,13 +179,19 @@ class JavaCatalog:
 
     def settings_of(self, config: Mapping[str, str]) -> Mapping[str, str]:
         """Returns the properties with which a JVM finds the classes that a connector's config and
-        the worker name, and loads no other folder."""
+        the worker name, and loads no other folder: of each the newest version, which is the last,
+        unless they ask for one. Plugins may bundle Connect's own converters."""
+        named = {**self.worker, **config}
         class_names = {
             value.strip()
-            for key, value in {**self.worker, **config}.items()
+            for key, value in named.items()
             if key.endswith((".class", ".converter", ".type"))
         }
-        return self._settings([plugin for plugin in self.plugins if plugin.names & class_names])
+        plugins = [plugin for plugin in self.plugins if plugin.names & class_names]
+        if not any(key.endswith("plugin.version") for key in named):
+            newest = {(plugin.class_name, plugin.kind): plugin for plugin in plugins}
+            plugins = [*newest.values()]
+        return self._settings(plugins)
 
     def settings_of_all(self) -> Mapping[str, str]:
         """Returns the properties with which a JVM finds all plugins; none before they are scanned:

@@ -201,17 +201,20 @@ def test_a_converter_of_the_worker_may_be_javas(catalog: Callable[..., JavaCatal
         check_worker_converters(worker(**{"key.converter": "io.nothing.Converter"}))
 
 
-def test_a_jvm_loads_the_folders_that_it_needs(catalog: Callable[..., JavaCatalog]) -> None:
-    """All versions of a class: its config may ask for one. Classes are looked at where they have no
-    manifest."""
+@pytest.mark.parametrize(
+    ("asks", "folders"),
+    [({}, ["db-2"]), ({"connector.plugin.version": "1.0"}, ["db-1", "db-2"])],
+    ids=["the newest", "a version"],
+)
+def test_a_jvm_loads_the_folders_that_it_needs(
+    catalog: Callable[..., JavaCatalog], asks: Mapping[str, str], folders: Sequence[str]
+) -> None:
+    """Classes are looked at where they have no manifest."""
     java = catalog(**{"config.providers": "env", "config.providers.env.class": "Env"})
-    settings = java.settings_of({"connector.class": "Db", "value.converter": AVRO})
+    settings = java.settings_of({"connector.class": "Db", "value.converter": AVRO, **asks})
     assert settings["java.plugins.loaded"].split("\n") == [
         "classpath",
-        "file:/db-1/",
-        "file:/db-2/",
-        "file:/registry/",
-        "file:/env/",
+        *(f"file:/{folder}/" for folder in [*folders, "registry", "env"]),
     ]
     assert settings["java.plugins.scanned"] == "file:/db-2/"
     assert "key.converter" not in settings
