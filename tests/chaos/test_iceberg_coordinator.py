@@ -3,6 +3,7 @@ another one, and woken: the table's rows are counted, by Apache's workers and by
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import time
@@ -33,6 +34,8 @@ from support.rig import Ends, Rig
 from support.wait import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.long]
+
+_log = logging.getLogger(__name__)
 
 TIMES: Final = 4
 START_S: Final = 240
@@ -150,7 +153,7 @@ def test_rows_of_a_coordinator_that_is_frozen_succeeded_and_woken(
     record_property("clicks", shop.done.clicks)
     record_property("lost", len(lost))
     record_property("repeated", repeated)
-    print(workers.__name__, shop.done.clicks, "lost", len(lost), "repeated", repeated)
+    _log.warning("%d clicks, %d lost, %d repeated", shop.done.clicks, len(lost), repeated)
     assert (len(lost), repeated) == (0, 0)
 
 

@@ -3,6 +3,7 @@ both go on, nothing is lost, and states and traces are the same meanwhile."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -24,6 +25,8 @@ from support.sides import START_S, Side, two_workers
 from support.wait import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.long]
+
+_log = logging.getLogger(__name__)
 
 WAREHOUSES: Final = ("apaches", "ours")
 ROLES: Final = ("shop", "upsert")
@@ -136,7 +139,8 @@ def test_debezium_and_the_jdbc_sink_go_on_when_postgres(
                 server.start()
                 _wait_until_moving(shops)
         apaches, ours = (each.states for each in seen)
-        print(apaches, ours, sep="\n")
+        _log.warning("By Apache's worker: %s", apaches)
+        _log.warning("By ours: %s", ours)
         shops[0].recount()
         done = shops[0].done
         for shop in shops:
