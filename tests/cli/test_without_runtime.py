@@ -13,7 +13,7 @@ import connect_reconciler
 import connect_runtime
 import connect_specs
 
-ABSENT = ("pyspark", "py4j", "cryptography")
+ABSENT = ("pyspark", "py4j")
 HINT = "  hint: pip install '.[runtime]' in the folder of connect's sources\n"
 
 

@@ -11,7 +11,8 @@ import pytest
 from connect_runtime.kafka.clients import check_reachable
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.storage.log import InternalTopic, NewRecord
-from connect_specs.diagnostics import Unreachable
+from connect_specs.diagnostics import Invalid, Unreachable
+from support.certificates import java_store
 from support.command import Command
 from support.guarded_broker import GuardedBroker
 
@@ -79,6 +80,21 @@ def test_a_clients_certificate(
         assert check_reachable(guarded.mutual() | trust | given) == cluster_id(guarded)
 
 
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
+def test_stores_of_java(guarded: GuardedBroker, tmp_path: Path, kind: str) -> None:
+    own = guarded.authority.sign("java-client")
+    trusted = (guarded.authority.own.certificate,)
+    trust = java_store(tmp_path / "trust", kind, trusted=trusted, password=WRONG)
+    keys = java_store(tmp_path / "keys", kind, own=own, password=WRONG)
+    stores = {
+        "ssl.truststore.location": str(trust),
+        "ssl.truststore.password": WRONG,
+        "ssl.keystore.location": str(keys),
+        "ssl.keystore.password": WRONG,
+    }
+    assert check_reachable(guarded.mutual() | stores) == cluster_id(guarded)
+
+
 @pytest.mark.parametrize("kind", ["plain", "scram"])
 def test_a_wrong_password_is_said_at_once_and_not_shown(
     guarded: GuardedBroker, sealed: dict[str, str], kind: str
@@ -94,17 +110,26 @@ def test_a_wrong_password_is_said_at_once_and_not_shown(
     assert WRONG not in repr(found)
 
 
-@pytest.mark.parametrize("given", [{}, {"ssl.truststore.location": "/etc/ca.jks"}])
 def test_a_broker_that_is_not_trusted_is_said_with_the_properties_to_look_at(
-    guarded: GuardedBroker, given: dict[str, str]
+    guarded: GuardedBroker,
 ) -> None:
     with pytest.raises(Unreachable) as refused:
-        check_reachable(guarded.sealed("sealed") | given, timeout_s=1)
+        check_reachable(guarded.sealed("sealed") | {"ssl.cipher.suites": "x"}, timeout_s=1)
     (found,) = refused.value.diagnostics
     assert "certificate verify failed" in found.why
     assert "ssl.truststore.location" in found.hint
     assert "ssl.ca.location" not in found.why
-    assert ("These have no effect: ssl.truststore.location." in found.hint) is bool(given)
+    assert "These have no effect: ssl.cipher.suites." in found.hint
+
+
+def test_a_store_that_cannot_be_read_is_said_before_anything_is_asked(
+    guarded: GuardedBroker,
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        check_reachable(guarded.sealed("sealed") | {"ssl.truststore.location": "/none/ca.jks"})
+    (found,) = refused.value.diagnostics
+    assert found.where == "ssl.truststore.location"
+    assert "/none/ca.jks cannot be read: No such file" in found.what
 
 
 def test_no_verb_shows_a_login(guarded: GuardedBroker, tmp_path: Path) -> None:

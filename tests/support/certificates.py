@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,8 +61,42 @@ class Authority:
         return made
 
 
+def java_store(
+    path: Path,
+    kind: str,
+    *,
+    trusted: Sequence[Path] = (),
+    own: Certificate | None = None,
+    password: str,
+    key_password: str = "",
+) -> Path:
+    """A store of Java's with these certificates, and with a key if there is one. Skips the test
+    where there is no keytool."""
+    if shutil.which("keytool") is None:
+        pytest.skip("keytool is not installed")
+    path.unlink(missing_ok=True)
+    of_store = ("-noprompt", "-storetype", kind, "-storepass", password, "-keystore", str(path))
+    for number, certificate in enumerate(trusted):
+        _run("keytool", "-importcert", "-alias", f"a{number}", *of_store, "-file", str(certificate))
+    if own is not None:
+        p12 = path.with_name(f"{path.name}.openssl")
+        _openssl(
+            *("pkcs12", "-export", "-passout", f"pass:{password}", "-out", str(p12)),
+            *("-in", str(own.certificate), "-inkey", str(own.key), "-name", "own"),
+        )
+        _run(
+            *("keytool", "-importkeystore", "-noprompt", "-srcstoretype", "PKCS12"),
+            *("-srckeystore", str(p12), "-srcstorepass", password, "-srcalias", "own"),
+            *("-destkeystore", str(path), "-deststoretype", kind, "-deststorepass", password),
+            *("-destkeypass", key_password or password),
+        )
+    return path
+
+
 def _openssl(*words: str) -> None:
-    done = subprocess.run(
-        ["openssl", *words], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
+    _run("openssl", *words)
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -4,8 +4,8 @@ Most names are equal. Different ones are translated, those of the JVM and of lis
 silently, and the rest is dropped and listed for a warning. Values that Kafka's own clients accept
 and librdkafka does not become the nearest ones that it accepts: Kafka's
 `delivery.timeout.ms=120000` is longer than a short transaction, and only means "as long as the
-transaction". Settings without a near equivalent stay, and librdkafka refuses them. Pure; values are
-never shown.
+transaction". Settings without a near equivalent stay, and librdkafka refuses them. Stores that it
+does not read become PEM in memory. Values are never shown.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from connect_runtime.kafka import ssl_stores
 
 _SAME = frozenset(
     """
@@ -26,7 +28,7 @@ _SAME = frozenset(
     reconnect.backoff.ms request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms
     sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
     sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url session.timeout.ms
-    socket.connection.setup.timeout.ms ssl.key.password ssl.keystore.password transaction.timeout.ms
+    socket.connection.setup.timeout.ms ssl.key.password transaction.timeout.ms
     transactional.id
     """.split()
 )
@@ -44,7 +46,7 @@ _ASSIGNORS = {
 }
 _DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 
-# JVM class loading and metrics; nothing is lost without them.
+# JVM class loading, metrics, and what is read with a store; nothing is lost without them.
 _JAVA_ONLY = frozenset(
     """
     auto.include.jmx.reporter buffer.memory default.api.timeout.ms exclude.internal.topics
@@ -52,9 +54,10 @@ _JAVA_ONLY = frozenset(
     metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy
     metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
     partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms security.providers
-    socket.connection.setup.timeout.max.ms ssl.keymanager.algorithm ssl.keystore.type ssl.protocol
-    ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm ssl.truststore.type
-    value.deserializer value.serializer
+    socket.connection.setup.timeout.max.ms ssl.keymanager.algorithm ssl.keystore.password
+    ssl.keystore.type ssl.protocol ssl.provider ssl.secure.random.implementation
+    ssl.trustmanager.algorithm ssl.truststore.password ssl.truststore.type value.deserializer
+    value.serializer
     """.split()
 )
 # Of a worker's REST listeners, which share prefixes with its clients: `ssl.`, and `admin.`
@@ -109,7 +112,8 @@ class ClientConfig:
 
 
 def client_config(properties: Mapping[str, str]) -> ClientConfig:
-    """Translates a client's properties from Java's names and values to librdkafka's."""
+    """Translates a client's properties from Java's names and values to librdkafka's. Raises
+    Invalid if a key store or a trust store cannot be read."""
     settings: dict[str, str] = {}
     unsupported: list[str] = []
     for name, value in properties.items():
@@ -120,6 +124,7 @@ def client_config(properties: Mapping[str, str]) -> ClientConfig:
             unsupported.append(name)
         else:
             settings |= translated
+    settings |= ssl_stores.client_settings(properties)
     return ClientConfig(settings, tuple(sorted(unsupported)))
 
 
@@ -137,10 +142,8 @@ def _translate(name: str, value: str, properties: Mapping[str, str]) -> dict[str
         return _login(value)
     if name == "ssl.endpoint.identification.algorithm":
         return {name: value.strip().lower() or "none"}
-    if name in ("ssl.truststore.location", "ssl.truststore.password"):
-        return _trust_store(name, value, properties)
-    if name == "ssl.keystore.location":
-        return _key_store(value, properties)
+    if name in ("ssl.truststore.location", "ssl.keystore.location"):
+        return _pem_file(name, value, properties)
     if name == "client.dns.lookup":
         return {name: value} if value in _DNS_LOOKUPS else {}
     if name == "group.protocol":
@@ -193,18 +196,14 @@ def _login(value: str) -> dict[str, str] | None:
     return {setting: options[option] for option, setting in settings.items() if option in options}
 
 
-def _trust_store(name: str, value: str, properties: Mapping[str, str]) -> dict[str, str] | None:
-    if properties.get("ssl.truststore.type", "JKS").upper() != "PEM":
-        return None
-    return {"ssl.ca.location": value} if name == "ssl.truststore.location" else {}
-
-
-def _key_store(value: str, properties: Mapping[str, str]) -> dict[str, str] | None:
-    kind = properties.get("ssl.keystore.type", "JKS").upper()
-    if kind == "PEM":
-        # one file that holds the private key and the certificates
-        return {"ssl.key.location": value, "ssl.certificate.location": value}
-    return {"ssl.keystore.location": value} if kind == "PKCS12" else None
+def _pem_file(name: str, value: str, properties: Mapping[str, str]) -> dict[str, str]:
+    """Returns the settings for a PEM file; stores of Java's are read by `ssl_stores`."""
+    if properties.get(name.replace("location", "type"), "JKS").strip().upper() != "PEM":
+        return {}
+    if name == "ssl.truststore.location":
+        return {"ssl.ca.location": value}
+    # one file that holds the private key and the certificates
+    return {"ssl.key.location": value, "ssl.certificate.location": value}
 
 
 def within_limits(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -215,7 +215,7 @@ def _unreachable(properties: Mapping[str, str], errors: list[KafkaError]) -> Unr
     """Returns an error for an unreachable cluster, with the newest specific reason."""
     specific = [error for error in errors if error.code() in SPECIFIC]
     if specific and (specific[-1].code() in TLS or "SSL" in specific[-1].str()):
-        hint = "Check ssl.truststore.location and ssl.keystore.location, with ssl.*.type PEM."
+        hint = "Check ssl.truststore.location and ssl.keystore.location."
         ignored = [name for name in client_config(properties).unsupported if name[:4] == "ssl."]
         if ignored:
             hint += f" These have no effect: {', '.join(ignored)}."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
 import ssl
 import subprocess
@@ -32,7 +31,7 @@ from connect_runtime.settings.worker_config import from_properties
 from connect_specs.diagnostics import Invalid
 from runtime.rest.client import WORKER, Client, app_of, client_of, running_source
 from runtime.rest.serving import is_closed
-from support.certificates import Authority, Certificate
+from support.certificates import Authority, Certificate, java_store
 from support.wait import wait_until
 
 TABLE = yaml.safe_load(Path(__file__).with_name("tls_settings.yaml").read_text())
@@ -105,7 +104,12 @@ def key_store(files: Files, kind: str) -> Properties:
             "ssl.keystore.location": str(path),
             "ssl.key.password": PASSWORD,
         }
-    store = {"ssl.keystore.location": str(files.pkcs12()), "ssl.keystore.password": PASSWORD}
+    if kind == "JKS":
+        path = files.folder / "server.jks"
+        java_store(path, "JKS", own=files.server, password=PASSWORD)
+    else:
+        path = files.pkcs12()
+    store = {"ssl.keystore.location": str(path), "ssl.keystore.password": PASSWORD}
     return store | ({"ssl.keystore.type": kind} if kind else {})
 
 
@@ -113,20 +117,8 @@ def trust_store(files: Files, kind: str) -> Properties:
     if kind == "PEM":
         location = str(files.authority.own.certificate)
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": location}
-    if shutil.which("keytool") is None:
-        pytest.skip("keytool is not installed")
-    path = files.folder / "trust.p12"
-    path.unlink(missing_ok=True)
-    subprocess.run(
-        [
-            *("keytool", "-importcert", "-noprompt", "-alias", "authority", "-storetype", "PKCS12"),
-            *("-storepass", PASSWORD, "-keystore", str(path)),
-            *("-file", str(files.authority.own.certificate)),
-        ],
-        check=True,
-        capture_output=True,
-        timeout=60,
-    )
+    path = files.folder / f"trust.{kind}"
+    java_store(path, kind, trusted=(files.authority.own.certificate,), password=PASSWORD)
     return {"ssl.truststore.location": str(path), "ssl.truststore.password": PASSWORD}
 
 
@@ -152,7 +144,7 @@ def ask(url: str, context: ssl.SSLContext) -> httpx.Response:
         )
 
 
-@pytest.mark.parametrize("kind", ["PEM", "inline", "encrypted", "PKCS12", ""])
+@pytest.mark.parametrize("kind", ["PEM", "inline", "encrypted", "PKCS12", "JKS", ""])
 def test_https_with_each_kind_of_key_store(files: Files, kind: str) -> None:
     prefixed = {f"{LISTENERS}{k}": v for k, v in key_store(files, kind).items()}
     with https({**prefixed, "ssl.keystore.location": "/none"}) as url:
@@ -212,7 +204,7 @@ def test_a_client_that_is_no_longer_trusted_resumes_no_session(
             session(url, first)
 
 
-@pytest.mark.parametrize("trust", ["PEM", "PKCS12"])
+@pytest.mark.parametrize("trust", ["PEM", "PKCS12", "JKS"])
 def test_client_certificates(files: Files, trust: str) -> None:
     stores = {**key_store(files, "PEM"), **trust_store(files, trust)}
     known, unknown = (files.trusting(with_certificate=each) for each in (True, False))
@@ -409,7 +401,6 @@ def test_a_wrong_setting_is_named(
     (problem,) = raised.value.diagnostics
     assert (problem.where or "").removeprefix(prefix) == key
     assert said in problem.what
-    assert ("keytool -importkeystore" in problem.hint) == ("JKS" in said)
     assert raised.value.__context__ is None or isinstance(raised.value.__context__, OSError)
     assert "sesame" not in str(problem)
 
