@@ -37,7 +37,7 @@ from connect_runtime.metrics.page import Observed, page
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.app import Served, create_app
 from connect_runtime.rest.http_server import BoundSocket, RestServer
-from connect_runtime.rest.password import make_password, read_password
+from connect_runtime.rest.password import Logins, make_password, users_file
 from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.rest.rest_settings import Listener
 from connect_runtime.rest.tls import (
@@ -81,6 +81,7 @@ class Runtime:
         self._url: str | None = None
         self._connect: ConnectCluster | None = None
         self._launcher: SparkLauncher | None = None
+        self._logins = Logins(config.data_folder)
         self._serving = False
         self._closing = contextlib.ExitStack()
 
@@ -119,6 +120,8 @@ class Runtime:
             check_worker_converters(config)
         if config.rest.login:
             make_password(config.data_folder)
+        if config.rest.users:
+            self._logins = Logins(config.data_folder, users_file(os.environ))
         self._url = self._serve(closing)
         if config.offset_file is None:
             connect = self._on_kafka(closing)
@@ -282,7 +285,7 @@ class Runtime:
             cluster_id=self._known_cluster_id,
             commit=f"connect-reconciler-{version('connect-reconciler')}",
             settings=self._config.rest.at(listener),
-            password=lambda: read_password(self._config.data_folder),
+            admits=self._logins.admits,
             metrics=self._metrics,
             serves=serves,
             tls=lambda: client_context(self._config.tls),

@@ -169,14 +169,20 @@ def _mechanism(value: str) -> dict[str, str]:
     return settings
 
 
-def _login(value: str) -> dict[str, str] | None:
-    """Returns user and password of a JAAS config, for login modules with an equivalent."""
+def login_module(value: str) -> tuple[str, dict[str, str]]:
+    """Returns the class of a JAAS login module, without its package, and its options; an empty name
+    for a text that is no login module."""
     module = _JAAS_MODULE.match(value)
     options = {
         name: re.sub(r"\\(.)", r"\1", double or single or bare)
         for name, double, single, bare in _JAAS_OPTION.findall(value)
     }
-    kind = module[1].rpartition(".")[2] if module else ""
+    return module[1].rpartition(".")[2] if module else "", options
+
+
+def _login(value: str) -> dict[str, str] | None:
+    """Returns user and password of a JAAS config, for login modules with an equivalent."""
+    kind, options = login_module(value)
     if kind in ("PlainLoginModule", "ScramLoginModule"):
         settings = {"username": "sasl.username", "password": "sasl.password"}
     elif kind == "OAuthBearerLoginModule":

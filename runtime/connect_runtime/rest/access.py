@@ -18,7 +18,6 @@ by its resource, as every OPTIONS.
 from __future__ import annotations
 
 import base64
-import hmac
 import ipaddress
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,7 +31,6 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from connect_runtime.rest.exchange import JSON, error_reply, response
-from connect_runtime.rest.password import USER
 from connect_runtime.rest.rest_settings import RestSettings
 
 _WITHOUT_LOGIN: Final = "/health"
@@ -40,22 +38,22 @@ _PREFLIGHT_AGE_S: Final = 60
 
 
 class Guard:
-    """Refuses requests before they reach `app`, and adds headers to answers. `password` is looked
-    up for each request, so that it can be replaced; None admits no client. `exists` finds a
-    connector by its name. `cross_origin`: answers permit pages of other origins."""
+    """Refuses requests before they reach `app`, and adds headers to answers. `admits` decides about
+    a user and a password. `exists` finds a connector by its name. `cross_origin`: answers permit
+    pages of other origins."""
 
     def __init__(
         self,
         app: ASGIApp,
         settings: RestSettings,
-        password: Callable[[], str | None],
+        admits: Callable[[str, str], bool],
         exists: Callable[[str], bool],
         *,
         cross_origin: bool = True,
     ) -> None:
         self._app = app
         self._settings = settings
-        self._password = password
+        self._admits = admits
         self._exists = exists
         self._permits_origins = cross_origin and bool(settings.origins)
         request_headers = ["Content-Type", *(["Authorization"] if settings.login else [])]
@@ -95,15 +93,15 @@ class Guard:
         return self._app, {**scope, "path": path.removesuffix("/") or "/"}
 
     def _has_login(self, headers: Headers) -> bool:
-        password = self._password()
         scheme, _, encoded = headers.get("authorization", "").partition(" ")
-        if password is None or scheme.lower() != "basic":
+        if scheme.lower() != "basic":
             return False
         try:
-            login = base64.b64decode(encoded.strip(), validate=True)
+            login = base64.b64decode(encoded.strip(), validate=True).decode()
         except ValueError:
             return False
-        return hmac.compare_digest(login, f"{USER}:{password}".encode())
+        user, colon, password = login.partition(":")
+        return bool(colon) and self._admits(user, password)
 
     def _is_connector(self, path: str) -> bool:
         segments = [unquote_to_bytes(segment).decode() for segment in path.split("/")]

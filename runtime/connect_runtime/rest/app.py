@@ -73,15 +73,15 @@ def create_app(
     cluster_id: Callable[[], str],
     commit: str,
     settings: RestSettings | None = None,
-    password: Callable[[], str | None] = lambda: None,
+    admits: Callable[[str, str], bool] = lambda user, password: False,
     metrics: Callable[[], str] | None = None,
     serves: Served = Served.ALL,
     tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
 ) -> ASGIApp:
     """Builds the application of one listener. `verbs` returns None until there is a herder;
-    `plugins` are the resources below /connector-plugins; `password` returns the current one, if
-    any; `metrics` the page for Prometheus, or raises RequestError; `tls` the context that verifies
-    an https leader."""
+    `plugins` are the resources below /connector-plugins; `admits` decides about a user and a
+    password; `metrics` returns the page for Prometheus, or raises RequestError; `tls` the context
+    that verifies an https leader."""
     settings = settings or RestSettings()
     is_admin = serves is Served.ADMIN
     worker = WorkerResources(verbs, cluster_id, commit, metrics if settings.metrics else None)
@@ -103,7 +103,7 @@ def create_app(
         herder = verbs()
         return herder is not None and name in herder.connectors()
 
-    return Guard(starlette, settings, password, exists, cross_origin=not is_admin)
+    return Guard(starlette, settings, admits, exists, cross_origin=not is_admin)
 
 
 def _routes(resources: Routes, max_body_bytes: int, forwarding: Forwarding) -> list[Route]:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from connect_runtime.api import ConfigDef, ConfigError, ConfigType, OneOf, Range
+from connect_runtime.rest.password import EXTENSION
 
 DEFAULT_LISTENER: Final = "http://127.0.0.1:8083"
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -62,10 +63,10 @@ class RestSettings:
     """`loopback`: only this machine reaches the listeners. `hosts`: names that clients may call
     them by; none: any, but on a loopback listener. `own_name`: the one that is advertised.
     `origins`: of web pages that may use it, as regular expressions or `*`. `methods`: those that
-    browsers may use from there. `login`: whether clients need the password. `metrics`: whether
-    /metrics is served. `headers`: those of every answer. `admin`: the listeners of /admin/loggers;
-    none: it is not served; None: all other listeners. `login_hosts`: those that logins are
-    forwarded to."""
+    browsers may use from there. `login`: whether clients need one; `users`: whether those of the
+    file of Apache's basic-auth extension may use it. `metrics`: whether /metrics is served.
+    `headers`: those of every answer. `admin`: the listeners of /admin/loggers; none: it is not
+    served; None: all other listeners. `login_hosts`: those that logins are forwarded to."""
 
     loopback: bool = False
     hosts: frozenset[str] = frozenset()
@@ -73,6 +74,7 @@ class RestSettings:
     methods: tuple[str, ...] = _METHODS
     max_body_bytes: int = MAX_BODY_BYTES
     login: bool = False
+    users: bool = False
     metrics: bool = True
     headers: tuple[HeaderRule, ...] = ()
     admin: tuple[Listener, ...] | None = None
@@ -95,7 +97,7 @@ def define_rest_keys(keys: ConfigDef) -> None:
     keys.define("rest.advertised.host.name", text, None)
     keys.define("rest.advertised.port", ConfigType.INT, None, validator=_port)
     keys.define("rest.advertised.listener", text, None, validator=_scheme)
-    keys.define("rest.extension.classes", names, "", validator=_no_extensions)
+    keys.define("rest.extension.classes", names, "", validator=_extensions)
     keys.define(_HEADERS, text, "", validator=validate_rules)
     keys.define("access.control.allow.methods", names, "")
     keys.define("access.control.allow.origin", names, "", validator=_patterns)
@@ -115,6 +117,7 @@ def rest_settings(values: Mapping[str, Any]) -> RestSettings:
     advertises = advertised(listeners, values["rest.advertised.listener"])
     own_name = values["rest.advertised.host.name"] or urlsplit(advertises.url(0)).hostname or ""
     allowed = values["rest.allowed.hosts"]
+    has_users = EXTENSION in values["rest.extension.classes"]
     loopback = all(is_loopback(listener.host) for listener in (*listeners, *(admins or ())))
     return RestSettings(
         loopback=loopback,
@@ -122,7 +125,8 @@ def rest_settings(values: Mapping[str, Any]) -> RestSettings:
         origins=tuple(filter(None, values["access.control.allow.origin"])),
         methods=tuple(filter(None, values["access.control.allow.methods"])) or _METHODS,
         max_body_bytes=values["rest.max.body.bytes"],
-        login=values["rest.authentication"] == _BASIC,
+        login=has_users or values["rest.authentication"] == _BASIC,
+        users=has_users,
         metrics=values["rest.metrics.enable"],
         headers=parse_rules(values[_HEADERS]),
         admin=admins,
@@ -224,10 +228,13 @@ def _scheme(name: str, value: Any) -> None:
         raise ConfigError.invalid(name, value, "must be http or https")
 
 
-def _no_extensions(name: str, value: Any) -> None:
-    if value:
+def _extensions(name: str, value: Any) -> None:
+    others = [extension for extension in value or () if extension != EXTENSION]
+    if others:
         raise ConfigError.invalid(
-            name, ", ".join(value), "REST extensions are Java classes, which do not run here"
+            name,
+            ", ".join(others),
+            f"REST extensions are Java classes, which do not run here, but for {EXTENSION}",
         )
 
 

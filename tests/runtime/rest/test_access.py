@@ -17,7 +17,7 @@ import yaml
 from connect_runtime.api import ConfigError
 from connect_runtime.rest.access import refusal
 from connect_runtime.rest.app import Served, create_app
-from connect_runtime.rest.password import make_password, read_password
+from connect_runtime.rest.password import USER, make_password, read_password
 from connect_runtime.rest.rest_settings import HeaderRule, RestSettings, parse_rules
 from connect_runtime.server import Runtime
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
@@ -51,7 +51,7 @@ def client(settings: RestSettings, password: str | None = None) -> Client:
             cluster_id=lambda: "k",
             commit="c",
             settings=settings,
-            password=lambda: password,
+            admits=lambda user, given: (user, given) == (USER, password),
         )
     )
 
