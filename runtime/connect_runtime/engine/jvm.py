@@ -28,7 +28,7 @@ from connect_runtime.api import ConnectorError
 from connect_runtime.engine.engine_jar import MAIN_CLASS, class_archive, class_path
 from connect_runtime.engine.jvm_log import log_event, log_left_out, read_output
 from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
-from connect_runtime.settings.jvm_options import jvm_options
+from connect_runtime.settings.jvm_options import jvm_options, jvm_properties
 from connect_runtime.stopped_processes import LOOK_EVERY_S, StoppedProcess, look
 from connect_runtime.traces import JavaError
 from connect_runtime.waiting import TakesTooLong
@@ -123,7 +123,7 @@ class PluginJvm:
         for run in (self._read, *(() if watched else (self._watch,))):
             threading.Thread(target=run, name=f"jvm{run.__name__}", daemon=True).start()
         start = {"call": "start", "protocol": PROTOCOL, "file": f"/dev/fd/{descriptor}"}
-        start |= {"worker": dict(worker), "workerId": worker_id}
+        start |= {"worker": jvm_properties(worker), "workerId": worker_id}
         with suppress(JvmEnded):  # the first call says so
             self._write({"id": 0, **start})
 

@@ -3,7 +3,8 @@ the properties that a connector may override.
 
 One value for tasks, herder, offsets API and the reconciler. Properties have Java's names and are
 combined as Connect does: the worker's, then its `producer.*`, `consumer.*` or `admin.*`, then the
-connector's overrides (KIP-458).
+connector's overrides (KIP-458). `runtime.client.*` of the worker's file replaces the worker's in
+this runtime's clients, for logins that librdkafka lacks; Java tasks keep the worker's.
 
 A connector that overrides the `bootstrap.servers` of the client that moves its data, a source's
 producer or a sink's consumer, works on that cluster: its other clients follow with the same login,
@@ -35,6 +36,8 @@ PRODUCER: Final = "producer.override."
 CONSUMER: Final = "consumer.override."
 ADMIN: Final = "admin.override."
 PREFIXES: Final = (PRODUCER, CONSUMER, ADMIN)
+# Of the worker's file
+OWN_CLIENTS: Final = "runtime.client."
 
 POLICY_KEY: Final = "connector.client.config.override.policy"
 ALLOWLIST_KEY: Final = "connector.client.config.override.allowlist"
@@ -122,7 +125,7 @@ class ConnectorClients:
         """Returns properties of the client that creates a sink's dead letter queue, on the cluster
         that its producer writes to."""
         own = _prefixed(self.config, ADMIN)
-        return _prefixed(self.worker, "admin.") | _connection(self.producer()) | own
+        return _prefixed(self._worker, "admin.") | _connection(self.producer()) | own
 
     def offsets_consumer(self) -> dict[str, str]:
         """Returns properties for reading a source's offsets: all partitions, without a group."""
@@ -136,7 +139,7 @@ class ConnectorClients:
     def worker_client(self) -> dict[str, str]:
         """Returns properties for the cluster's own topics: with the worker's login, never the
         connector's."""
-        return _connection(self.worker)
+        return _connection(self._worker)
 
     # --- offsets ---
 
@@ -211,14 +214,19 @@ class ConnectorClients:
     # --- internals ---
 
     @property
+    def _worker(self) -> Mapping[str, str]:
+        return own_clients(self.worker)
+
+    @property
     def _data_client(self) -> dict[str, str]:
         return self.producer() if self.kind == "source" else self.consumer()
 
     def _of(self, prefix: str, overrides: str) -> dict[str, str]:
-        base = {"bootstrap.servers": self.worker.get("bootstrap.servers", "")}
+        worker = self._worker
+        base = {"bootstrap.servers": worker.get("bootstrap.servers", "")}
         if prefix == "admin.":
-            base |= _connection(self.worker)
-        base |= _prefixed(self.worker, prefix)
+            base |= _connection(worker)
+        base |= _prefixed(worker, prefix)
         follow = (ADMIN, CONSUMER) if self.kind == "source" else (ADMIN,)
         alone = f"{overrides}bootstrap.servers" in self.config
         if overrides in follow and not alone and self.elsewhere:
@@ -228,7 +236,16 @@ class ConnectorClients:
         return base | _prefixed(self.config, overrides)
 
     def _has_other_login(self, client: Mapping[str, str]) -> bool:
-        return _login(client) != _login(self.worker)
+        return _login(client) != _login(self._worker)
+
+
+def own_clients(worker: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns worker properties with those of this runtime's own clients in place of the others."""
+    own = _prefixed(worker, OWN_CLIENTS)
+    if not own:
+        return worker
+    prefixes = ("", "producer.", "consumer.", "admin.")
+    return {**worker, **{f"{prefix}{key}": own[key] for prefix in prefixes for key in own}}
 
 
 def is_client_key(key: str) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connect_runtime.api import ConfigError
+from connect_runtime.settings.connector_clients import OWN_CLIENTS
 from connect_runtime.settings.slots import memory_limit
 
 OPTIONS_KEY: Final = "java.jvm.options"
@@ -61,6 +62,16 @@ def jvm_options(
         raise ConfigError.invalid(OPTIONS_KEY, of_connector, problem)
     defaults = default_options(memory_limit())
     return joined(defaults, split_options(of_worker), split_options(of_connector))
+
+
+def jvm_properties(worker: Mapping[str, str]) -> dict[str, str]:
+    """Returns the worker's properties that a JVM gets: without the logins of this runtime's own
+    clients, and reporters, whose ports the JVMs cannot share."""
+    return {
+        key: value
+        for key, value in worker.items()
+        if key != "metric.reporters" and not key.startswith(OWN_CLIENTS)
+    }
 
 
 def default_options(memory_bytes: int) -> tuple[str, ...]:

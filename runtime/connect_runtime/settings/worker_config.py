@@ -26,7 +26,7 @@ from connect_runtime.rest.rest_settings import (
     rest_settings,
 )
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS, asks_for_certificates
-from connect_runtime.settings.connector_clients import deprecated_policy
+from connect_runtime.settings.connector_clients import deprecated_policy, own_clients
 from connect_runtime.settings.connector_topics import TopicSettings, storage_config
 from connect_runtime.settings.slots import PAUSED_RELEASE, default_slots, memory_limit
 from connect_runtime.settings.worker_keys import (
@@ -306,7 +306,7 @@ def _config(
             "exactly.once.source.support is disabled: a source task that is killed sends again "
             "what it sent since its last commit"
         )
-    servers = {"bootstrap.servers": ",".join(values["bootstrap.servers"])}
+    own = own_clients({**properties, "bootstrap.servers": ",".join(values["bootstrap.servers"])})
     return WorkerConfig(
         group_id=values["group.id"],
         topics=replace(
@@ -315,7 +315,7 @@ def _config(
             offsets=values["offset.storage.topic"],
             status=values["status.storage.topic"],
         ),
-        client={key: value for key, value in properties.items() if is_client_key(key)} | servers,
+        client={key: value for key, value in own.items() if is_client_key(key)},
         properties=_task_properties(resolved.raw, values),
         resolved_properties=_task_properties(properties, values),
         config_topic=_topic("config", 1, values, properties),

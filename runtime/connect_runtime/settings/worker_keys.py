@@ -24,6 +24,7 @@ from connect_runtime.rest.rest_settings import define_rest_keys
 from connect_runtime.rest.tls import ADMIN_LISTENERS, LISTENERS
 from connect_runtime.settings.connector_clients import (
     ALLOWLIST_KEY,
+    OWN_CLIENTS,
     POLICY_KEY,
     check_addresses,
     policy_of,
@@ -68,6 +69,7 @@ PASSED_PREFIXES: Final = (
     "key.converter.",
     "listeners.https.",
     "producer.",
+    OWN_CLIENTS,
     "spark.",
     "value.converter.",
 )
@@ -89,7 +91,7 @@ WITHOUT_EFFECT: Final = frozenset(
 ) | {OFFSET_FILE}
 WITHOUT_EFFECT_PREFIXES: Final = ("metrics.context.",)
 
-_CLIENTS: Final = ("admin.", "consumer.", "producer.")
+_CLIENTS: Final = ("admin.", "consumer.", "producer.", OWN_CLIENTS)
 # Topics that are always compacted, each with a fixed number of partitions
 _FIXED: Final = (
     "config.storage.partitions",
