@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -70,12 +71,19 @@ _NO_JAVA_PLUGINS = "plugin.path has no effect here: Java connectors run on one m
 
 
 class Runtime:
-    """One runtime between `start` and `stop`. `connectors` are created before REST serves."""
+    """One runtime between `start` and `stop`. `connectors` are created before REST serves.
+    `scanning` is entered while Java plugins are looked for, which can take minutes."""
 
-    def __init__(self, config: WorkerConfig, connectors: Sequence[FirstConnector] = ()) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        connectors: Sequence[FirstConnector] = (),
+        scanning: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+    ) -> None:
         allow_modules(config.properties)
         self._config = config
         self._connectors = connectors
+        self._scanning = scanning
         self._providers = ConfigProviders(config.properties)
         self._cluster_id = ""
         self._url: str | None = None
@@ -197,7 +205,8 @@ class Runtime:
             return
         properties = self._with_start_variables()
         share_levels(self._levels_file)
-        closing.enter_context(java_plugins(properties, urlsplit(self.url).netloc))
+        with self._scanning():
+            closing.enter_context(java_plugins(properties, urlsplit(self.url).netloc))
         catalog = used_catalog()
         if catalog is not None and catalog.plugins:
             check_worker_converters(self._config)

@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from connect_reconciler.backend.rest import shapes
 from connect_reconciler.backend.rest.answers import NotConnect, Refused
 from connect_reconciler.backend.rest.client import RestClient
 from connect_reconciler.backend.rest.shapes import ExpectedAnswer
 from connect_runtime.api import ConnectorError
-from connect_runtime.herder.verbs import Refusal, RequestError
+from connect_runtime.herder.verbs import JVM_REASON_HEADER, Refusal, RequestError
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.plugin_resources import OTHER_KINDS, keys_json, plugins_json
@@ -41,7 +41,9 @@ Json: TypeAlias = Mapping[str, Any]
 
 # All plugins of a plan together
 _KEYS_S: Final = 30.0
-_VALIDATED = ExpectedAnswer((200,), lambda body: shapes.maps(shapes.a_map(body)["configs"]))
+_VALIDATED = ExpectedAnswer(
+    (200,), lambda body: shapes.maps(shapes.a_map(body)["configs"]), JVM_REASON_HEADER
+)
 # Large packages take seconds on a busy machine
 _IMPORT_S: Final = 60.0
 _NO_PLUGINS: Final = PluginSet()
@@ -63,12 +65,14 @@ class Validation:
     """A cluster's answer about one config.
 
     `keys` are all keys of such a config. `values` are the config's, references resolved
-    where the cluster could: they may be secret.
+    where the cluster could: they may be secret. `jvm_reason` says why our runtime runs a file
+    connector in a JVM; empty for any other.
     """
 
     problems: tuple[KeyProblem, ...]
     keys: Mapping[str, KeyDefinition] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    jvm_reason: str = ""
 
 
 class RestPlugins:
@@ -89,13 +93,14 @@ class RestPlugins:
     def validate(self, config: Mapping[str, str]) -> Validation:
         """Validates a config, which names its class."""
         path = f"{_path(config['connector.class'])}/config/validate"
-        infos = self._client.change("PUT", path, dict(config), expect=_VALIDATED)
+        infos, reason = self._client.change("PUT", path, dict(config), expect=_VALIDATED)
         definitions = (_key(info["definition"]) for info in infos if info["definition"])
         values = (info["value"] for info in infos if info["value"])
         return Validation(
             tuple(_problems(infos)),
             {key.name: key for key in definitions},
             {entry["name"]: entry["value"] for entry in values if entry["value"] is not None},
+            unquote(reason),
         )
 
 

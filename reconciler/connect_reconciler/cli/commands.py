@@ -69,7 +69,7 @@ VERBS: Mapping[str, Verb] = {
     "resume": Verb("connector", "Resume a paused or stopped connector."),
     "restart": Verb("restart", "Restart a connector, or everything that failed."),
     "delete": Verb("connector", "Delete a connector from the cluster."),
-    "plugins": Verb("plugins", "List the cluster's plugins, or write their lock file."),
+    "plugins": Verb("plugins", "List or install plugins, or write their lock file."),
     "completion": Verb("local", "Print a completion script for your shell."),
     "version": Verb("local", "Show the version."),
 }

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,14 +56,16 @@ def run_until_stopped(
     warnings: Sequence[str],
     *,
     on_url: Callable[[str], None] = lambda url: None,
+    scanning: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     secrets: SpecSecrets = _NO_SECRETS,
     connectors: Sequence[FirstConnector] = (),
     as_json: bool,
     to_stderr: bool = False,
 ) -> None:
     """Starts the runtime with these connectors, calls `on_url` once REST listens, and stops it on a
-    signal. Statuses are shown without `secrets`, on a terminal as a table; `to_stderr` leaves
-    stdout to the connectors. Raises Failed if the runtime stops by itself.
+    signal. `scanning` is entered while it looks for Java plugins. Statuses are shown without
+    `secrets`, on a terminal as a table; `to_stderr` leaves stdout to the connectors. Raises Failed
+    if the runtime stops by itself.
     """
     may_change()
     make_private_folder(config.data_folder)
@@ -73,7 +76,7 @@ def run_until_stopped(
     for warning in warnings:
         progress(f"warning: {warning}")
     with stop_requested() as stop, _every(_ROTATE_EVERY_S, partial(_rotate, log)):
-        runtime = Runtime(config, connectors)
+        runtime = Runtime(config, connectors, scanning)
         with at_once():
             runtime.start()
         try:

@@ -12,6 +12,7 @@ import base64
 import contextlib
 import fcntl
 import json
+import math
 import os
 import sys
 import tempfile
@@ -47,6 +48,8 @@ _RECORD = "runtime.json"
 _PACKAGES = ("pyspark", "cryptography")
 _PROBE_S = 2.0
 _PATIENCE_S = 90.0
+# A scan of files that are known ends before
+_SCAN_SHOWN_S = 5.0
 _ENDING_S = 30.0
 _TRIES_S = 0.1
 _TAIL_LINES = 15
@@ -56,11 +59,13 @@ _ROOM_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRecord:
-    """A runtime's process; `url` is empty until its REST API listens."""
+    """A runtime's process; `url` is empty until its REST API listens. `scanning`: it looks for Java
+    plugins."""
 
     pid: int
     started: float
     url: str = ""
+    scanning: bool = False
 
 
 def find_runtime(project: Project) -> RuntimeRecord | None:
@@ -85,11 +90,21 @@ def claimed(project: Project) -> Iterator[None]:
             (project.data / _RECORD).unlink(missing_ok=True)
 
 
-def announce(project: Project, url: str) -> None:
+@contextlib.contextmanager
+def scanning(project: Project) -> Iterator[None]:
+    """Records that this runtime looks for Java plugins, for the context."""
+    announce(project, "", scanning=True)
+    try:
+        yield
+    finally:
+        announce(project, "")
+
+
+def announce(project: Project, url: str, *, scanning: bool = False) -> None:
     """Records this process as the project's runtime, reached at `url`."""
     started = start_time(os.getpid())
     assert started is not None, "this process runs"
-    record = RuntimeRecord(os.getpid(), started, url)
+    record = RuntimeRecord(os.getpid(), started, url, scanning)
     replace_file(project.data / _RECORD, json.dumps(asdict(record)) + "\n")
 
 
@@ -152,7 +167,8 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
     """Starts `up` with `words` and returns when GET /health is 200.
 
     Raises Failed if the runtime is already up, and the process's own error if it exits early. After
-    90 s it is stopped.
+    90 s it is stopped; the time in which it looks for Java plugins, which ends by itself, does not
+    count.
     """
     running = find_runtime(project)
     if running is not None:
@@ -166,9 +182,16 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
     pid = spawn([*command, "-C", str(project.folder), *env, "up", *words], log=log)
     started = start_time(pid)
     progress(f"starting the runtime (pid {pid}), logging to {log}")
-    deadline = time.monotonic() + _PATIENCE_S
+    begun = time.monotonic()
+    deadline, say_at = begun + _PATIENCE_S, begun + _SCAN_SHOWN_S
     while started is not None and is_alive(pid, started):
         running = find_runtime(project)
+        if running and running.scanning:
+            now = time.monotonic()
+            deadline = now + _PATIENCE_S
+            if now > say_at:
+                progress("looking for Java plugins: their files are new, or have changed")
+                say_at = math.inf
         if (
             running
             and running.pid == pid

@@ -36,17 +36,15 @@ from connect_specs.plugin_definitions import (
     passwords,
     passwords_in,
 )
-from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock
+from connect_specs.plugins_lock import PLUGINS_LOCK, load_lock, load_locked_plugins
 from connect_specs.secrets import holds_secret, holds_text, is_sensitive, without_references
 
 _SHOWN_MOST: Final = 8
 _PROVIDERS: Final = "config.providers"
 _NO_NAME: Final = re.compile(r"[^A-Z0-9]+")
 _LIST: Final = "`connect plugins list` shows all classes"
-_INSTALL: Final = (
-    "install a Python class here, a Java plugin with `connect plugins install`; `connect plugins"
-    " lock` keeps the keys of those on plugin.path"
-)
+_INSTALL: Final = "install a Python class here, a Java plugin with `connect plugins install`"
+_LOCK: Final = "`connect plugins lock` keeps the keys of installed plugins"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +107,8 @@ def findings(
                     # One for each class: without a lock there may be many
                     unknown.setdefault(class_name, planned)
         verdict = judge.verdict(name, planned.config)
+        if verdict.jvm_reason:
+            warnings.append(_in_jvm(planned, verdict.jvm_reason))
         # Our runtime's leader runs the connector, so a reference that it cannot resolve is an error
         resolved = ours and answered
         errors += _refusals(project, planned, verdict, plugins, resolved=resolved)
@@ -134,6 +134,11 @@ def findings(
         warnings.append(_not_checkable(unchecked))
     yield from by_place(errors)
     yield from warnings
+
+
+def _in_jvm(planned: PlannedConfig, reason: str) -> Diagnostic:
+    text = f"{planned.spec.name}: {planned.config[CLASS_KEY]} runs in a JVM, as Java's class"
+    return warning("config.runs-in-jvm", text, planned.place(CLASS_KEY), reason)
 
 
 def _refusals(
@@ -298,7 +303,10 @@ def _unknown_class(
         text = f"what {name} takes could not be asked, so its config is not checked"
         reason = f"the types of its keys are not known, and values are hidden: {unanswered}"
     near = nearest_class(name, plugins.class_names(CONNECTORS), CONNECTORS)
-    hint = _INSTALL if project.uses_runtime and not locked else "run `connect plugins lock`"
+    hint = "run `connect plugins lock`"
+    if project.uses_runtime and not locked:
+        names = listed(plugin.name for plugin in load_locked_plugins(project.folder))
+        hint = f"{_LOCK} ({names}); or {_INSTALL}" if names else f"{_INSTALL}; {_LOCK}"
     hint = f"did you mean {near}? {_LIST}; else {hint}" if near else f"{hint}; {_LIST}"
     severity: Severity = "error" if locked else "warning"
     text, place = f"{planned.spec.name}: {text}", planned.place(CLASS_KEY)

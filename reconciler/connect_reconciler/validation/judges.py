@@ -24,6 +24,7 @@ from connect_reconciler.model.live import Kind, kind_of
 from connect_reconciler.validation.keys import wrong_values
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins.modules import PLUGIN_MODULES
+from connect_runtime.plugins.sides import jvm_reason
 from connect_runtime.settings.worker_config import WorkerConfig, from_project
 from connect_runtime.validation.validate import check_common, validate
 from connect_runtime.waiting import TakesTooLong
@@ -143,7 +144,8 @@ class Judge:
                 KeyProblem(value.name, error, recommended=value.recommended)
                 for value in values
                 for error in value.errors
-            )
+            ),
+            jvm_reason=jvm_reason(config),
         )
 
 

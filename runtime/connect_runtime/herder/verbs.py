@@ -15,6 +15,8 @@ from connect_specs.diagnostics import Diagnostic, Failed
 
 # Response header with the `Refusal`: the body keeps Connect's shape
 REFUSAL_HEADER: Final = "Connect-Refusal"
+# Response header of a validation, percent-encoded: the reason why a file connector runs in a JVM
+JVM_REASON_HEADER: Final = "Connect-Jvm-Reason"
 # Connect's text where another worker took over what the request needs
 LEADER_CHANGED: Final = (
     "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"

@@ -53,6 +53,12 @@ def java_connector(config: Config) -> JavaConnector | None:
     return JavaConnector(registry.java_plugin(java), reason) if reason else None
 
 
+def jvm_reason(config: Config) -> str:
+    """Returns why a connector that is on both sides runs in a JVM; empty for any other."""
+    java = java_connector(config)
+    return "" if java is None else java.reason
+
+
 def is_java(config: Config) -> bool:
     """Returns whether the connector of a config runs in a JVM."""
     return java_connector(config) is not None

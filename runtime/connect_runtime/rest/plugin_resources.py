@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 from connect_runtime.api import ConfigKey, ConnectorError
 from connect_runtime.config_providers.built_in import BUILT_IN as CONFIG_PROVIDERS
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.engine.catalog import used_catalog
 from connect_runtime.engine.jvm import JvmEnded
-from connect_runtime.herder.verbs import Refusal, RequestError
-from connect_runtime.plugins import registry
+from connect_runtime.herder.verbs import JVM_REASON_HEADER, Refusal, RequestError
+from connect_runtime.plugins import registry, sides
 from connect_runtime.plugins.definitions import NoDefinition, definition_of
 from connect_runtime.plugins.registry import Plugin, PluginKind
 from connect_runtime.plugins.versions import InvalidVersionRange, Version, required_versions
@@ -92,11 +93,13 @@ class PluginResources:
             )
         # Connect answers 500 to what is an error of the class or its version
         try:
-            return Reply(200, _infos_json(validate(config, self._worker, self._providers)))
+            infos = _infos_json(validate(config, self._worker, self._providers))
         except RequestError as error:
             if isinstance(error.__cause__, JavaError):
                 raise RequestError(500, str(error.__cause__), error.refusal) from None
             raise
+        reason = sides.jvm_reason(config)
+        return Reply(200, infos, {JVM_REASON_HEADER: quote(reason, " ")} if reason else {})
 
 
 def plugins_json(*, connectors_only: bool) -> list[Json]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import orjson
@@ -23,7 +24,13 @@ from connect_reconciler.validation.judges import ask_cluster
 from connect_specs.desired import Desired, Project, RestTarget, TargetState
 from connect_specs.diagnostics import Diagnostic, Invalid, Location, by_severity
 from connect_specs.plugin_definitions import KeyDefinition, PluginDefinition, PluginSet
-from connect_specs.plugins_lock import PLUGINS_LOCK, lock_text
+from connect_specs.plugins_lock import (
+    PLUGINS_LOCK,
+    LockedArtifact,
+    LockedPlugin,
+    PluginOrigin,
+    lock_text,
+)
 from support.projects import project_of
 from support.spec_files import load_connectors
 
@@ -91,7 +98,8 @@ class Worker:
         if "status" in self.more:
             body = {"error_code": self.more["status"], "message": self.more["message"]}
             return httpx.Response(self.more["status"], json=body, headers=self.more.get("headers"))
-        return httpx.Response(200, json={"configs": [self._info(key, config) for key in KEYS]})
+        body = {"configs": [self._info(key, config) for key in KEYS]}
+        return httpx.Response(200, json=body, headers=self.more.get("headers"))
 
     def _info(self, key: str, config: Mapping[str, str]) -> dict[str, Any]:
         definition = {
@@ -462,3 +470,26 @@ def test_a_pin_that_was_not_applied_is_tried(tmp_path: Path) -> None:
     specs = desired(tmp_path, f"name: a\nconfig: {config}\n{pin}")
     live = checked(Live(), specs, open_backend(project(tmp_path, None), {}))
     assert [each.code for each in live.errors] == ["plan.pin-refused"]
+
+
+def test_a_file_connector_that_runs_in_a_jvm_is_named_with_the_reason(
+    tmp_path: Path, answered: Any
+) -> None:
+    lock(tmp_path, PLUGIN)
+    reason = "transforms.ü.type is com.example.Unwrap, a Java class"
+    answered(Worker({}, headers={"Connect-Jvm-Reason": quote(reason, " ")}))
+    live = checked(Live(), desired(tmp_path), open_backend(project(tmp_path), {}))
+    (warning,) = (each for each in live.warnings if each.code == "config.runs-in-jvm")
+    assert (str(warning.where), warning.why) == ("a.yaml:3:3", reason)
+
+
+def test_an_unknown_class_may_be_of_an_installed_plugin_whose_keys_are_not_locked(
+    tmp_path: Path,
+) -> None:
+    artifact = LockedArtifact("io.example:orders:1.0", "0" * 64)
+    plugin = LockedPlugin("orders", (PluginOrigin("io.example:orders:1.0", (artifact,)),))
+    (tmp_path / PLUGINS_LOCK).write_text(lock_text(None, (plugin,)))
+    found = check_specs(project(tmp_path, None), desired(tmp_path))
+    (warning,) = (each for each in found if each.code == "config.unknown-class")
+    assert warning.hint.startswith("`connect plugins lock` keeps the keys of installed plugins")
+    assert "(orders)" in warning.hint

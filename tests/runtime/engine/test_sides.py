@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
 from connect_runtime.engine import scan
-from connect_runtime.engine.catalog import JavaCatalog, use_catalog
+from connect_runtime.engine.catalog import JavaCatalog, JavaValidation, use_catalog
 from connect_runtime.engine.scan import JavaPlugin, Scan
 from connect_runtime.plugins import registry, sides
 from connect_runtime.plugins.modules import allow_modules
+from connect_runtime.rest.exchange import Call
+from connect_runtime.rest.plugin_resources import PluginResources
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.validation.validate import check_worker_converters, validate
 from connect_specs.diagnostics import Invalid
@@ -193,6 +196,29 @@ def test_what_is_refused_is_an_error_of_its_key(catalog: Callable[..., JavaCatal
     assert info.value is not None
     (error,) = info.value.errors
     assert "runs in Python" in error
+
+
+def test_rest_says_why_a_file_connector_runs_in_a_jvm(
+    catalog: Callable[..., JavaCatalog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {"name": SOURCE, "groups": [], "error_count": 0, "configs": []}
+    java = catalog()
+    monkeypatch.setattr(java, "validate", lambda config: JavaValidation(answer, str))
+    resources = PluginResources(worker()).routes()
+    path = "/connector-plugins/{plugin}/config/validate"
+
+    def reason(**config: str) -> str | None:
+        body = json.dumps({"connector.class": SOURCE, **config}).encode()
+        headers = {"content-type": "application/json"}
+        call = Call({"plugin": SOURCE}, body=body, headers=headers)
+        reply = resources["PUT", path](call)
+        assert reply.status == 200
+        return reply.headers.get("Connect-Jvm-Reason")
+
+    assert reason() is None
+    assert reason(**{"value.converter": AVRO}) == (
+        "value.converter is io.registry.AvroConverter%2C a Java class"
+    )
 
 
 def test_a_converter_of_the_worker_may_be_javas(catalog: Callable[..., JavaCatalog]) -> None:

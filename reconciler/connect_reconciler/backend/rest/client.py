@@ -330,7 +330,8 @@ class RestClient:
         if body is None:
             raise not_connect(request, response)
         try:
-            return body if expect.parse is None else expect.parse(body)
+            parsed = body if expect.parse is None else expect.parse(body)
+            return (parsed, response.headers.get(expect.header, "")) if expect.header else parsed
         except KeyError as error:
             raise not_connect(request, response, f"a map without {error}") from error
         except shapes.WrongShape as error:

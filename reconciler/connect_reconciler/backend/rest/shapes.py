@@ -40,10 +40,12 @@ class WrongShape(TypeError):
 @dataclass(frozen=True, slots=True)
 class ExpectedAnswer:
     """The answer of a request that succeeds: one of `statuses`, and a body that `parse` takes. None
-    for a body that may be empty, and is ignored."""
+    for a body that may be empty, and is ignored. With a `header`, the result is the body, and that
+    header's text, empty if there is none."""
 
     statuses: tuple[int, ...]
     parse: Callable[[Any], Any] | None = None
+    header: str = ""
 
 
 @dataclass(frozen=True, slots=True)

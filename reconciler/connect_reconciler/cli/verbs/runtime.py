@@ -182,7 +182,7 @@ def _detach(
 def _run_here(project: Project, slots: int | None, master: str | None, *, as_json: bool) -> None:
     from connect_reconciler.cli.connecting import has_own_broker, own_broker
     from connect_reconciler.cli.foreground import keep_kafka_alive, run_until_stopped
-    from connect_reconciler.cli.runtime_process import announce, claimed
+    from connect_reconciler.cli.runtime_process import announce, claimed, scanning
     from connect_reconciler.cli.session import secrets_of_specs
     from connect_runtime.settings.worker_config import from_project
 
@@ -201,6 +201,7 @@ def _run_here(project: Project, slots: int | None, master: str | None, *, as_jso
             config,
             warnings,
             on_url=partial(announce, project),
+            scanning=partial(scanning, project),
             secrets=secrets_of_specs(project),
             as_json=as_json,
         )

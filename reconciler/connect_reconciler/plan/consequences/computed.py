@@ -182,6 +182,37 @@ def sink_file(context: RuleContext) -> str:
     return f"writes to {file} from now on; what was written before stays"
 
 
+def other_slot(context: RuleContext) -> tuple[str, ...]:
+    """Returns the effects of another slot of PostgreSQL, which may begin after the offset."""
+    if _value(context.config, _MISMATCH, "").lower() in _TRUST_SLOT:
+        start = "changes since its offset are lost if this slot is not there yet, or was made later"
+    else:
+        start = (
+            f"{_without_slot(context)} if this slot is not there yet, or was made after its offset"
+        )
+    return (
+        start,
+        "goes on with a slot that was made before its offset, or with the former one",
+        "the former slot keeps its WAL until someone drops it",
+    )
+
+
+def dropped_slot(context: RuleContext) -> str:
+    if _value(context.config, "slot.drop.on.stop", "false").lower() != "true":
+        return "the slot stays when it stops, and keeps the WAL until it reads on"
+    stops = "its slot is dropped whenever it stops, also for a change of its config or a rename"
+    return f"{stops}: at its next start {_without_slot(context)}"
+
+
+_MISMATCH = "offset.mismatch.strategy"
+_TRUST_SLOT = ("trust_slot", "trust_greater_lsn")
+
+
+def _without_slot(context: RuleContext) -> str:
+    needed = _value(context.config, "snapshot.mode", "initial").lower() == "when_needed"
+    return "it takes a snapshot" if needed else "the task fails"
+
+
 def query(context: RuleContext) -> str:
     if "query" in context.previous and "query" in context.config:
         return "the offset of the old query counts for the new one: rows before it are not read"

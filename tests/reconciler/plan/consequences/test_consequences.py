@@ -19,6 +19,8 @@ SINK = {"connector.class": "FileStreamSink", "topics": "orders"}
 TOLERANT = SINK | {"errors.tolerance": "all"}
 SOURCE = {"connector.class": "FileStreamSource", "topic": "lines", "file": "/data/in"}
 POSTGRES = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}
+WHEN_NEEDED = POSTGRES | {"snapshot.mode": "when_needed"}
+TRUSTS_SLOT = POSTGRES | {"offset.mismatch.strategy": "trust_slot"}
 JDBC = {"connector.class": "io.confluent.connect.jdbc.JdbcSourceConnector"}
 JDBC_SINK = {"connector.class": "io.aiven.connect.jdbc.JdbcSinkConnector", "topics": "orders"}
 S3 = {"connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "orders"}
@@ -39,6 +41,8 @@ BASES = {
     "TOLERANT": TOLERANT,
     "SOURCE": SOURCE,
     "POSTGRES": POSTGRES,
+    "WHEN_NEEDED": WHEN_NEEDED,
+    "TRUSTS_SLOT": TRUSTS_SLOT,
     "JDBC": JDBC,
     "JDBC_SINK": JDBC_SINK,
     "S3": S3,
