@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import ssl
 import tempfile
 import time
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from netrc import NetrcParseError
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import httpx
 
@@ -47,6 +46,7 @@ _VERSION: Final = re.compile(r"[-_]v?\d+\w*([.+-]\w+)*$")
 _DOWNLOAD_S: Final = 900.0
 _ANSWER_S: Final = 60.0
 _BYTES_MOST: Final = 2 << 30
+_BLOCK_BYTES: Final = 1 << 20
 
 
 # --- an argument of `connect plugins install` ---
@@ -257,7 +257,9 @@ def _with_way_out(error: ArtifactsError) -> Unreachable:
 
 def _copy(source: Path, file: Path) -> None:
     try:
-        shutil.copyfile(source, file)
+        with source.open("rb") as content, file.open("wb", buffering=0) as out:
+            while block := content.read(_BLOCK_BYTES):
+                _write(out, block)
     except OSError as error:
         problem, reason = f"{source} cannot be read", error.strerror or type(error).__name__
         hint = "put the file there, or install the plugin from another place"
@@ -272,12 +274,12 @@ def _download(source: str, file: Path) -> None:
         with (
             _client(url) as client,
             client.stream("GET", url) as response,
-            file.open("wb") as out,
+            file.open("wb", buffering=0) as out,
         ):
             if not response.is_success:
                 raise _not_downloaded(source, f"the answer is {response.status_code}")
             for block in response.iter_raw():
-                out.write(block)
+                _write(out, block)
                 if out.tell() > _BYTES_MOST:
                     raise _not_downloaded(source, "it is larger than 2 GiB")
                 if time.monotonic() > deadline:
@@ -290,6 +292,23 @@ def _download(source: str, file: Path) -> None:
         # Texts of the library may quote the address
         reason = f"the connection failed: {type(error).__name__}"
         raise _not_downloaded(source, reason) from None
+
+
+def _write(out: IO[bytes], block: bytes) -> None:
+    """Writes it into an unbuffered file. Raises Failed if the disk does not take it."""
+    try:
+        while block:
+            block = block[out.write(block) :]
+    except OSError as error:
+        raise unwritable(str(out.name), error) from error
+
+
+def unwritable(place: str, error: OSError) -> Failed:
+    """Returns the error of a disk that does not take a file."""
+    reason = error.strerror or type(error).__name__
+    hint = "free some space, or correct the rights, and run this again: nothing was changed"
+    problem = "the plugin cannot be written"
+    return Failed(Diagnostic("plugins.unwritable", problem, place, reason, hint))
 
 
 def _client(url: httpx.URL) -> httpx.Client:

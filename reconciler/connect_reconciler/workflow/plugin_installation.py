@@ -29,6 +29,7 @@ from connect_reconciler.workflow.plugin_artifacts import (
     plugin_name,
     recorded_source,
     stem,
+    unwritable,
 )
 from connect_runtime.files import make_private_folder, replace_file
 from connect_runtime.maven import parse_coordinate
@@ -160,8 +161,7 @@ def _store(project: Project) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield store
     except OSError as error:
-        problem, reason = "the plugin cannot be written", error.strerror or type(error).__name__
-        raise Failed(Diagnostic("plugins.unwritable", problem, str(store), why=reason)) from error
+        raise unwritable(str(store), error) from error
 
 
 def _built(plugin: LockedPlugin, project: Project, store: Path) -> Path:

@@ -6,8 +6,10 @@ tests/runtime/engine/test_installed_plugins.py.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -585,3 +587,24 @@ def test_a_killed_install_leaves_the_earlier_version(
         process.wait()
     assert _state(project) == installed
     assert install_locked(project, in_use=False).installed == ()
+
+
+@pytest.mark.parametrize("of_address", [False, True])
+def test_a_full_disk_changes_nothing_and_is_named(
+    project: Project, repository: MavenRepository, of_address: bool
+) -> None:
+    """The trap: what cannot be written is no failed download, and no file that cannot be read."""
+    large = jar(Large="x" * 100_000)
+    repository.files["/large.jar"] = large
+    (project.folder / "large.jar").write_bytes(large)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(Failed) as error:
+            _install(project, f"{repository.url}/large.jar" if of_address else "large.jar")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    (diagnostic,) = error.value.diagnostics
+    assert (diagnostic.code, diagnostic.why) == ("plugins.unwritable", os.strerror(errno.EFBIG))
+    assert _state(project) == ({}, None)
+    _install(project, "large.jar")
