@@ -182,8 +182,8 @@ def start_detached(project: Project, words: Sequence[str]) -> RuntimeRecord:
     pid = spawn([*command, "-C", str(project.folder), *env, "up", *words], log=log)
     started = start_time(pid)
     progress(f"starting the runtime (pid {pid}), logging to {log}")
-    begun = time.monotonic()
-    deadline, say_at = begun + _PATIENCE_S, begun + _SCAN_SHOWN_S
+    start_s = time.monotonic()
+    deadline, say_at = start_s + _PATIENCE_S, start_s + _SCAN_SHOWN_S
     while started is not None and is_alive(pid, started):
         running = find_runtime(project)
         if running and running.scanning:

@@ -65,12 +65,12 @@ def users_file(environment: Mapping[str, str]) -> Path:
     """Returns the file with users and passwords of Apache's basic-auth extension, which the JAAS
     file of the start script's variables names. Raises Invalid."""
     texts = [environment.get(name, "") for name in _VARIABLES]
-    named = next(filter(None, map(_JAAS_FILE.search, texts)), None)
-    if named is None:
+    match = next(filter(None, map(_JAAS_FILE.search, texts)), None)
+    if match is None:
         raise _refused(
             f"{_VARIABLES[0]} names no JAAS file: -Djava.security.auth.login.config=FILE"
         )
-    jaas = named[1].strip("\"'")
+    jaas = match[1].strip("\"'")
     try:
         text = Path(jaas).read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -229,11 +229,11 @@ def _scheme(name: str, value: Any) -> None:
 
 
 def _extensions(name: str, value: Any) -> None:
-    others = [extension for extension in value or () if extension != EXTENSION]
-    if others:
+    refused = [extension for extension in value or () if extension != EXTENSION]
+    if refused:
         raise ConfigError.invalid(
             name,
-            ", ".join(others),
+            ", ".join(refused),
             f"REST extensions are Java classes, which do not run here, but for {EXTENSION}",
         )
 
