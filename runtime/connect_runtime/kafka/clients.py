@@ -247,7 +247,7 @@ def _answers(properties: Mapping[str, str]) -> bool:
         settings = {**client_config(properties).settings, "log_level": 0}
         client = _Admin({**QUICK_CONNECTING, **settings}, logger=_silent)
         client.list_topics(timeout=_ANSWER_S)
-    except KafkaException:
+    except (Invalid, KafkaException):  # a store may just be replaced
         return False
     return True
 
