@@ -80,10 +80,12 @@ def two_workers(
     rig = Rig(folder / names[1], name=names[1])
     try:
         ours = start_runtime(rig, kafka, folder / names[1], settings)
-        wait_until(lambda: ours.at.get("/connectors") == [], what="ours", timeout_s=START_S)
-        yield Side(apache.url, names[0]), Side(ours.at.url, names[1], ours)
-        ours.command.terminate()
-        ours.command.wait(60)
+        try:
+            wait_until(lambda: ours.at.get("/connectors") == [], what="ours", timeout_s=START_S)
+            yield Side(apache.url, names[0]), Side(ours.at.url, names[1], ours)
+        finally:
+            ours.command.terminate()
+            ours.command.wait(60)
     finally:
         apache.kill()
         assert rig.end() == []
