@@ -206,7 +206,8 @@ class Runtime:
         properties = self._with_start_variables()
         share_levels(self._levels_file)
         with self._scanning():
-            closing.enter_context(java_plugins(properties, urlsplit(self.url).netloc))
+            netloc = urlsplit(self.url).netloc
+            closing.enter_context(java_plugins(properties, netloc, self._providers))
         catalog = used_catalog()
         if catalog is not None and catalog.plugins:
             check_worker_converters(self._config)

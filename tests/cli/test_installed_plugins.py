@@ -15,6 +15,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 DEBEZIUM = "io.debezium:debezium-connector-postgres:3.6.1.Final"
 CONNECTOR = "io.debezium.connector.postgresql.PostgresConnector"
+# Ours has a version of its own
+UNWRAP = "io.debezium.transforms.ExtractNewRecordState"
 TIMEOUT_S = 300.0
 PROJECT = """\
 project: p
@@ -34,6 +36,8 @@ config:
   database.user: me
   database.password: ${{env:PASSWORD}}
   database.dbname: shop
+  transforms: unwrap
+  transforms.unwrap.type: ExtractNewRecordState
 """
 
 
@@ -70,6 +74,9 @@ def test_debezium_is_installed_listed_and_locked(project: Command) -> None:
         "version": "3.6.1.Final",
         "from": DEBEZIUM,
     }
+    assert (offline[UNWRAP]["version"], offline[UNWRAP]["from"]) == ("3.6.1.Final", DEBEZIUM)
+    own = offline["org.apache.kafka.connect.file.FileStreamSourceConnector"]
+    assert own["from"] == "built in"
     # as on another machine
     shutil.rmtree(project.folder / ".connect" / "plugins")
     shutil.rmtree(project.folder / ".connect" / "plugin-store")
@@ -82,6 +89,8 @@ def test_debezium_is_installed_listed_and_locked(project: Command) -> None:
     _json(project, "plugins", "lock")
     of_runtime = (project.folder / "plugins.lock.json").read_text()
     assert json.loads(of_runtime)["installed"] == json.loads(lock)["installed"]
+    versions = {entry["class"]: entry["version"] for entry in json.loads(of_runtime)["plugins"]}
+    assert versions[UNWRAP] == versions[CONNECTOR] == "3.6.1.Final"
     assert project("down").returncode == 0
     (project.folder / "plugins.lock.json").write_text(lock)
     _json(project, "plugins", "lock")

@@ -28,6 +28,8 @@ from support.rest_worker import AsgiTransport, rest_worker
 pytestmark = [pytest.mark.oracle, pytest.mark.long]
 
 KAFKA = "org.apache.kafka.connect"
+# Google's has no manifest of its connectors, and bundles Kafka's clients
+PLUGINS = ("debezium-postgres", "debezium-jdbc", "mirror", "iceberg", "pubsub")
 CONNECTORS = (
     "io.debezium.connector.postgresql.PostgresConnector",
     "io.debezium.connector.jdbc.JdbcSinkConnector",
@@ -35,6 +37,10 @@ CONNECTORS = (
     f"{KAFKA}.mirror.MirrorCheckpointConnector",
     f"{KAFKA}.mirror.MirrorHeartbeatConnector",
     "org.apache.iceberg.connect.IcebergSinkConnector",
+    "com.google.pubsub.kafka.source.CloudPubSubSourceConnector",
+    "com.google.pubsub.kafka.sink.CloudPubSubSinkConnector",
+    "com.google.pubsublite.kafka.source.PubSubLiteSourceConnector",
+    "com.google.pubsublite.kafka.sink.PubSubLiteSinkConnector",
     "tests.Various$Source",
     "PostgresConnector",
     "Postgres",
@@ -104,7 +110,7 @@ NO_VALUE = "ConfigInfo.configValue()"
 def theirs(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
     folder = tmp_path_factory.mktemp("java-plugins")
     path = folder / "java plugins"
-    for name in ("debezium-postgres", "debezium-jdbc", "mirror", "iceberg"):
+    for name in PLUGINS:
         add_plugin(name, path)
     jar = folder / "various.jar"
     make_jar(PLUGIN, CLASSES, jar)
@@ -175,6 +181,22 @@ def test_the_keys_of_each_plugin_are_alike(
         ours, theirs = our_client.get(path), their_client.get(path)
         assert ours.status_code == theirs.status_code, path
         assert not differences(_without_texts(ours.json()), _without_texts(theirs.json())), path
+
+
+@pytest.mark.parametrize("version", ["[99.0]", "[1,2", "0.9"])
+def test_versions_that_are_not_there_are_refused_alike(
+    our_client: httpx.Client, their_client: httpx.Client, version: str
+) -> None:
+    """Apache's text lists each copy of a plugin, of which ours has one for each version."""
+    plugins = their_client.get("/connector-plugins?connectorsOnly=false").json()
+    for name in dict.fromkeys(plugin["class"] for plugin in plugins):
+        path = f"/connector-plugins/{name}/config"
+        ours, theirs = (
+            client.get(path, params={"version": version}) for client in (our_client, their_client)
+        )
+        assert ours.status_code == theirs.status_code, path
+        if not theirs.is_success:
+            assert ours.json() == theirs.json(), path
 
 
 @pytest.mark.parametrize("name", CONNECTORS)

@@ -31,6 +31,9 @@ from support.wait import wait_until
 
 _JVM_FLAGS = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
+# It looks at all classes of its plugins, beside whatever else the machine does
+_START_S = 240.0
+
 # Log4j 1, as workers had it before
 _OLD_LOGGING = """\
 log4j.rootLogger=WARN, out
@@ -77,7 +80,7 @@ class Oracle:
         verify: SSLContext | bool = False,
         java_flags: Sequence[str] | None = None,
     ) -> Self:
-        """Starts a worker and returns when it answers for its connectors, within 60 s.
+        """Starts a worker and returns when it answers for its connectors.
 
         `settings` are worker properties that replace or add to the ones here, `verify` what its
         TLS is checked with, `java_flags` replace those that use the class archive. Raises
@@ -140,7 +143,7 @@ class Oracle:
         assert started is not None, f"the worker ended at once: {_tail(log)}"
         worker = cls(url, group_id, folder, pid, started, tuple(command), verify)
         try:
-            wait_until(worker.answers, what=f"{url}/connectors to be 200", timeout_s=60)
+            wait_until(worker.answers, what=f"{url}/connectors to be 200", timeout_s=_START_S)
         except BaseException:
             worker.stop()
             raise

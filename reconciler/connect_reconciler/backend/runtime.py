@@ -8,8 +8,8 @@ runtime.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -187,12 +187,15 @@ def _lead(project: Project, client: Mapping[str, str]) -> InProcessCluster | Non
         return InProcessCluster(herder, stack.pop_all().close)
 
 
-def java_plugins_here(project: Project, client: Mapping[str, str]) -> AbstractContextManager[None]:
+@contextmanager
+def java_plugins_here(project: Project, client: Mapping[str, str]) -> Iterator[None]:
     """Makes the Java plugins on the project's plugin.path usable in this process, for the context.
     Of what their JVM logs only errors are shown."""
     logging.getLogger("org.apache.kafka").setLevel(logging.ERROR)
     worker, _ = from_project(replace(project, kafka=client), None, resolve=False)
-    return java_plugins(worker.properties, identity())
+    providers = ConfigProviders(worker.properties)
+    with closing(providers), java_plugins(worker.properties, identity(), providers):
+        yield
 
 
 def _leads(herder: Herder) -> bool:

@@ -28,7 +28,13 @@ from connect_reconciler.model.secrets import masked_keys
 from connect_runtime.herder.verbs import ConnectorInfo, ConnectorStatus
 from connect_runtime.storage import config_topic, offsets_topic
 from connect_runtime.storage.log import LogRecord
-from connect_runtime.storage.snapshots import ConfigSnapshot, State, StatusSnapshot, TaskId
+from connect_runtime.storage.snapshots import (
+    ConfigSnapshot,
+    ConnectorState,
+    State,
+    StatusSnapshot,
+    TaskId,
+)
 from connect_specs.desired import Project, partition_key
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import listed
@@ -87,6 +93,12 @@ class ClusterInTopics:
     strangers: Mapping[str, tuple[GroupMember, ...]] = field(default_factory=dict)
     unread: tuple[Diagnostic, ...] = ()
     offset_records: Sequence[LogRecord] = ()
+
+    @property
+    def sources(self) -> list[ConnectorState]:
+        """Returns the connectors that are no sinks."""
+        connectors = self.config.connectors
+        return [state for name, state in connectors.items() if name not in self.sinks]
 
     def place(self, *subject: str) -> str:
         """Returns the place of the newest record, or the connector's name if there is none."""

@@ -41,6 +41,7 @@ from connect_reconciler.doctor.checks import (
     scattered_offsets,
     unreadable,
 )
+from connect_reconciler.doctor.java import missing_rights, plugin_problems, problems_here
 from connect_reconciler.ledger.config_entry import load_ledger, with_configs
 from connect_reconciler.model.ledger import LedgerState
 from connect_reconciler.model.offsets import Offsets
@@ -143,6 +144,10 @@ def _checks(
         yield from differences
     if topics is not None:
         yield from _of_topics(backend, topics)
+        if project.uses_runtime:
+            if client is None:
+                yield from problems_here(project, backend.kafka)
+            yield from missing_rights(project, backend.kafka, topics.sources)
     if side is not None:
         yield from _of_rest(backend, side, secrets, alone=topics is None)
     yield from refused_later(project, _overriding(topics, side), _OVERRIDES)
@@ -221,6 +226,7 @@ def _runtime_problem(client: RestClient, address: str) -> Iterator[Diagnostic]:
     body = client.read("/runtime", shapes.a_map) or {}
     if body.get("problem"):
         yield Diagnostic("doctor.runtime", "the runtime has a problem", address, body["problem"])
+    yield from plugin_problems(map(str, body.get("plugin_problems") or ()))
 
 
 def _topics_side(backend: Backend) -> ClusterInTopics:

@@ -14,9 +14,8 @@ import json
 import os
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -96,19 +95,6 @@ def install_locked(project: Project, *, in_use: bool) -> PluginChanges:
         removed = _unlink_stale(project, store, {plugin.name for plugin in locked})
         _remove_unused(project, store, in_use=in_use)
     return PluginChanges(tuple(name for name, _ in built), removed)
-
-
-def origins_of(project: Project, class_names: Collection[str]) -> Mapping[str, str]:
-    """Returns where the classes that installed plugins have come from."""
-    origins: dict[str, str] = {}
-    for plugin in load_locked_plugins(project.folder):
-        for jar in sorted((project.plugins / plugin.name).rglob(f"*{JAR}")):
-            with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
-                entries = frozenset(archive.namelist())
-                for name in class_names:
-                    if f"{name.replace('.', '/')}.class" in entries:
-                        origins.setdefault(name, plugin.origins[0].source)
-    return origins
 
 
 def _with_origin(

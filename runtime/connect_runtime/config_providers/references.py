@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 PROVIDERS: Final = "config.providers"
+# Those of them that a JVM has itself, as they are Java classes
+PROVIDERS_OF_JVM: Final = "java.config.providers"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib.metadata import entry_points
@@ -23,8 +23,11 @@ from connect_runtime.api import ConfigData, ConfigError, ConfigProvider
 from connect_runtime.config_providers.built_in import BUILT_IN
 from connect_runtime.config_providers.java_providers import JavaConfigProvider
 from connect_runtime.config_providers.references import (
+    PROVIDERS,
+    PROVIDERS_OF_JVM,
     DeclaredProvider,
     Reference,
+    aliases,
     declared_providers,
     references,
     reverse,
@@ -162,11 +165,22 @@ class ConfigProviders:
         resolved.check()
         return resolved
 
+    def for_jvm(self, worker: Mapping[str, str]) -> Resolved:
+        """Returns worker properties for a JVM, with the references resolved for which it has no
+        provider. Raises ConfigError as `resolve`."""
+        of_jvm = aliases({PROVIDERS: worker.get(PROVIDERS_OF_JVM, "")})
+        resolved = self._look_up(worker, self._declared.keys() - set(of_jvm))
+        resolved.check()
+        return resolved
+
     def look_up(self, config: Mapping[str, str]) -> Resolved:
         """Resolves like `resolve`, but returns problems; a reference without a value stays
         unchanged."""
+        return self._look_up(config, self._declared.keys())
+
+    def _look_up(self, config: Mapping[str, str], used: Collection[str]) -> Resolved:
         by_key = {
-            key: [r for r in references(value) if r.provider in self._declared]
+            key: [r for r in references(value) if r.provider in used]
             for key, value in config.items()
         }
         answers = self._values([r for in_value in by_key.values() for r in in_value])

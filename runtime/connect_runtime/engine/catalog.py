@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from connect_runtime.api import ConnectorError
+from connect_runtime.api import ConfigError, ConnectorError
 from connect_runtime.config_providers.references import (
     PROVIDERS,
+    PROVIDERS_OF_JVM,
     DeclaredProvider,
     declared_providers,
 )
@@ -27,8 +28,11 @@ from connect_runtime.engine.scan import JavaPlugin, Scan, Unscannable
 from connect_runtime.plugins.versions import InvalidVersionRange, required_versions
 from connect_runtime.traces import JavaError
 from connect_runtime.waiting import TakesTooLong
-from connect_specs.diagnostics import ConnectError
+from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
 from connect_specs.secrets import secrets_in
+
+if TYPE_CHECKING:
+    from connect_runtime.config_providers.registry import ConfigProviders
 
 _log = logging.getLogger(__name__)
 
@@ -54,10 +58,17 @@ class JavaValidation:
 
 
 class JavaCatalog:
-    """The Java plugins of a worker with these properties. Thread-safe."""
+    """The Java plugins of a worker with these properties. `providers` are the worker's, for
+    references in its file. Thread-safe."""
 
-    def __init__(self, worker: Mapping[str, str], worker_id: str) -> None:
+    def __init__(
+        self,
+        worker: Mapping[str, str],
+        worker_id: str,
+        providers: ConfigProviders | None = None,
+    ) -> None:
         self.worker = worker
+        self._providers = providers
         self._worker_id = worker_id
         self._jvm = JvmOnDemand(self._start)
         self._definitions: dict[tuple[str, str | None], list[Fields]] = {}
@@ -103,6 +114,11 @@ class JavaCatalog:
     def plugins(self) -> tuple[JavaPlugin, ...]:
         """Returns the plugins that were found, in the order of Apache's worker."""
         return self._scan.plugins
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Returns a sentence for each file or class that cannot be used."""
+        return self._scan.problems
 
     def connector(self, name: str) -> JavaPlugin | None:
         """Returns the newest version of a connector of this name; None: there is none. Of a short
@@ -205,7 +221,7 @@ class JavaCatalog:
             if self.worker.get(key) and not self.matching(self.worker[key], (kind,))
         }
         providers = ",".join(provider.alias for provider in self.providers)
-        used = {PROVIDERS: providers} if PROVIDERS in self.worker else {}
+        used = {PROVIDERS_OF_JVM: providers} if PROVIDERS in self.worker else {}
         return {**scan.settings(self.worker, plugins), **classes, **used}
 
     @property
@@ -221,7 +237,22 @@ class JavaCatalog:
         return self._jvm.get()
 
     def _start(self) -> PluginJvm:
-        jvm = PluginJvm({**self.worker, **self.settings_of_all()}, self._worker_id)
+        return self.new_jvm(self.worker)
+
+    def new_jvm(self, worker: Mapping[str, str], **uses: Any) -> PluginJvm:
+        """Starts a JVM that finds all plugins of a worker; the caller has to end it. `uses` are
+        further arguments of PluginJvm. References to Python providers in the worker's file are
+        resolved here. Raises Failed, also if they cannot be, and ArtifactsError."""
+        properties: Mapping[str, str] = {**worker, **self.settings_of_all()}
+        values: Collection[str] = ()
+        if self._providers is not None:
+            try:
+                resolved = self._providers.for_jvm(properties)
+            except ConfigError as error:
+                raise Failed(Diagnostic("engine.worker", str(error))) from None
+            properties, values = resolved.config, resolved.provided.values()
+        jvm = PluginJvm(properties, self._worker_id, **uses)
+        jvm.hide(values)
         java_loggers.set_levels(jvm)
         return jvm
 
@@ -240,13 +271,15 @@ def use_catalog(catalog: JavaCatalog | None) -> None:
 
 
 @contextmanager
-def java_plugins(worker: Mapping[str, str], worker_id: str) -> Iterator[None]:
+def java_plugins(
+    worker: Mapping[str, str], worker_id: str, providers: ConfigProviders | None = None
+) -> Iterator[None]:
     """Makes the Java plugins on this worker's `plugin.path` usable in the process, for the
     context. Without a jar there, nothing starts."""
     if not has_java_plugins(worker):
         yield
         return
-    catalog = JavaCatalog(worker, worker_id)
+    catalog = JavaCatalog(worker, worker_id, providers)
     use_catalog(catalog)
     try:
         catalog.scan_until_done()
@@ -254,6 +287,11 @@ def java_plugins(worker: Mapping[str, str], worker_id: str) -> Iterator[None]:
     finally:
         use_catalog(None)
         catalog.close()
+
+
+def plugin_problems() -> tuple[str, ...]:
+    """Returns a sentence for each file or class on `plugin.path` that this process cannot use."""
+    return _used[0].problems if _used else ()
 
 
 def used_catalog() -> JavaCatalog | None:

@@ -20,8 +20,7 @@ from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from connect_runtime.config_providers.registry import SHORTEST_RELOAD_S
-from connect_runtime.engine import java_loggers
-from connect_runtime.engine.catalog import used_catalog
+from connect_runtime.engine.catalog import JavaCatalog, used_catalog
 from connect_runtime.engine.jvm import (
     SLOW_S,
     Fields,
@@ -282,16 +281,9 @@ class JavaConnectors:
             if holder:  # before, it has no connectors
                 self._take(event, fields, holder[0])
 
-        catalog = used_catalog()
-        settings = {} if catalog is None else catalog.settings_of_all()
-        jvm = PluginJvm(
-            {**self._worker, **settings},
-            self._worker_id,
-            on_event=on_event,
-            answers={"offsets": self._offsets},
-        )
+        catalog = used_catalog() or JavaCatalog(self._worker, self._worker_id)
+        jvm = catalog.new_jvm(self._worker, on_event=on_event, answers={"offsets": self._offsets})
         holder.append(jvm)
-        java_loggers.set_levels(jvm)
         return jvm
 
     def _offsets(self, fields: Fields) -> list[str | None]:

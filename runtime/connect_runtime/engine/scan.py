@@ -103,11 +103,10 @@ def settings(worker: Mapping[str, str], plugins: Iterable[JavaPlugin]) -> Mappin
     """Returns the properties with which a JVM loads these plugins, and no others of plugin.path."""
     loaded = {_CLASS_PATH: None} | {plugin.location: None for plugin in plugins}
     scanned = {p.location: None for p in plugins if not p.has_manifest and p.location in loaded}
-    return {
-        PLUGIN_PATH: ",".join(map(str, entries(worker))),
-        _LOADED: "\n".join(loaded),
-        _SCANNED: "\n".join(scanned),
-    }
+    path = ",".join(map(str, entries(worker)))
+    # Connect refuses an empty one
+    on_path = {PLUGIN_PATH: path} if path else {}
+    return {**on_path, _LOADED: "\n".join(loaded), _SCANNED: "\n".join(scanned)}
 
 
 def _scanned(worker: Mapping[str, str]) -> dict[str, Any]:

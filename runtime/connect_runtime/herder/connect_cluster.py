@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from connect_runtime.config_providers.registry import ConfigProviders
+from connect_runtime.engine.catalog import plugin_problems
 from connect_runtime.herder import requests
 from connect_runtime.herder.earlier_attempts import utc_text
 from connect_runtime.herder.effects import Effect, Reassign
@@ -159,6 +160,7 @@ class ConnectCluster:
             paused_release=view.paused_release,
             unconfirmed=unconfirmed,
             unconfirmed_since=utc_text(view, view.led_at) if unconfirmed else None,
+            plugin_problems=plugin_problems(),
         )
 
     def changes(self) -> int:

@@ -113,6 +113,7 @@ class RuntimeInfo:
     `paused_release`: paused tasks hold no slots.
     `unconfirmed` holds tasks that an earlier leader launched and that may still run, as far
     as this one knows; `unconfirmed_since` is when it began to lead, in UTC.
+    `plugin_problems` has a sentence for each file or class on `plugin.path` that cannot be used.
     """
 
     leader: str | None
@@ -125,3 +126,4 @@ class RuntimeInfo:
     paused_release: bool = False
     unconfirmed: tuple[TaskId, ...] = ()
     unconfirmed_since: str | None = None
+    plugin_problems: tuple[str, ...] = ()

@@ -129,6 +129,7 @@ def runtime_json(runtime: RuntimeInfo) -> Json:
         "paused_tasks_release_slots": runtime.paused_release,
         "not_confirmed": [task_id_json(task) for task in runtime.unconfirmed],
         "not_confirmed_since": runtime.unconfirmed_since,
+        "plugin_problems": list(runtime.plugin_problems),
     }
 
 
@@ -144,4 +145,5 @@ def runtime_from_json(value: Mapping[str, Any]) -> RuntimeInfo:
         paused_release=value.get("paused_tasks_release_slots") is True,
         unconfirmed=tuple(map(task_id_from_json, value.get("not_confirmed", ()))),
         unconfirmed_since=value.get("not_confirmed_since"),
+        plugin_problems=tuple(value.get("plugin_problems", ())),
     )

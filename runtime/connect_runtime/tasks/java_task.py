@@ -97,7 +97,7 @@ class _JavaTask:
         state = follower.desired()
         if state.end is not None:
             return state.end
-        self._jvm.hide(secrets_in(self._setup.connector_config))
+        self._jvm.hide((*self._setup.secret_values, *secrets_in(self._setup.connector_config)))
         self._set_levels()
         try:
             end = self._fence()

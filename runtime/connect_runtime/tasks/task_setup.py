@@ -65,9 +65,9 @@ def resolve_launch(launch: TaskLaunch) -> TaskSetup:
     providers = ConfigProviders(launch.worker)
     try:
         worker = providers.worker
+        _check(worker)
         if launch.java:
             return TaskSetup(replace(launch, worker=worker.config), worker.provided.values())
-        _check(worker)
         connector = providers.resolve(launch.connector_config)
         task = providers.resolve(launch.config)
     finally:
@@ -98,7 +98,7 @@ class TaskSetup:
 
     def __init__(self, launch: TaskLaunch, secret_values: Collection[str] = ()) -> None:
         self._launch = launch
-        self._secret_values = secret_values
+        self.secret_values = secret_values
         self.id = launch.id
         self.attempt = launch.attempt
         self.leader_term = launch.leader_term
@@ -188,7 +188,7 @@ class TaskSetup:
         launch = self._launch
         configs = (launch.config, launch.connector_config, launch.worker)
         passwords = password_keys(launch.connector_config)
-        return Redactor.of_configs(*configs, named=passwords, texts=self._secret_values)
+        return Redactor.of_configs(*configs, named=passwords, texts=self.secret_values)
 
     # --- topics and commits ---
 
@@ -239,7 +239,7 @@ class TaskSetup:
         if smaller is None:
             return None
         worker = {**launch.worker, f"producer.{_BATCH_SIZE}": str(smaller)}
-        return TaskSetup(replace(launch, worker=worker), self._secret_values)
+        return TaskSetup(replace(launch, worker=worker), self.secret_values)
 
     # --- clients: properties with Java's names; our defaults, then the connector's, then ours ---
 

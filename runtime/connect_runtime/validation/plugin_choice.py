@@ -14,7 +14,7 @@ from connect_runtime.api import ConnectorError
 from connect_runtime.java.scalars import java_trim
 from connect_runtime.plugins import registry
 from connect_runtime.plugins.registry import Plugin, PluginKind
-from connect_runtime.plugins.versions import InvalidVersionRange, required_versions
+from connect_runtime.plugins.versions import InvalidVersionRange, Version, required_versions
 
 _INTERFACES: Final[Mapping[PluginKind, str]] = {
     "converter": "Converter",
@@ -104,7 +104,12 @@ def _of_any_kind(key: str, name: str) -> str | None:
 
 
 def _versions(plugin: Plugin) -> list[str]:
-    """Returns a class's version once for each kind of plugin that it is, as Connect lists them."""
+    """Returns a class's version once for each kind of plugin that it is, as Connect lists them, and
+    for each copy on plugin.path."""
+    java = [copy.version for copy in registry.java_plugins(plugin.class_name)]
+    if java:
+        own = [] if plugin.version in java else [plugin.version]
+        return sorted((*java, *own), key=Version)
     kinds = sum(
         any(p.class_name == plugin.class_name for p in registry.plugins(kind))
         for kind in _INTERFACES

@@ -19,7 +19,7 @@ import pytest
 
 from connect_reconciler.workflow import plugin_artifacts, plugin_installation
 from connect_reconciler.workflow.plugin_artifacts import plugin_name
-from connect_reconciler.workflow.plugin_installation import install, install_locked, origins_of
+from connect_reconciler.workflow.plugin_installation import install, install_locked
 from connect_runtime import maven
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Failed, Invalid, Unreachable
@@ -518,14 +518,6 @@ def test_a_lock_with_a_name_that_leads_out_is_refused(locked: Project, name: str
     file.write_text(file.read_text().replace('"name": "sink"', f'"name": {json.dumps(name)}'))
     with pytest.raises(Invalid):
         install_locked(locked, in_use=False)
-
-
-def test_where_classes_come_from(project: Project) -> None:
-    content = zipped({"com/example/Sink.class": b"", "com/example/Sink$Task.class": b""})
-    (project.folder / "sink.jar").write_bytes(content)
-    _install(project, "sink.jar")
-    names = {"com.example.Sink", "com.example.Sink$Task", "com.example.Other"}
-    assert origins_of(project, names) == dict.fromkeys(names - {"com.example.Other"}, "sink.jar")
 
 
 def test_a_folder_in_the_way_is_not_replaced(project: Project) -> None:

@@ -210,6 +210,18 @@ def test_params_refer_to_providers_declared_before(used: str) -> None:
     assert problem.what == f"its params refer to {used}, not declared before it"
 
 
+def test_a_jvm_gets_the_values_of_providers_that_it_does_not_have() -> None:
+    VaultProvider.secrets["db", "user"] = "someone"
+    worker = {**VAULT, "user": "${env:CONNECT_TEST_TOKEN} ${vault:db:user}", "none": "${x:y}"}
+    providers = ConfigProviders(worker)
+    resolved = providers.for_jvm({**worker, "java.config.providers": "env"})
+    assert resolved.config["user"] == "${env:CONNECT_TEST_TOKEN} someone"
+    assert resolved.config["config.providers.vault.param.token"] == "${env:CONNECT_TEST_TOKEN}"
+    assert dict(resolved.provided) == {"${vault:db:user}": "someone"}
+    with pytest.raises(ConfigError, match="has no password at db"):
+        providers.for_jvm({"key": "${vault:db:password}"})
+
+
 def test_a_redactor_knows_the_values_the_secrets_and_the_workers() -> None:
     worker = {**VAULT, "sasl.password": "${env:CONNECT_TEST_TOKEN}", "ssl.key.password": "kkkk"}
     VaultProvider.secrets["db", "user"] = "someone"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.engine import java_connectors, java_loggers
+from connect_runtime.engine import catalog, java_connectors, java_loggers
 from connect_runtime.engine.java_connectors import JavaConnectors
 from connect_runtime.engine.jvm import Fields, JvmEnded
 from connect_runtime.herder.instances import PluginCalls
@@ -75,7 +75,7 @@ class MovedJvm:
 def jvms(monkeypatch: pytest.MonkeyPatch) -> list[MovedJvm]:
     monkeypatch.setattr(MovedJvm, "began", [], raising=False)
     monkeypatch.setattr(MovedJvm, "started", staticmethod(lambda: None), raising=False)
-    monkeypatch.setattr(java_connectors, "PluginJvm", MovedJvm)
+    monkeypatch.setattr(catalog, "PluginJvm", MovedJvm)
     monkeypatch.setattr(java_connectors, "_AGAIN_S", 0.0)
     monkeypatch.setattr(java_connectors, "_REPEAT_S", 0.0)
     monkeypatch.setattr(java_loggers, "_set", {})

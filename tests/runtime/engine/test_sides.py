@@ -258,7 +258,7 @@ def test_a_jvm_gets_no_python_classes_of_the_worker(catalog: Callable[..., JavaC
     )
     settings = java.settings_of_all()
     assert settings["key.converter"].endswith("ByteArrayConverter")
-    assert settings["config.providers"] == "env"
+    assert settings["java.config.providers"] == "env"
 
 
 def test_listings_have_each_version_of_a_class_once(catalog: Callable[..., JavaCatalog]) -> None:

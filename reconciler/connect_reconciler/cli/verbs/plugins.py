@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,8 +37,9 @@ def list_plugins(
 ) -> None:
     """Show the plugins of the cluster. If no runtime is up, of this installation.
 
-    Of Java plugins that `connect plugins install` installed it says where they come from.
+    It says where each comes from, as far as this machine has it.
     """
+    from connect_reconciler.workflow.plugin_origins import origins_of
     from connect_specs.plugin_definitions import CONNECTORS
 
     project = invocation(context).project()
@@ -48,19 +49,20 @@ def list_plugins(
             for plugin in source.listed()
             if not connectors or plugin["type"] in CONNECTORS
         ]
-    if project.plugins.is_dir():
-        from connect_reconciler.workflow.plugin_installation import origins_of
-
-        origins = origins_of(project, {plugin["class"] for plugin in entries})
-        for plugin in entries:
-            if plugin["class"] in origins:
-                plugin["from"] = origins[plugin["class"]]
+        origins = origins_of(project, [_class_of(plugin) for plugin in entries])
+    for plugin in entries:
+        if _class_of(plugin) in origins:
+            plugin["from"] = origins[_class_of(plugin)]
     if as_json:
         result_json({"plugins": entries})
         return
     columns = ("class", "type", "version", "from")
     rows = [[plugin.get(column, "-") for column in columns] for plugin in entries]
     result(table([column.upper() for column in columns], rows))
+
+
+def _class_of(plugin: Mapping[str, str]) -> tuple[str, str | None]:
+    return plugin["class"], plugin.get("version")
 
 
 @plugins.command("install")

@@ -8,6 +8,7 @@ import java.io.OutputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,7 +18,10 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeTransactionsResult;
 import org.apache.kafka.clients.admin.FenceProducersOptions;
+import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
+import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.cli.ConnectDistributed;
 import org.apache.kafka.connect.runtime.Loggers;
@@ -75,6 +79,7 @@ public final class Engine {
         addTasks(calls);
         addChains(calls);
         calls.put("fence", this::fence);
+        calls.put("denied-ids", this::deniedIds);
         Later<Measurements> measurements = new Later<>(() -> new Measurements(host()));
         calls.put("metrics", call -> measurements.get().read());
         calls.replaceAll((name, call) -> arguments -> {
@@ -219,6 +224,30 @@ public final class Engine {
             throw error.getCause() instanceof Exception cause ? cause : error;
         }
         return null;
+    }
+
+    /**
+     * Returns those of the transactional ids that the connector's admin client may not even describe,
+     * which a right to write with them includes. Unlike fencing, it changes nothing.
+     */
+    private Object deniedIds(JsonNode call) throws Exception {
+        List<String> ids = Wire.JSON.convertValue(call.get("ids"), new TypeReference<>() { });
+        List<String> denied = new ArrayList<>();
+        try (Admin admin = Admin.create(host().adminProperties(config(call, "config")))) {
+            DescribeTransactionsResult described = admin.describeTransactions(ids);
+            for (String id : ids) {
+                try {
+                    described.description(id).get(FENCE_MS, TimeUnit.MILLISECONDS);
+                } catch (ExecutionException error) {
+                    if (error.getCause() instanceof TransactionalIdAuthorizationException) {
+                        denied.add(id);
+                    } else if (!(error.getCause() instanceof TransactionalIdNotFoundException)) {
+                        throw error.getCause() instanceof Exception cause ? cause : error;
+                    }
+                }
+            }
+        }
+        return denied;
     }
 
     private static String name(JsonNode call) {
