@@ -8,6 +8,7 @@ credentials; without it, the public one is.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -56,7 +57,9 @@ _NOT_FOUND: Final = 404
 _SERVER_ERROR: Final = 500
 _STATUS: Final = re.compile(r"HTTP response status: (\d+) url=(\S+)")
 _NO_ANSWER: Final = re.compile(r"^\s*Server access error at url (.*)$", re.MULTILINE)
-_NOT_TAKEN: Final = re.compile(r"^\s*\[FAILED *\] (.*?)(?: \(\d+ms\))?$", re.MULTILINE)
+_NOT_TAKEN: Final = re.compile(r"^(?:WARN:)?\s*\[FAILED *\] (.*?)(?: \(\d+ms\))?$", re.MULTILINE)
+# Java's texts are the system's
+_NO_ROOM: Final = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 _LOGIN: Final = re.compile(r"://[^/@\s]*@")
 _SUMMARY: Final = re.compile("UNRESOLVED DEPENDENCIES|FAILED DOWNLOADS")
 _CAUSE: Final = re.compile(r"^(?:Caused by|Exception in thread \S+): (.*)$", re.MULTILINE)
@@ -102,6 +105,10 @@ def parse_coordinate(text: str) -> Coordinate | None:
 
 class ArtifactsError(Unreachable):
     """Artifacts are not available."""
+
+
+class NoRoom(ArtifactsError):
+    """The disk takes no more files."""
 
 
 class NoSuchArtifact(ArtifactsError):
@@ -150,7 +157,7 @@ def _retrieve(
         command += ["-settings", os.environ.get("CONNECT_IVY_SETTINGS") or str(settings)]
         command += ["-cache", str(Path(own, "cache")), "-ivy", str(module)]
         command += ["-retrieve", str(folder / _PATTERN)]
-        _run(command, coordinates)
+        _run(command, coordinates, folder)
     return {_coordinate_of(f.relative_to(folder)): f for f in folder.rglob("*") if f.is_file()}
 
 
@@ -212,9 +219,9 @@ def _find_ivy() -> Path:
     )
 
 
-def _run(command: Sequence[str], coordinates: Sequence[Coordinate]) -> None:
-    """Runs Ivy. Its debug output has the statuses of answers; of all that it prints, only reasons
-    are shown."""
+def _run(command: Sequence[str], coordinates: Sequence[Coordinate], cache: Path) -> None:
+    """Runs Ivy, which writes into the folder `cache`. Its debug output has the statuses of answers;
+    of all that it prints, only reasons are shown."""
     names = str(coordinates[0])
     if len(coordinates) > 1:
         names += f" and {len(coordinates) - 1} more"
@@ -232,7 +239,12 @@ def _run(command: Sequence[str], coordinates: Sequence[Coordinate]) -> None:
         text = f"{names}: not fetched in {_FETCH_S:.0f} s"
         raise ArtifactsError(_problem(text)) from None
     if done.returncode != 0:
-        raise _failure(names, done.stdout + done.stderr)
+        output = done.stdout + done.stderr
+        reason = next((text for text in _NO_ROOM if text in output), "")
+        if reason:
+            hint = f"free some space for {cache.parent}, and run this again"
+            raise NoRoom(_problem(f"{names} was not fetched", hint, reason))
+        raise _failure(names, output)
 
 
 def _failure(names: str, output: str) -> ArtifactsError:
@@ -247,7 +259,8 @@ def _failure(names: str, output: str) -> ArtifactsError:
     unique = list(dict.fromkeys(_LOGIN.sub("://", reason) for reason in reasons))
     kind = NoSuchArtifact if has_answers else ArtifactsError
     text = f"{names} was not {'found' if has_answers else 'fetched'}"
-    return kind(_problem(text, why="\n".join(unique[:_REASONS_MOST])))
+    hint = f"Check the coordinate. {_MIRROR_HINT}" if has_answers else _MIRROR_HINT
+    return kind(_problem(text, hint, "\n".join(unique[:_REASONS_MOST])))
 
 
 def _problem(problem: str, hint: str = _MIRROR_HINT, why: str = "") -> Diagnostic:

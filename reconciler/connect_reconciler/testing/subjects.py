@@ -31,9 +31,13 @@ _ROOTS: Final = (*_CONVERTERS, "transforms", "predicates")
 _HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 _CANNOT_RUN: Final = (
     "connect runs Connect's own converters and transformations, those that are written in Python, "
-    "and Java's: name the folder of their jars in connect.yaml, cluster: worker: plugin.path"
+    "and Java's: `connect plugins install` installs a plugin, and cluster: worker: plugin.path in "
+    "connect.yaml names folders of jars"
 )
-_NOT_JAVA: Final = "a config runs in Java or in Python as a whole: add the plugin to plugin.path"
+_NOT_JAVA: Final = (
+    "a config runs in Java or in Python as a whole: `connect plugins install` installs a plugin, "
+    "and plugin.path names folders of jars"
+)
 _DECLARE: Final = "declare the provider in connect.yaml, below cluster: worker:, as the workers do"
 _PROVIDE: Final = "the value is needed where `connect test` runs: provide it there"
 

@@ -26,6 +26,7 @@ from connect_runtime.kafka.jars import cache_folder, read_list
 from connect_runtime.maven import (
     ArtifactsError,
     Coordinate,
+    NoRoom,
     NoSuchArtifact,
     fetch,
     parse_coordinate,
@@ -170,6 +171,8 @@ def get_missing(plugin: LockedPlugin, project: Path) -> None:
 def _fetch_listed(coordinates: Sequence[Coordinate], folder: Path) -> Mapping[Coordinate, Path]:
     try:
         return fetch(coordinates, folder) if coordinates else {}
+    except NoRoom:
+        raise
     except ArtifactsError as error:
         raise _with_way_out(error) from None
 
@@ -230,7 +233,7 @@ def _from_maven(
         if coordinate.classifier:
             return fetch([coordinate], scratch)
         return resolve(coordinate, scratch, {*_of_connect(), *present} - {coordinate.module})
-    except NoSuchArtifact:
+    except (NoSuchArtifact, NoRoom):
         raise
     except ArtifactsError as error:
         raise _with_way_out(error) from None

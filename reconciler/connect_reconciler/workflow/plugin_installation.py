@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,12 +57,19 @@ class PluginChanges:
 
 
 def install(
-    project: Project, source: str, folder: Path, into: str | None = None, *, in_use: bool
+    project: Project,
+    source: str,
+    folder: Path,
+    into: str | None = None,
+    *,
+    in_use: bool,
+    say: Callable[[str], None] = lambda text: None,
 ) -> LockedPlugin:
     """Installs a plugin in place of one of the same name, or adds a jar to the plugin `into`, and
     records it in the lock. `source` is as the user wrote it in `folder`; `in_use`: a runtime is up,
-    so replaced files stay. Raises Invalid, Unreachable, Failed; nothing is changed then."""
-    with _store(project) as store:
+    so replaced files stay; `say` is called with progress. Raises Invalid, Unreachable, Failed;
+    nothing is changed then."""
+    with _store(project, say) as store:
         locked = {plugin.name: plugin for plugin in load_locked_plugins(project.folder)}
         plugin = _with_origin(locked, project, source, folder, into)
         locked[plugin.name] = plugin
@@ -74,9 +81,12 @@ def install(
     return plugin
 
 
-def install_locked(project: Project, *, in_use: bool) -> PluginChanges:
+def install_locked(
+    project: Project, *, in_use: bool, say: Callable[[str], None] = lambda text: None
+) -> PluginChanges:
     """Installs what the lock names, and removes what it no longer names; other folders that are
-    beside them stay. `in_use`: a runtime is up, so replaced files stay.
+    beside them stay. `in_use`: a runtime is up, so replaced files stay; `say` is called with
+    progress.
 
     Raises Failed for a file that is not as in the lock, Invalid, Unreachable; nothing is changed
     then.
@@ -84,7 +94,7 @@ def install_locked(project: Project, *, in_use: bool) -> PluginChanges:
     locked = load_locked_plugins(project.folder)
     if not locked and not project.plugins.is_dir():
         return PluginChanges((), ())
-    with _store(project) as store:
+    with _store(project, say) as store:
         absent = [plugin for plugin in locked if not _is_installed(plugin, project, store)]
         for plugin in absent:
             get_missing(plugin, project.folder)
@@ -137,14 +147,19 @@ def _module(source: str) -> object:
 
 
 @contextmanager
-def _store(project: Project) -> Iterator[Path]:
-    """Locks the store for the context. Raises Failed if it cannot be written."""
+def _store(project: Project, say: Callable[[str], None]) -> Iterator[Path]:
+    """Locks the store for the context; an install that has it is waited for. Raises Failed if it
+    cannot be written."""
     store = Path(os.path.realpath(project.data / "plugin-store"))
     try:
         make_private_folder(store)
         project.plugins.mkdir(parents=True, exist_ok=True)
         with (store / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("waiting for another install of this project's plugins")
+                fcntl.flock(lock, fcntl.LOCK_EX)
             yield store
     except OSError as error:
         raise unwritable(str(store), error) from error

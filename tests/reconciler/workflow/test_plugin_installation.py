@@ -7,12 +7,14 @@ tests/runtime/engine/test_installed_plugins.py.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import resource
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -600,3 +602,50 @@ def test_a_full_disk_changes_nothing_and_is_named(
     assert (diagnostic.code, diagnostic.why) == ("plugins.unwritable", os.strerror(errno.EFBIG))
     assert _state(project) == ({}, None)
     _install(project, "large.jar")
+
+
+def test_an_install_waits_for_another_one_and_says_so(project: Project) -> None:
+    (project.folder / "sink.jar").write_bytes(SINK)
+    _install(project, "sink.jar")
+    said: list[str] = []
+    with (
+        (project.data / "plugin-store" / ".lock").open() as lock,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = pool.submit(install_locked, project, in_use=False, say=said.append)
+        try:
+            wait_until(lambda: said, what="progress")
+            assert not waiting.done()
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)
+        assert waiting.result(60).installed == ()
+    assert said == ["waiting for another install of this project's plugins"]
+
+
+@pytest.mark.long
+def test_a_full_disk_is_no_artifact_that_is_not_there(
+    project: Project,
+    repository: MavenRepository,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The trap: Ivy goes on after a file that it cannot write, and ends as if it had not found
+    one."""
+    full = tmp_path / "full"
+    full.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(full)]
+    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("NOT TESTED: a file system cannot be mounted here")
+    try:
+        monkeypatch.setenv("CONNECT_CACHE", str(full))
+        repository.add("io.x:sink:1.0", jar(Large="x" * 400_000))
+        with pytest.raises(Unreachable) as error:
+            _install(project, "io.x:sink:1.0@jar")
+        (diagnostic,) = error.value.diagnostics
+        assert diagnostic.what == "io.x:sink:1.0@jar was not fetched"
+        assert diagnostic.why == os.strerror(errno.ENOSPC)
+        assert str(full) in diagnostic.hint
+    finally:
+        subprocess.run(["umount", str(full)], check=True)
+    assert _state(project) == ({}, None)

@@ -102,11 +102,12 @@ def install_plugin(
     is_up = find_runtime(project) is not None
     make_data_folder(project)
     if source is None:
-        changes = install_locked(project, in_use=is_up)
+        changes = install_locked(project, in_use=is_up, say=progress)
         installed, removed = changes.installed, changes.removed
     else:
         progress("installing the plugin")
-        installed, removed = (install(project, source, call.folder, into, in_use=is_up).name,), ()
+        plugin = install(project, source, call.folder, into, in_use=is_up, say=progress)
+        installed, removed = (plugin.name,), ()
     if as_json:
         result_json({"installed": list(installed), "removed": list(removed)})
         return

@@ -94,7 +94,8 @@ def _install_plugins(project: Project) -> None:
         from connect_reconciler.workflow.plugin_installation import install_locked
 
         make_data_folder(project)
-        changes = install_locked(project, in_use=find_runtime(project) is not None)
+        is_up = find_runtime(project) is not None
+        changes = install_locked(project, in_use=is_up, say=progress)
         if changes.installed:
             progress(f"installed Java plugins: {', '.join(changes.installed)}")
 
