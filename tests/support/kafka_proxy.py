@@ -51,6 +51,8 @@ class KafkaProxy:
         self._open = asyncio.Event()
         self._hidden = False
         self._late_s = 0.0
+        self._kept = b""
+        self._kept_one = threading.Event()
         self._server: asyncio.Server | None = None
         self._passing: set[asyncio.Task[None]] = set()
 
@@ -83,6 +85,17 @@ class KafkaProxy:
             yield
         finally:
             self._late_s = 0.0
+
+    @contextmanager
+    def kept_ends(self, transactional_id: str) -> Iterator[threading.Event]:
+        """No EndTxn of this transactional id that is sent while the context lasts ever arrives.
+        Yields what is set by the first one."""
+        kept = self._kept_one = threading.Event()
+        self._kept = transactional_id.encode()
+        try:
+            yield kept
+        finally:
+            self._kept = b""
 
     @contextmanager
     def no_coordinators(self) -> Iterator[None]:
@@ -147,6 +160,9 @@ class KafkaProxy:
                 continue
             if self._hidden and kind in _TO_COORDINATORS:
                 return
+            if self._kept and kind == _END_TXN and self._kept in frame:
+                self._kept_one.set()
+                continue
             if self._late_s and kind == _END_TXN:
                 late[number] = self._late_s
             on.write(frame)

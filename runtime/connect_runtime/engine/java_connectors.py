@@ -34,8 +34,10 @@ from connect_runtime.herder.runs import (
     InstanceFailed,
     InstanceStarted,
 )
+from connect_runtime.storage.log import LogBlocked
 from connect_runtime.traces import JavaError
-from connect_runtime.waiting import TakesTooLong
+from connect_runtime.waiting import TakesTooLong, retry_while
+from connect_specs.diagnostics import Unreachable
 from connect_specs.secrets import secrets_in
 
 _log = logging.getLogger(__name__)
@@ -49,6 +51,8 @@ _AGAIN_MAX_S: Final = 60.0
 # One that lived so long before its end begins with the shortest pause
 _SETTLED_S: Final = 300.0
 _REPEAT_S: Final = 0.1
+# Errors of a read of offsets that ends well later
+_PASSING: Final = (LogBlocked, Unreachable)
 _OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 
 _Key: TypeAlias = tuple[str, int]
@@ -287,11 +291,21 @@ class JavaConnectors:
         return jvm
 
     def _offsets(self, fields: Fields) -> list[str | None]:
-        name = fields["connector"]
-        with self._lock:
-            config = next((c.config for (n, _), c in self._connectors.items() if n == name), {})
-        values = self._read_offsets(config, [base64.b64decode(key) for key in fields["keys"]])
+        """Returns values of rows of a connector's offsets. Waits for a Kafka that is away, and for
+        transactions of others, as Apache's worker does: the plugin's call has a limit."""
+        name, keys = fields["connector"], [base64.b64decode(key) for key in fields["keys"]]
+        values = retry_while(
+            lambda error: self._config(name) is not None and isinstance(error, _PASSING),
+            lambda: self._read_offsets(self._config(name) or {}, keys),
+            self._call_s,
+            every_s=_REPEAT_S,
+        )
         return [None if value is None else base64.b64encode(value).decode() for value in values]
+
+    def _config(self, name: str) -> Mapping[str, str] | None:
+        """Returns a connector's config; None once it was stopped."""
+        with self._lock:
+            return next((c.config for (n, _), c in self._connectors.items() if n == name), None)
 
     def _take(self, event: str, fields: Fields, jvm: PluginJvm) -> None:
         """Takes an event, on the thread that reads them. Those of a connector that was stopped, or

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Final
 
 from connect_runtime.api import ConnectorError
@@ -28,9 +28,10 @@ from connect_runtime.tasks.control.assignments import (
 )
 from connect_runtime.tasks.control.statuses import StatusReporter
 from connect_runtime.tasks.control.worker_topics import ServedOffsets, WorkerTopics
-from connect_runtime.tasks.kafka_failures import Interrupted, missing_right
+from connect_runtime.tasks.kafka_failures import Interrupted, kafka_may_interrupt, missing_right
 from connect_runtime.tasks.launch import AttemptEnd
-from connect_runtime.tasks.source.plain_writer import KafkaOffsets, plain_offsets
+from connect_runtime.tasks.source.offsets import has_own_offsets_topic
+from connect_runtime.tasks.source.plain_writer import KafkaOffsets, worker_offsets
 from connect_runtime.tasks.task_setup import TaskSetup
 from connect_runtime.traces import JavaError
 from connect_runtime.waiting import TakesTooLong
@@ -74,6 +75,7 @@ class _JavaTask:
         self._interrupted: Interrupted | None = None
         self._reading: Mapping[str, Any] = {"metrics": {}, "clients": []}
         self._writing = threading.Lock()
+        self._closed = False
         self._offsets_writer: KafkaOffsets | ServedOffsets | None = None
         self._levels = SharedLevels(setup.logger_levels)
         self._jvm = PluginJvm(
@@ -178,10 +180,13 @@ class _JavaTask:
         return self._reading
 
     def close(self) -> None:
-        """Ends the JVM; nothing of it may outlive the attempt."""
+        """Ends the JVM; nothing of it may outlive the attempt, such as a write of offsets that a
+        user may move once this has ended."""
         self._jvm.end()
-        if self._offsets_writer is not None:
-            self._offsets_writer.close()
+        with self._writing:
+            self._closed = True
+            if self._offsets_writer is not None:
+                self._offsets_writer.close()
 
     def _attempt(self, state: DesiredTaskState) -> Mapping[str, Any]:
         setup = self._setup
@@ -203,38 +208,50 @@ class _JavaTask:
         if not self._setup.transactional:
             return None
         records, positions = self._topics.source_offset_rows()
-        if self._setup.has_own_offsets_topic:
-            positions = {}
+        with kafka_may_interrupt():
+            own = has_own_offsets_topic(self._setup.source_clients)
         rows = [
             (b64encode(record.key).decode(), b64encode(record.value).decode())
             for record in records
             if record.key is not None and record.value is not None
         ]
-        return {"rows": rows, "positions": {str(p): offset for p, offset in positions.items()}}
+        read_on = {} if own else {str(p): offset for p, offset in positions.items()}
+        return {"rows": rows, "positions": read_on, "own": own}
 
     def _is_newest(self, fields: Fields) -> bool:
-        try:
+        with self._interrupts():
             return self._topics.newest_state().end is None
-        except Interrupted as error:
-            self._interrupted = error
-            raise
 
     def _offsets(self, fields: Fields) -> list[str | None]:
-        rows, _ = self._topics.source_offset_rows()
+        with self._interrupts():
+            rows, _ = self._topics.source_offset_rows()
         values = {row.key: row.value for row in rows}
         stored = (values.get(b64decode(key)) for key in fields["keys"])
         return [None if value is None else b64encode(value).decode() for value in stored]
 
+    @contextmanager
+    def _interrupts(self) -> Iterator[None]:
+        """Has a Kafka that is away interrupt the attempt: the JVM gets an error, and would fail the
+        task."""
+        try:
+            yield
+        except Interrupted as error:
+            self._interrupted = error
+            raise
+
     def _write_offsets(self, fields: Fields) -> None:
-        """Writes offsets of a source without transactions. Raises ConnectorError."""
+        """Writes offsets to the worker's topic: those of a source without transactions, and copies
+        of one that has a topic of its own. Raises ConnectorError."""
         topic = self._setup.topics.offsets
         records = [
             NewRecord(topic, b64decode(key), None if value is None else b64decode(value))
             for key, value in fields["rows"]
         ]
         with self._writing:
+            if self._closed:
+                raise ConnectorError("The attempt has ended")
             if self._offsets_writer is None:
-                self._offsets_writer = plain_offsets(self._setup)
+                self._offsets_writer = worker_offsets(self._setup)
             if not self._offsets_writer.write(records, self._setup.flush_timeout_s):
                 raise ConnectorError("The offsets were not written")
 

@@ -143,11 +143,6 @@ class TaskSetup:
         return jvm_options(self.worker, self.connector_config)
 
     @property
-    def has_own_offsets_topic(self) -> bool:
-        """Returns whether a source's own topic of offsets lies over the worker's."""
-        return self.source_clients.place.underneath is not None
-
-    @property
     def transactional_id(self) -> str:
         """Returns the id of the producer of an exactly-once source."""
         return task_transactional_id(self._launch.group_id, self.id.connector, self.id.task)
@@ -315,10 +310,14 @@ class TaskSetup:
     def offsets_producer(self) -> dict[str, str]:
         """Returns properties of a source's separate offsets producer, used without transactions:
         the worker's login for the worker's topic, the connector's for its own topic."""
-        properties = self.worker_client(f"offsets-{self.id}")
+        properties = self.worker_offsets_producer()
         if self.source_clients.place.underneath is None:
             return properties
         return self.source_clients.offsets_producer() | {"client.id": properties["client.id"]}
+
+    def worker_offsets_producer(self) -> dict[str, str]:
+        """Returns properties of a producer of source offsets in the worker's topic."""
+        return self.worker_client(f"offsets-{self.id}")
 
     def dropped_overrides(self) -> list[str]:
         """Returns the user's producer settings, of the worker or the connector, that exactly-once

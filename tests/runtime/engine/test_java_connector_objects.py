@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,7 +14,9 @@ from connect_runtime.engine.java_connectors import JavaConnectors
 from connect_runtime.engine.jvm import Fields, JvmEnded
 from connect_runtime.herder.instances import PluginCalls
 from connect_runtime.herder.runs import Event, InstanceFailed, InstanceStarted
+from connect_runtime.storage.log import LogBlocked
 from connect_runtime.traces import JavaError
+from connect_specs.diagnostics import ConnectError, Diagnostic, Unreachable
 from support.wait import wait_until
 
 PASSWORD = {"type": "java.lang.SecurityException"}
@@ -37,6 +40,7 @@ class MovedJvm:
         answers: Mapping[str, Any],
     ) -> None:
         self.on_event = on_event
+        self.answers = answers
         self.unusable = False
         self.dead = False
         self.calls: list[str] = []
@@ -362,3 +366,28 @@ def test_no_jvm_starts_after_the_end(connectors: JavaConnectors, jvms: list[Move
     connectors.start("late", 2, CONFIG)
     assert len(jvms) == 1
     assert jvms[0].dead
+
+
+@pytest.mark.parametrize("error", [LogBlocked, Unreachable])
+def test_a_connector_that_reads_its_offsets_waits_for_a_transaction_and_for_kafka(
+    jvms: list[MovedJvm], events: list[Event], error: type[ConnectError]
+) -> None:
+    """The trap: a task of another connector that hangs in its transaction fails this one."""
+    reads = iter([error(Diagnostic("topic", "Not yet")), None])
+
+    def read(config: Mapping[str, str], keys: list[bytes]) -> list[bytes | None]:
+        not_yet = next(reads)
+        if not_yet is not None:
+            raise not_yet
+        return [key + config["name"].encode() for key in keys]
+
+    connectors = JavaConnectors(events.append, {}, "w", PluginCalls(), read)
+    connectors.start("c", 1, CONFIG)
+    key = base64.b64encode(b"key of ").decode()
+    (answer,) = jvms[0].answers["offsets"]({"connector": "c", "keys": [key]})
+    assert base64.b64decode(answer) == b"key of c"
+    connectors.stop("c", 1)
+    reads = iter([error(Diagnostic("topic", "Not yet"))])
+    with pytest.raises(error):
+        jvms[0].answers["offsets"]({"connector": "c", "keys": [key]})
+    connectors.close()

@@ -11,17 +11,32 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.kafka.connect.runtime.WorkerConfig;
 import org.apache.kafka.connect.storage.OffsetBackingStore;
 import org.apache.kafka.connect.util.Callback;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The worker's offsets, which the other side reads and writes: for connectors, for tasks without
  * transactions, and for those that have an offsets topic of their own and nothing in it yet.
  */
 final class OffsetRows implements OffsetBackingStore {
+    private static final Logger LOG = LoggerFactory.getLogger(OffsetRows.class);
+    private static final long PATIENCE_S = 5;
     private final Wire wire;
+    /** A write begins when the one before has ended, or an older offset could be the last one. */
+    private final Executor inOrder = Executors.newSingleThreadExecutor(run -> {
+        Thread thread = new Thread(run, "write-offsets");
+        thread.setDaemon(true);
+        return thread;
+    });
 
     OffsetRows(Wire wire) {
         this.wire = wire;
@@ -72,7 +87,18 @@ final class OffsetRows implements OffsetBackingStore {
                 callback.onCompletion(error, null);
                 throw new IllegalStateException(error);
             }
-        });
+        }, inOrder);
+    }
+
+    /** Returns once the writes that have begun have ended, or after a while. */
+    void awaitWrites() {
+        try {
+            CompletableFuture.runAsync(() -> { }, inOrder).get(PATIENCE_S, TimeUnit.SECONDS);
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        } catch (ExecutionException | TimeoutException error) {
+            LOG.warn("Offsets are not written yet", error);
+        }
     }
 
     private static String text(ByteBuffer bytes) {

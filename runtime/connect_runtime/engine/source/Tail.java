@@ -1,6 +1,7 @@
 package connect.engine;
 
 import java.lang.reflect.Field;
+import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
@@ -17,6 +18,7 @@ import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.runtime.Worker;
 import org.apache.kafka.connect.storage.ConnectorOffsetBackingStore;
 import org.apache.kafka.connect.storage.KafkaOffsetBackingStore;
+import org.apache.kafka.connect.storage.OffsetBackingStore;
 import org.apache.kafka.connect.util.Callback;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.apache.kafka.connect.util.KafkaBasedLog;
@@ -30,14 +32,17 @@ import org.apache.kafka.connect.util.TopicAdmin;
  * @param rows pairs of key and value, base64
  * @param positions of each partition the offset of the first record that {@code rows} may lack, as
  *     a consumer of committed records sees it: never after a record of an open transaction
+ * @param own the task has an offsets topic of its own, which lies over the worker's with these rows
  */
-record Tail(List<List<String>> rows, Map<Integer, Long> positions) {
+record Tail(List<List<String>> rows, Map<Integer, Long> positions, boolean own) {
     /** Fields of Apache's classes that no method leads to. */
     private static final List<Field> FIELDS = List.of(
             field(Worker.class, "tasks"),
             field(abstractSourceTask(), "offsetStore"),
             field(abstractSourceTask(), "admin"),
+            field(abstractSourceTask(), "producer"),
             field(ConnectorOffsetBackingStore.class, "connectorStore"),
+            field(ConnectorOffsetBackingStore.class, "workerStore"),
             field(KafkaOffsetBackingStore.class, "offsetLog"),
             field(KafkaOffsetBackingStore.class, "consumedCallback"),
             field(KafkaBasedLog.class, "initializer"),
@@ -62,27 +67,52 @@ record Tail(List<List<String>> rows, Map<Integer, Long> positions) {
         }
     }
 
-    private static Object get(Object owner, String name) {
+    private static Field fieldOf(Object owner, String name) {
         for (Field field : FIELDS) {
             if (field.getName().equals(name) && field.getDeclaringClass().isInstance(owner)) {
-                try {
-                    return field.get(owner);
-                } catch (IllegalAccessException impossible) {
-                    throw new IllegalStateException(impossible);
-                }
+                return field;
             }
         }
         throw new IllegalStateException(owner.getClass().getName() + " has no field " + name);
     }
 
-    /** Hands the rows to an exactly-once task, on its own thread, before its store starts. */
+    private static Object get(Object owner, String name) {
+        try {
+            return fieldOf(owner, name).get(owner);
+        } catch (IllegalAccessException impossible) {
+            throw new IllegalStateException(impossible);
+        }
+    }
+
+    private static void set(Object owner, String name, Object value) {
+        try {
+            fieldOf(owner, name).set(owner, value);
+        } catch (IllegalAccessException impossible) {
+            throw new IllegalStateException(impossible);
+        }
+    }
+
+    /**
+     * Hands the rows to an exactly-once task, on its own thread, before its store starts. One that has
+     * an offsets topic of its own copies offsets to the worker's once they are committed.
+     */
     @SuppressWarnings("unchecked")
     void giveTo(Worker worker, ConnectorTaskId id) {
         Object task = ((Map<ConnectorTaskId, Object>) get(worker, "tasks")).get(id);
         Object store = get(task, "offsetStore");
-        Optional<KafkaOffsetBackingStore> own =
+        Optional<KafkaOffsetBackingStore> inKafka =
                 (Optional<KafkaOffsetBackingStore>) get(store, "connectorStore");
-        own.ifPresent(kafka -> replaceLog(kafka, (TopicAdmin) get(task, "admin")));
+        inKafka.ifPresent(kafka -> replaceLog(kafka, (TopicAdmin) get(task, "admin")));
+        ((Optional<OffsetBackingStore>) get(store, "workerStore")).ifPresent(shared -> {
+            if (own) {
+                OffsetCopies copies = new OffsetCopies(shared);
+                set(store, "workerStore", Optional.of(copies));
+                set(task, "producer", reporting((Producer<byte[], byte[]>) get(task, "producer"), copies));
+            } else {
+                // It is the worker's topic at another address
+                set(store, "workerStore", Optional.empty());
+            }
+        });
     }
 
     @SuppressWarnings("unchecked")
@@ -99,11 +129,7 @@ record Tail(List<List<String>> rows, Map<Integer, Long> positions) {
         KafkaBasedLog<byte[], byte[]> log = KafkaBasedLog.withExistingClients(
                 topic, seekingTo(positions, consumer), producer, admin, consumed, Time.SYSTEM,
                 initializer.andThen(ignored -> feed(topic, consumed)), ignored -> true);
-        try {
-            field(KafkaOffsetBackingStore.class, "offsetLog").set(store, log);
-        } catch (IllegalAccessException impossible) {
-            throw new IllegalStateException(impossible);
-        }
+        set(store, "offsetLog", log);
     }
 
     private static Object made(KafkaBasedLog<?, ?> log, String name) {
@@ -128,24 +154,43 @@ record Tail(List<List<String>> rows, Map<Integer, Long> positions) {
     @SuppressWarnings("unchecked")
     private static Consumer<byte[], byte[]> seekingTo(
             Map<Integer, Long> positions, Consumer<byte[], byte[]> consumer) {
-        return (Consumer<byte[], byte[]>) Proxy.newProxyInstance(
-                Consumer.class.getClassLoader(), new Class<?>[] {Consumer.class}, (proxy, method, arguments) -> {
-                    if (method.getName().equals("seekToBeginning")) {
-                        for (TopicPartition partition : (Collection<TopicPartition>) arguments[0]) {
-                            Long position = positions.get(partition.partition());
-                            if (position == null) {
-                                consumer.seekToBeginning(List.of(partition));
-                            } else {
-                                consumer.seek(partition, position);
-                            }
-                        }
-                        return null;
-                    }
-                    try {
-                        return method.invoke(consumer, arguments);
-                    } catch (InvocationTargetException error) {
-                        throw error.getCause();
-                    }
-                });
+        return proxy(Consumer.class, (proxy, method, arguments) -> {
+            if (!method.getName().equals("seekToBeginning")) {
+                return call(consumer, method, arguments);
+            }
+            for (TopicPartition partition : (Collection<TopicPartition>) arguments[0]) {
+                Long position = positions.get(partition.partition());
+                if (position == null) {
+                    consumer.seekToBeginning(List.of(partition));
+                } else {
+                    consumer.seek(partition, position);
+                }
+            }
+            return null;
+        });
+    }
+
+    /** Returns the producer, whose commits release the copies. */
+    @SuppressWarnings("unchecked")
+    private static Producer<byte[], byte[]> reporting(Producer<byte[], byte[]> producer, OffsetCopies copies) {
+        return proxy(Producer.class, (proxy, method, arguments) -> {
+            Object result = call(producer, method, arguments);
+            if (method.getName().equals("commitTransaction")) {
+                copies.committed();
+            }
+            return result;
+        });
+    }
+
+    private static <T> T proxy(Class<T> type, InvocationHandler handler) {
+        return type.cast(Proxy.newProxyInstance(type.getClassLoader(), new Class<?>[] {type}, handler));
+    }
+
+    private static Object call(Object owner, Method method, Object[] arguments) throws Throwable {
+        try {
+            return method.invoke(owner, arguments);
+        } catch (InvocationTargetException error) {
+            throw error.getCause();
+        }
     }
 }

@@ -159,6 +159,8 @@ final class Tasks {
 
         @Override
         public void onShutdown(ConnectorTaskId id) {
+            // The other side ends this JVM soon
+            host.offsets.awaitWrites();
             report("task-ended");
         }
 

@@ -76,7 +76,7 @@ def read_layers(
         if place.underneath is not None:
             ensure_own_offsets_topic(logs, clients)
         own = _read(logs, place.topic)
-        if place.underneath is None or _same_topic(logs, clients):
+        if place.underneath is None or _is_workers_topic(logs, clients):
             return LayeredOffsets(name, place.topic, own)
     finally:
         logs.close()
@@ -91,7 +91,18 @@ def _read(logs: KafkaLogs, topic: str) -> OffsetSnapshot:
         reader.close()
 
 
-def _same_topic(logs: KafkaLogs, clients: ConnectorClients) -> bool:
+def has_own_offsets_topic(clients: ConnectorClients) -> bool:
+    """Returns whether a topic of offsets lies over the worker's. Raises ConnectError."""
+    if clients.place.underneath is None:
+        return False
+    logs = connector_logs(clients)
+    try:
+        return not _is_workers_topic(logs, clients)
+    finally:
+        logs.close()
+
+
+def _is_workers_topic(logs: KafkaLogs, clients: ConnectorClients) -> bool:
     """Returns True if another address is the worker's own topic."""
     place = clients.place
     if not place.elsewhere or place.topic != place.underneath:

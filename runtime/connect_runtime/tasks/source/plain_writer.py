@@ -241,17 +241,27 @@ class RefusedRecords:
 
 def plain_offsets(setup: TaskSetup) -> KafkaOffsets | ServedOffsets:
     """Returns what writes the source offsets of a task without transactions."""
-    return KafkaOffsets(setup) if setup.socket is None else ServedOffsets(setup)
+    if setup.socket is not None:
+        return ServedOffsets(setup)
+    return KafkaOffsets(setup, setup.offsets_producer())
+
+
+def worker_offsets(setup: TaskSetup) -> KafkaOffsets | ServedOffsets:
+    """Returns what writes a source's offsets to the worker's topic, whether or not it has one of
+    its own."""
+    if setup.socket is not None:
+        return ServedOffsets(setup)
+    return KafkaOffsets(setup, setup.worker_offsets_producer())
 
 
 class KafkaOffsets:
     """Writes source offsets to Kafka without transactions, by a producer of their own."""
 
-    def __init__(self, setup: TaskSetup) -> None:
+    def __init__(self, setup: TaskSetup, properties: Mapping[str, str]) -> None:
         self._id = setup.id
         self._failures = SendFailures()
         self._producer: Producer = clients.producer(
-            setup.offsets_producer(),
+            properties,
             {
                 "acks": "all",
                 "linger.ms": 0,
