@@ -14,25 +14,41 @@ import httpx
 import pytest
 
 from support import http
-from support.broker import BrokerAddress
+from support.broker import BrokerAddress, read_to_end
 from support.distributed import distributed
 from support.oracle import Oracle
 from support.postgres import Postgres, postgres
-from support.real_connectors import SHOP, SNAPSHOT_ROWS, WAREHOUSE, Shop
+from support.real_connectors import (
+    CHECKPOINTS,
+    HEARTBEATS,
+    SHOP,
+    SNAPSHOT_ROWS,
+    WAREHOUSE,
+    Shop,
+)
+from support.rest_catalog import rest_catalog
 from support.rig import Ends, Rig
 from support.wait import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.long]
 
-# Spark, and JVMs for six tasks
+# Spark, and JVMs for ten tasks
 _START_S = 240
 _TIMES = 3
+SINKS = ("upsert", "lake")
 
 
 @pytest.fixture
 def server() -> Iterator[Postgres]:
     with postgres([SHOP, WAREHOUSE]) as running:
         yield running
+
+
+@pytest.fixture
+def catalog(server: Postgres, plugin_path: Path, tmp_path: Path) -> Iterator[str]:
+    (driver,) = (plugin_path / "debezium-postgres").glob("*/postgresql-*.jar")
+    with rest_catalog(server, WAREHOUSE, driver, tmp_path) as url:
+        yield url
 
 
 @pytest.fixture
@@ -82,26 +98,37 @@ class Cluster:
     def wait_until_it_rests(self) -> None:
         """Until all that there is has arrived. What has no end is stopped."""
         shop, ends = self._shop, Ends(self._shop.kafka)
-        endless = shop.connector("count")
-        self.put(f"/connectors/{endless}/stop")
-        self._wait_for_states({endless: "STOPPED"})
+        endless = [shop.connector(role) for role in ("count", "heartbeats")]
+        for name in endless:
+            self.put(f"/connectors/{name}/stop")
+        self._wait_for_states(dict.fromkeys(endless, "STOPPED"))
 
         def arrived() -> bool:
-            names = map(shop.connector, ("upsert", "lake"))
-            sinks = [self.get(f"/connectors/{name}/offsets") for name in names]
             # the end of a transaction has an offset, too
-            committed = [
-                ends.stable(*_partition(entry["partition"])) - entry["offset"]["kafka_offset"] <= 1
-                for sink in sinks
-                for entry in sink["offsets"]
-            ]
+            lags = [lag for role in SINKS for lag in self._lags(ends, self._offsets(role))]
+            copied = [entry["offset"]["offset"] + 1 for entry in self._offsets("mirror")]
+            read = [entry["offset"]["position"] for entry in self._offsets("lines")]
             return (
-                all(committed)
+                all(lag <= 1 for lag in lags)
+                and sum(copied) == shop.done.clicks
+                and read == [shop.lines_file.stat().st_size]
                 and shop.rows(SHOP) == shop.rows(WAREHOUSE)
                 and shop.lake_rows() >= shop.done.clicks
             )
 
         wait_until(arrived, what="all to arrive", timeout_s=_START_S)
+
+    def _offsets(self, role: str) -> Any:
+        answer = self.get(f"/connectors/{self._shop.connector(role)}/offsets")
+        return answer["offsets"]
+
+    def _lags(self, ends: Ends, offsets: Any) -> list[int]:
+        return [
+            ends.stable(partition["kafka_topic"], partition["kafka_partition"])
+            - entry["offset"]["kafka_offset"]
+            for entry in offsets
+            for partition in [entry["partition"]]
+        ]
 
     def _wait_for_states(self, states: Mapping[str, str]) -> None:
         def runs() -> bool:
@@ -123,11 +150,15 @@ class Cluster:
         shop, ends = self._shop, Ends(self._shop.kafka)
         newest = shop.server.sql("SELECT to_regclass('orders') IS NOT NULL", WAREHOUSE) == [("t",)]
         rows = shop.server.sql("SELECT max(id) FROM orders", WAREHOUSE) if newest else [("0",)]
-        topics = (shop.changes, shop.mirrored, shop.counted)
+        topics = (shop.changes, shop.mirrored, shop.counted, shop.lines, CHECKPOINTS, HEARTBEATS)
         return [*(ends.stable(topic) for topic in topics), int(rows[0][0] or 0), shop.lake_rows()]
 
     def offsets_and_topics(self) -> dict[str, Any]:
-        answers = {}
+        """Returns each connector's offsets and topics, and the lags of the sinks' groups."""
+        ends = Ends(self._shop.kafka)
+        answers: dict[str, Any] = {
+            role: sorted(self._lags(ends, self._offsets(role))) for role in SINKS
+        }
         for name in self._shop.configs():
             offsets = self.get(f"/connectors/{name}/offsets")["offsets"]
             topics = self.get(f"/connectors/{name}/topics")[name]["topics"]
@@ -148,25 +179,27 @@ def _parts(status: Any) -> list[Any]:
     return [status["connector"], *status["tasks"]]
 
 
-def _partition(partition: Any) -> tuple[str, int]:
-    return partition["kafka_topic"], partition["kafka_partition"]
-
-
 @pytest.mark.parametrize("exactly_once", [True, False], ids=["exactly once", "without that line"])
 def test_real_connectors_are_taken_over_and_given_back(
     broker: BrokerAddress,
     server: Postgres,
     plugin_path: Path,
+    catalog: str,
     rig: Rig,
     tmp_path: Path,
     unique: str,
     *,
     exactly_once: bool,
 ) -> None:
-    shop = Shop(unique, broker.bootstrap_servers, server, tmp_path)
+    shop = Shop(unique, broker.bootstrap_servers, server, tmp_path, catalog=catalog, more=True)
     shop.create_table()
     shop.create_topics()
-    settings = {"plugin.path": str(plugin_path), "topic.creation.enable": "true"}
+    shop.add_lines()
+    settings = {
+        "plugin.path": str(plugin_path),
+        "topic.creation.enable": "true",
+        "java.file.connectors": "true",
+    }
     folder = tmp_path / "apache"
     worker = Oracle.start(
         folder, shop.kafka, group_id=unique, exactly_once=exactly_once, settings=settings
@@ -223,7 +256,26 @@ def _check(shop: Shop, *, exactly_once: bool) -> None:
     for counts in shop.counts():
         assert sorted(set(counts)) == [*range(1, max(counts) + 1)]
     assert shop.lake_rows() == done.clicks
+    (lines,) = shop.values(shop.lines).values()
+    assert [*dict.fromkeys(lines)] == [b"line %d" % n for n in range(done.lines)]
+    _check_checkpoints(shop, exactly_once=exactly_once)
     if exactly_once:
+        assert len(lines) == done.lines
         assert len(operations) == len(set(operations))
         assert mirrored == clicks
         assert all(counts == sorted(set(counts)) for counts in shop.counts())
+
+
+def _check_checkpoints(shop: Shop, *, exactly_once: bool) -> None:
+    """None goes back, and none leads past a record that the group has not read; copies that are
+    there twice count twice."""
+    copies: dict[int, list[int]] = {}
+    for message in read_to_end(shop.kafka, shop.mirrored):
+        copies.setdefault(message.partition() or 0, []).append(message.offset() or 0)
+    newest: dict[int, int] = {}
+    for each in shop.checkpoints():
+        assert each.upstream >= newest.get(each.partition, 0)
+        newest[each.partition] = each.upstream
+        passed = sum(offset < each.downstream for offset in copies[each.partition])
+        assert passed <= each.upstream or not exactly_once
+    assert newest.keys() == copies.keys()

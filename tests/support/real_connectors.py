@@ -1,12 +1,14 @@
 """Connectors that teams run, on databases and topics of a test, and what they are to move.
 
 Debezium reads a table into a topic, which its JDBC sink writes into another database. MirrorSource
-copies a topic of clicks, which Iceberg's sink writes into a table. A small plugin counts.
+copies a topic of clicks, which Iceberg's sink writes into a table. A small plugin counts. If they
+are asked for, MirrorMaker's other connectors and Java's file source run, too.
 """
 
 from __future__ import annotations
 
 import json
+import struct
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,6 +25,8 @@ from support.wait import wait_until
 
 SNAPSHOT_ROWS = 1_000
 SHOP, WAREHOUSE = "shop", "warehouse"
+# MirrorMaker's own, by the names of the clusters
+CHECKPOINTS, HEARTBEATS = "src.checkpoints.internal", "heartbeats"
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 _TABLE = "CREATE TABLE orders (id int PRIMARY KEY, amount int NOT NULL, note text)"
@@ -43,24 +47,38 @@ def make_plugin_path(folder: Path) -> Path:
 
 @dataclass(slots=True)
 class Change:
-    """Rows of the table that were inserted, updated and deleted, and clicks that were written."""
+    """Rows of the table that were inserted, updated and deleted, and clicks and lines that were
+    written."""
 
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     clicks: int = 0
+    lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a group is in a partition of the topic of clicks, and where it would be in the copy."""
+
+    partition: int
+    upstream: int
+    downstream: int
 
 
 @dataclass(slots=True)
 class Shop:
     """A database and a topic with changes, and the connectors' configs. `name` prefixes topics;
-    sinks write to the database `warehouse`."""
+    sinks write to the database `warehouse`. `catalog` is the address of Iceberg's; without one it
+    is in that database. With `more`, all connectors run."""
 
     name: str
     kafka: str
     server: Postgres
     folder: Path
     warehouse: str = WAREHOUSE
+    catalog: str = ""
+    more: bool = False
     done: Change = field(default_factory=Change)
 
     def create_table(self) -> None:
@@ -103,12 +121,24 @@ class Shop:
         """The topic in which tasks of Iceberg's sink agree."""
         return f"{self.name}-control"
 
+    @property
+    def lines(self) -> str:
+        """The topic of a file's lines."""
+        return f"{self.name}-lines"
+
+    @property
+    def lines_file(self) -> Path:
+        """The file that is read line by line."""
+        return self.folder / "lines.txt"
+
     def configs(self) -> Mapping[str, Mapping[str, str]]:
         """The connectors' configs by their names, which are also those of consumer groups."""
+        # a sync for the group's next step, not for each hundred records
+        syncs = {"offset.lag.max": "5"} if self.more else {}
         configs = {
             "shop": self._debezium(),
             "upsert": self._jdbc_sink(),
-            "mirror": self._mirror("MirrorSourceConnector", {"topics": self.clicks}),
+            "mirror": self._mirror("MirrorSourceConnector", {"topics": self.clicks, **syncs}),
             "lake": self._iceberg(),
             "count": {
                 "connector.class": "tests.Counting",
@@ -119,7 +149,40 @@ class Shop:
                 "value.converter": "org.apache.kafka.connect.storage.StringConverter",
             },
         }
+        if self.more:
+            configs |= self._further()
         return {self.connector(role): config for role, config in configs.items()}
+
+    def _further(self) -> Mapping[str, Mapping[str, str]]:
+        checkpoints = {
+            "groups": self.group,
+            "emit.checkpoints.interval.seconds": "1",
+            "refresh.groups.interval.seconds": "2",
+            "checkpoints.topic.replication.factor": "1",
+            "tasks.max": "1",
+        }
+        heartbeats = {
+            "emit.heartbeats.interval.seconds": "1",
+            "heartbeats.topic.replication.factor": "1",
+            "tasks.max": "1",
+        }
+        return {
+            "checkpoints": self._mirror("MirrorCheckpointConnector", checkpoints),
+            "heartbeats": self._mirror("MirrorHeartbeatConnector", heartbeats),
+            "lines": {
+                "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+                "tasks.max": "1",
+                "file": str(self.lines_file),
+                "topic": self.lines,
+                "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+                "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            },
+        }
+
+    @property
+    def group(self) -> str:
+        """The group of Iceberg's sink, whose checkpoints are written."""
+        return f"connect-{self.connector('lake')}"
 
     def connector(self, role: str) -> str:
         """The name of the connector of that role."""
@@ -186,6 +249,15 @@ class Shop:
         }
 
     def _iceberg(self) -> Mapping[str, str]:
+        catalog = {"type": "rest", "uri": self.catalog}
+        if not self.catalog:
+            catalog = {
+                "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+                "uri": self.server.url(self.warehouse),
+                "jdbc.user": USER,
+                "jdbc.password": PASSWORD,
+                "warehouse": f"file://{self.folder}/lake",
+            }
         return {
             "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
             "tasks.max": "1",
@@ -194,11 +266,7 @@ class Shop:
             "iceberg.tables.auto-create-enabled": "true",
             "iceberg.control.topic": self.control,
             "iceberg.control.commit.interval-ms": "1000",
-            "iceberg.catalog.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-            "iceberg.catalog.uri": self.server.url(self.warehouse),
-            "iceberg.catalog.jdbc.user": USER,
-            "iceberg.catalog.jdbc.password": PASSWORD,
-            "iceberg.catalog.warehouse": f"file://{self.folder}/lake",
+            **{f"iceberg.catalog.{key}": value for key, value in catalog.items()},
             "key.converter": "org.apache.kafka.connect.storage.StringConverter",
             "value.converter": _JSON,
             "value.converter.schemas.enable": "false",
@@ -226,6 +294,8 @@ class Shop:
                     self.change_table()
             if clicks:
                 self.add_clicks()
+            if self.more:
+                self.add_lines()
             over.wait(_TURN_S)
 
     def change_table(self) -> None:
@@ -257,6 +327,13 @@ class Shop:
             ]
             produce(self.kafka, self.clicks, records, partition=partition)
             self.done.clicks += 5
+
+    def add_lines(self) -> None:
+        """Adds five lines to the file."""
+        first = self.done.lines
+        with self.lines_file.open("a") as file:
+            file.writelines(f"line {n}\n" for n in range(first, first + 5))
+        self.done.lines += 5
 
     # --- what arrived ---
 
@@ -310,9 +387,28 @@ class Shop:
             counts.setdefault(message.key() or b"", []).append(int(message.value() or b""))
         return list(counts.values())
 
+    def checkpoints(self) -> list[Checkpoint]:
+        """The checkpoints of the group, in their order."""
+        checkpoints = []
+        for message in read_to_end(self.kafka, CHECKPOINTS):
+            key, value = message.key() or b"", message.value() or b""
+            group, key = _text(key)
+            topic, key = _text(key)
+            if (group, topic) == (self.group, self.mirrored):
+                (partition,) = struct.unpack(">i", key)
+                upstream, downstream = struct.unpack_from(">qq", value, 2)
+                checkpoints.append(Checkpoint(partition, upstream, downstream))
+        return checkpoints
+
     def values(self, topic: str) -> dict[int, list[bytes | None]]:
         """The values of a topic's records, by partition."""
         values: dict[int, list[bytes | None]] = {}
         for message in read_to_end(self.kafka, topic):
             values.setdefault(message.partition() or 0, []).append(message.value())
         return values
+
+
+def _text(content: bytes) -> tuple[str, bytes]:
+    """Returns the text at the beginning of bytes, and those after it."""
+    (length,) = struct.unpack_from(">h", content)
+    return content[2 : 2 + length].decode(), content[2 + length :]
