@@ -3,6 +3,7 @@ transactions, so its login lacks rights. The start names them, and so do statuse
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -62,27 +63,32 @@ def test_rights_to_transactional_ids_that_a_takeover_lacks_are_named(
         worker.stop()
         lines = file.read_text().splitlines(keepends=True)
         file.write_text("".join(line for line in lines if "exactly.once" not in line))
-        # one after the other is missing: that of the runtime itself first
-        refused = rig.start("distributed", str(file))
-        out, err = refused.communicate(timeout=START_S)
-        assert refused.returncode not in (0, None)
-        assert f"connect-cluster-{group}" in out + err
-        guarded.set_rights(of_leader)
+        log = folder / "runtime.log"
+        ids = [f"{group}-count-{task}" for task in range(TASKS)]
+        project = _project(tmp_path / "project", group, login)
+        said = _said(project("doctor"))
+        assert all(each in said for each in ids), said
         with distributed(rig, file) as ours:
+            # it is named, and needs no other start
+            wait_until(
+                lambda: f"connect-cluster-{group}" in log.read_text(),
+                what="the right of the runtime itself",
+                timeout_s=START_S,
+            )
+            guarded.set_rights(of_leader)
             wait_until(
                 lambda: _failures(worker.url, TASKS),
                 what="the tasks to fail",
                 timeout_s=START_S,
             )
-            ids = [f"{group}-count-{task}" for task in range(TASKS)]
             traces = _failures(worker.url, TASKS)
             assert all(
                 f"needs Write on the transactional id {each}." in trace
                 for each, trace in zip(ids, traces, strict=True)
             )
-            said = _doctor(tmp_path / "project", group, worker.url, login)
+            said = _said(project("doctor"))
             assert all(each in said for each in ids), said
-            logged = (folder / "runtime.log").read_text()
+            logged = log.read_text()
             assert all(each in logged for each in ids), logged
             assert PASSWORD not in said + "".join(traces)
             guarded.set_rights(of_tasks)
@@ -109,12 +115,14 @@ def _failures(url: str, count: int) -> list[str]:
     return traces if len(traces) == count else []
 
 
-def _doctor(folder: Path, group: str, url: str, login: dict[str, str]) -> str:
+def _project(folder: Path, group: str, login: dict[str, str]) -> Command:
     folder.mkdir()
     kafka = "".join(f"    {key}: '{value}'\n" for key, value in login.items())
     (folder / "connect.yaml").write_text(
-        f"project: shop\ncluster:\n  group.id: {group}\n"
-        f"  target: {{rest: '{url}'}}\n  kafka:\n{kafka}"
+        f"project: shop\ncluster:\n  group.id: {group}\n  target: runtime\n  kafka:\n{kafka}"
     )
-    done = Command(folder)("doctor")
+    return Command(folder)
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout + done.stderr

@@ -28,7 +28,7 @@ def rest_catalog(server: Postgres, database: str, driver: Path, folder: Path) ->
     """Yields the address. `driver` is a jar; files of tables are written to `folder`."""
     java, port = find_java(), free_port()
     assert java is not None, "Java not found"
-    own = optional_files("iceberg-rest")
+    own = [*optional_files("iceberg-rest"), *optional_files("iceberg-tests")]
     libraries = [f for f in optional_files("iceberg") if not f.name.startswith("iceberg-")]
     jar = folder / "rest-catalog.jar"
     make_jar(_SOURCE, {}, jar, [*own, *libraries])
