@@ -125,6 +125,12 @@ class Shop:
         rows = self.server.sql("SELECT slot_name, active FROM pg_replication_slots")
         return {name: active == "t" for name, active in rows}
 
+    def confirmed(self) -> int:
+        """Returns the position that the only slot has confirmed."""
+        position = "confirmed_flush_lsn - '0/0'::pg_lsn"
+        ((confirmed,),) = self.server.sql(f"SELECT {position} FROM pg_replication_slots")
+        return int(confirmed or 0)
+
     def offset(self, name: str) -> OffsetEntry:
         (entry,) = self.runtime.project.offsets(name)
         return entry
@@ -225,31 +231,48 @@ def test_a_slot_that_is_dropped_at_each_stop_makes_a_renamed_connector_fail(
     shop.runtime.wait_for(renamed, GONE, list)
 
 
-@pytest.mark.parametrize(
-    ("mode", "then"), [("initial", ANEW), ("no_data", GOES_ON), ("when_needed", ANEW)]
-)
-def test_a_reset_takes_the_snapshot_of_its_mode(
-    shop: Shop, name: str, mode: str, then: list[int]
-) -> None:
+@pytest.mark.parametrize("mode", ["initial", "when_needed"])
+def test_a_reset_takes_the_snapshot_of_its_mode(shop: Shop, name: str, mode: str) -> None:
+    topic = reset(shop, name, mode)
+    expect(shop, name, topic, len(FIRST), ANEW)
+
+
+def test_a_reset_without_a_snapshot_goes_on_where_the_slot_is(shop: Shop, name: str) -> None:
+    """The slot may not have confirmed the last change that was read, which then comes again."""
+    topic = reset(shop, name, "no_data")
+    shop.insert(name, 6)
+    wait_until(lambda: shop.rows(topic)[-2:] == GOES_ON, what="later rows", timeout_s=90)
+    assert shop.rows(topic)[len(FIRST) :] in (GOES_ON, [4, *GOES_ON])
+
+
+def reset(shop: Shop, name: str, mode: str) -> str:
+    """Stops it before row 5, and resets its offsets; returns the topic."""
     config = shop.config(name, {})
     topic = run_first(shop, name, config)
     shop.runtime.stop(name)
     shop.insert(name, 5)
     shop.runtime.apply(name, {**config, "snapshot.mode": mode}, Pin("anew", reset=True))
-    expect(shop, name, topic, len(FIRST), then)
     assert shop.slots() == {name: True}
+    return topic
 
 
-def test_an_earlier_offset_reads_nothing_again(shop: Shop, name: str) -> None:
+def test_an_earlier_offset_reads_nothing_again_that_the_slot_has_confirmed(
+    shop: Shop, name: str
+) -> None:
     config = shop.config(name, {})
     topic = run_first(shop, name, config)
     shop.runtime.stop(name)
     before = shop.offset(name)
     shop.runtime.apply(name, config)
     shop.insert(name, 5)
-    shop.runtime.wait_for(name, [5], lambda: shop.rows(topic)[len(FIRST) :])
+    wait_until(lambda: shop.offset(name) != before, what="the offset of row 5", timeout_s=90)
+    read = (shop.offset(name).offset or {})["lsn"]
+    shop.insert(name, 6)
+    wait_until(lambda: shop.confirmed() > read, what="the slot to go on", timeout_s=90)
     shop.runtime.apply(name, config, Pin("back", (before,)))
-    expect(shop, name, topic, len(FIRST), GOES_ON)
+    shop.insert(name, 7)
+    wait_until(lambda: shop.rows(topic)[-1] == 7, what="row 7", timeout_s=90)
+    assert shop.rows(topic)[len(FIRST) :] in ([5, 6, 7], [5, 6, 6, 7])
 
 
 def test_a_later_offset_jumps_over_the_changes_before_it(shop: Shop, name: str) -> None:
