@@ -17,6 +17,7 @@ from connect_reconciler.apply.report import (
     Outcome,
 )
 from connect_reconciler.backend.lease import LeaseRefused
+from connect_reconciler.cli import terminal
 from connect_reconciler.cli.apply_report import (
     ApplyCommand,
     advised,
@@ -28,6 +29,7 @@ from connect_reconciler.cli.apply_report import (
     steps_text,
 )
 from connect_reconciler.cli.session import Invocation
+from connect_reconciler.workflow.apply import RollbackResult
 from connect_specs.diagnostics import ConnectError, Diagnostic, ExitCode, Invalid, NextStep, Stale
 from support.command import Command
 
@@ -275,3 +277,19 @@ def test_the_first_line_says_whether_it_succeeded() -> None:
         "Apply failed: 2 done, 1 unhealthy, in 2.0 s",
         "  b: failed: task 0 failed: x",
     ]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "health", "text"),
+    [
+        ((DONE, DONE), Health.FAILED, "Rolled back: apply a1 is reverted, but not all connectors"),
+        ((DONE, FAILED), Health.NOT_ASKED, "Not rolled back"),
+        ((DONE, SKIPPED), Health.FAILED, "Not rolled back"),
+    ],
+)
+def test_a_rollback_to_a_connector_that_had_failed_is_no_failed_rollback(
+    outcomes: tuple[Outcome, ...], health: Health, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rollback = RollbackResult(report=report(*outcomes, health=health))
+    terminal._show_rollback(rollback, "a1", ApplyCommand())
+    assert text in capsys.readouterr().out

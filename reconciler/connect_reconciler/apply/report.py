@@ -116,6 +116,12 @@ class ApplyReport:
         return all(report.ok for report in self.connectors)
 
     @property
+    def all_done(self) -> bool:
+        """Returns True if all actions were done, whatever the connectors' health."""
+        results = (result for report in self.connectors for result in report.results)
+        return not self.interrupted and all(r.outcome is Outcome.DONE for r in results)
+
+    @property
     def counts(self) -> dict[Outcome, int]:
         """Returns the number of actions by outcome."""
         results = [result for report in self.connectors for result in report.results]

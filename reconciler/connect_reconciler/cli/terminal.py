@@ -154,7 +154,11 @@ def _show_rollback(rollback: RollbackResult, apply_id: str, run: ApplyCommand) -
     else:
         sys.stderr.write(render_diagnostics(rollback.errors))
     sys.stderr.write(render_diagnostics(rollback.left_out))
-    if rollback.report is None or rollback.report.exit_code != ExitCode.OK:
+    report = rollback.report
+    if report is not None and report.exit_code != ExitCode.OK and report.all_done:
+        result(f"Rolled back: apply {apply_id} is reverted, but not all connectors are healthy")
+        steps = [NextStep(run.command("status"), "shows what runs, and why the rest does not")]
+    elif report is None or report.exit_code != ExitCode.OK:
         result("Not rolled back")
         steps = [NextStep(run.command("rollback", apply_id), "plans the rollback")]
     elif rollback.left_out:
