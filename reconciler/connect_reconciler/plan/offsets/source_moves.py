@@ -41,6 +41,7 @@ _GOES_BACK_IN_SLOT = (
     " confirmed, or the task fails (no longer available); to read again, reset: true takes a"
     " new snapshot, and an incremental snapshot reads tables"
 )
+_SNAPSHOT = "takes the snapshot that snapshot.mode says, then reads the changes after it"
 _GOES_BACK_IN_BINLOG = "goes back by {size}, re-read if the server still keeps it{place}"
 
 
@@ -130,6 +131,7 @@ def _debezium(
         unless=_keys("snapshot last_snapshot_record snapshot_completed"),
         label=partition.split()[-1],
         back=back,
+        start=_SNAPSHOT,
         rereads=rereads,
     )
 

@@ -78,6 +78,8 @@ def test_forgotten_and_first_offsets() -> None:
         None,
     )
     text, _, _ = source_effect(SERVER, {"lsn": 5}, None)
+    assert "none: takes the snapshot that snapshot.mode says" in text
+    text, _, _ = source_effect({"any": "partition"}, {"key": 5}, None)
     assert text.endswith("none: begins as if it had never read it")
     for partition in (
         {"group": "g", "topic": "t", "partition": 0},
