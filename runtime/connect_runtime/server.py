@@ -207,7 +207,7 @@ class Runtime:
         share_levels(self._levels_file)
         with self._scanning():
             netloc = urlsplit(self.url).netloc
-            closing.enter_context(java_plugins(properties, netloc, self._providers))
+            closing.enter_context(java_plugins(properties, netloc, self._providers, anew=True))
         catalog = used_catalog()
         if catalog is not None and catalog.plugins:
             check_worker_converters(self._config)

@@ -300,3 +300,19 @@ class ThreadLauncher:
         for thread, _ in running:
             thread.join(15)
             assert not thread.is_alive(), f"{thread.name} does not end"
+
+
+class BlindLauncher(ThreadLauncher):
+    """Reports an attempt that it kills as lost at once, and does nothing to it: as on a node that
+    is cut off, it goes on until it looks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended: dict[tuple[TaskId, int], Callable[[Outcome], None]] = {}
+
+    def launch(self, launch: TaskLaunch, ended: Callable[[Outcome], None]) -> None:
+        self._ended[launch.id, launch.attempt] = ended
+        super().launch(launch, ended)
+
+    def kill(self, task: TaskId, attempt: int) -> None:
+        self._ended[task, attempt](Outcome(task, attempt, AttemptEnd.LOST, "killed", dead=False))

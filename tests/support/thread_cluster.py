@@ -66,6 +66,7 @@ def thread_cluster(
     settings: Mapping[str, str] | None = None,
     check: Check = lambda name, given: None,
     logger_levels: str | None = None,
+    launcher: ThreadLauncher | None = None,
 ) -> Iterator[ThreadCluster]:
     """Leads the group, until the end. `settings` are further worker properties."""
     properties = {
@@ -82,7 +83,7 @@ def thread_cluster(
         properties[f"{kind}.storage.replication.factor"] = "1"
     config, _ = from_properties(properties | dict(settings or {}))
     logs = KafkaLogs(config.client)
-    launcher = ThreadLauncher()
+    launcher = launcher or ThreadLauncher()
     providers = ConfigProviders(config.properties)
     ensure_topics(config, logs)
     watch = TopicsWatch(config.client, config.topics)

@@ -59,27 +59,31 @@ class JavaValidation:
 
 class JavaCatalog:
     """The Java plugins of a worker with these properties. `providers` are the worker's, for
-    references in its file. Thread-safe."""
+    references in its file; `anew` as in `scan`. Thread-safe."""
 
     def __init__(
         self,
         worker: Mapping[str, str],
         worker_id: str,
         providers: ConfigProviders | None = None,
+        *,
+        anew: bool = False,
     ) -> None:
         self.worker = worker
         self._providers = providers
+        self._anew = anew
         self._worker_id = worker_id
         self._jvm = JvmOnDemand(self._start)
         self._definitions: dict[tuple[str, str | None], list[Fields]] = {}
         self._scan = Scan((), ())
+        self._failure: str | None = None
         self._closed = threading.Event()
 
     def find(self) -> None:
         """Finds the plugins, which takes seconds unless their files are known. Raises
         Unscannable where Apache's worker would not start, Failed without Java, JarsError, JvmEnded
         and TakesTooLong."""
-        self._scan = scan.scan(self.worker)
+        self._scan = scan.scan(self.worker, anew=self._anew)
 
     def scan(self) -> bool:
         """Finds the plugins. Returns whether it did; else the log has the reason. Raises
@@ -89,8 +93,11 @@ class JavaCatalog:
         except Unscannable:
             raise
         except (ConnectError, ConnectorError, TakesTooLong, OSError) as error:
-            _log.error("Java plugins cannot be used: %s", str(error) or "their scan takes too long")
+            why = str(error) or "their scan takes too long"
+            self._failure = f"Java plugins cannot be used: {why}"
+            _log.error("%s", self._failure)
             return False
+        self._failure = None
         for problem in self._scan.problems:
             _log.error("%s", problem)
         return True
@@ -108,7 +115,8 @@ class JavaCatalog:
             while not self._closed.wait(_SCAN_AGAIN_S) and not self.scan():
                 pass
         except Unscannable as error:
-            _log.error("Java plugins cannot be used: %s", error)
+            self._failure = f"Java plugins cannot be used: {error}"
+            _log.error("%s", self._failure)
 
     @property
     def plugins(self) -> tuple[JavaPlugin, ...]:
@@ -117,8 +125,8 @@ class JavaCatalog:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Returns a sentence for each file or class that cannot be used."""
-        return self._scan.problems
+        """Returns a sentence for each file or class that cannot be used, or why none can."""
+        return self._scan.problems if self._failure is None else (self._failure,)
 
     def connector(self, name: str) -> JavaPlugin | None:
         """Returns the newest version of a connector of this name; None: there is none. Of a short
@@ -236,6 +244,10 @@ class JavaCatalog:
         JarsError."""
         return self._jvm.get()
 
+    def renew(self, jvm: PluginJvm) -> None:
+        """Has the next call of `jvm` return another one than this, which has ended."""
+        self._jvm.retire(jvm)
+
     def _start(self) -> PluginJvm:
         return self.new_jvm(self.worker)
 
@@ -272,14 +284,18 @@ def use_catalog(catalog: JavaCatalog | None) -> None:
 
 @contextmanager
 def java_plugins(
-    worker: Mapping[str, str], worker_id: str, providers: ConfigProviders | None = None
+    worker: Mapping[str, str],
+    worker_id: str,
+    providers: ConfigProviders | None = None,
+    *,
+    anew: bool = False,
 ) -> Iterator[None]:
     """Makes the Java plugins on this worker's `plugin.path` usable in the process, for the
-    context. Without a jar there, nothing starts."""
+    context; `anew` as in `scan`. Without a jar there, nothing starts."""
     if not has_java_plugins(worker):
         yield
         return
-    catalog = JavaCatalog(worker, worker_id, providers)
+    catalog = JavaCatalog(worker, worker_id, providers, anew=anew)
     use_catalog(catalog)
     try:
         catalog.scan_until_done()

@@ -1,5 +1,9 @@
 """Runs converters and transformations of Java plugins over single records, in one JVM, without a
-connector and without Kafka."""
+connector and without Kafka.
+
+A plugin that ends the JVM, or does not return, fails the records of its own chain alone: the next
+chain gets another JVM.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any, Final
 
 from connect_runtime.api import ConnectorError
 from connect_runtime.engine.catalog import JavaCatalog
-from connect_runtime.engine.jvm import Fields
+from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
 from connect_runtime.waiting import TakesTooLong
 from connect_specs.secrets import secrets_in
 
@@ -22,6 +26,8 @@ class JavaChains:
 
     def __init__(self, worker: Mapping[str, str]) -> None:
         self._catalog = JavaCatalog(worker, "records")
+        # Of each chain its JVM, and its number there
+        self._chains: list[tuple[PluginJvm, int]] = []
 
     def has(self, kinds: Collection[str], name: str) -> bool:
         """Returns whether there is a Java plugin of one of these kinds and this name or short name.
@@ -35,27 +41,42 @@ class JavaChains:
 
     def open(self, config: Mapping[str, str], *, sink: bool) -> int:
         """Makes the chain of a config whose references are resolved, and returns its number. Raises
-        JavaError."""
-        self._catalog.jvm().hide(secrets_in(config))
-        number: int = self._call("open-chain", config=dict(config), sink=sink)
-        return number
+        JavaError, JvmEnded, and ConnectorError without an answer in time."""
+        jvm = self._catalog.jvm()
+        try:
+            chain = self._opened(jvm, config, sink=sink)
+        except JvmEnded:
+            self._catalog.renew(jvm)
+            chain = self._opened(self._catalog.jvm(), config, sink=sink)
+        self._chains.append(chain)
+        return len(self._chains) - 1
+
+    def _opened(
+        self, jvm: PluginJvm, config: Mapping[str, str], *, sink: bool
+    ) -> tuple[PluginJvm, int]:
+        jvm.hide(secrets_in(config))
+        return jvm, _call(jvm, "open-chain", config=dict(config), sink=sink)
 
     def run(self, number: int, record: Fields) -> Fields:
         """Returns the outcome of a record as the class `Chains` describes it. Raises JavaError,
         JvmEnded, and ConnectorError without an answer in time."""
-        outcome: Fields = self._call("run-record", chain=number, record=record)
+        jvm, chain = self._chains[number]
+        outcome: Fields = _call(jvm, "run-record", chain=chain, record=record)
         return outcome
 
     def close_chain(self, number: int) -> None:
         """Closes the plugins of a chain. Raises what they raise."""
-        self._call("close-chain", chain=number)
+        jvm, chain = self._chains[number]
+        _call(jvm, "close-chain", chain=chain)
 
     def close(self) -> None:
         """Ends the JVM."""
         self._catalog.close()
 
-    def _call(self, name: str, **arguments: Any) -> Any:
-        try:
-            return self._catalog.jvm().call(name, _CALL_S, **arguments)
-        except TakesTooLong:
-            raise ConnectorError(f"The JVM has not answered in {_CALL_S:.0f} s") from None
+
+def _call(jvm: PluginJvm, name: str, **arguments: Any) -> Any:
+    try:
+        return jvm.call(name, _CALL_S, **arguments)
+    except TakesTooLong:
+        jvm.end()  # else each further record would take as long
+        raise ConnectorError(f"The JVM has not answered in {_CALL_S:.0f} s") from None

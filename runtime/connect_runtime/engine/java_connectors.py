@@ -153,10 +153,6 @@ class JavaConnectors:
             self._failed(key, error.trace)
         except TakesTooLong:
             self._failed(key, f"The connector was not created in {self._call_s:.0f} s")
-        else:
-            # a stop that the JVM got before this start has stopped nothing
-            if self._connectors.get(key) is not connector:
-                self._end(key, connector)
 
     def ask(self, name: str, serial: int) -> None:
         """Asks for task configs soon, and reports the answer; logs what the connector throws

@@ -19,6 +19,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -28,6 +30,7 @@ from connect_runtime.api import ConnectorError
 from connect_runtime.config_providers.references import PROVIDERS, PROVIDERS_OF_JVM
 from connect_runtime.engine.engine_jar import MAIN_CLASS, class_archive, class_path
 from connect_runtime.engine.jvm_log import log_event, log_left_out, read_output
+from connect_runtime.kafka.jars import cache_folder
 from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
 from connect_runtime.settings.jvm_options import jvm_options, jvm_properties
 from connect_runtime.stopped_processes import LOOK_EVERY_S, StoppedProcess, look
@@ -44,7 +47,12 @@ _OPTIONS: Final = ("-Xrs", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
 # Variables of this runtime that plugins have no use for
 _PRIVATE: Final = ("CONNECT_LAUNCH", "PYSPARK_", "SPARK_", "PYTHONPATH")
 _OUT_OF_MEMORY: Final = 3
+# By these signals a JVM ends itself, such as for a fault of a plugin's native code
+_CRASHES: Final = frozenset(
+    {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP}
+)
 _LENGTH: Final = struct.Struct(">I")
+_LONGEST: Final = 256 << 20
 _TAIL: Final = 20
 _END_S: Final = 5.0
 # Its last lines have the reason; a process that it started may keep the output open
@@ -114,14 +122,19 @@ class PluginJvm:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _PATIENCE)
         with theirs, file_of(b"") as worker_file:
             descriptor = worker_file.fileno()
-            options = options or jvm_options(worker)
-            self._process = _start(theirs, options, (*held, descriptor))
+            self._folder = _OwnFolder()
+            options = (*self._folder.options, *(options or jvm_options(worker)))
+            try:
+                self._process = _start(theirs, options, (*held, descriptor))
+            except BaseException:
+                self._folder.remove()
+                raise
         self.pid = self._process.pid
         with _running_lock:
             _running.add(self)
         self._output = threading.Thread(target=self._read_output, name="jvm-output", daemon=True)
         self._output.start()
-        for run in (self._read, *(() if watched else (self._watch,))):
+        for run in (self._read, self._wait, *(() if watched else (self._watch,))):
             threading.Thread(target=run, name=f"jvm{run.__name__}", daemon=True).start()
         start = {"call": "start", "protocol": PROTOCOL, "file": f"/dev/fd/{descriptor}"}
         properties = jvm_properties(_for_java(worker))
@@ -169,8 +182,9 @@ class PluginJvm:
 
     def hide(self, values: Iterable[str]) -> None:
         """Redacts these values from now on, too."""
-        self._secrets.update(values)
-        self._redactor = Redactor.of_configs(self._worker, texts=self._secrets)
+        with self._lock:
+            self._secrets.update(values)
+            self._redactor = Redactor.of_configs(self._worker, texts=self._secrets)
 
     def redact(self, text: str) -> str:
         """Returns a text of the JVM without the secrets that it has named."""
@@ -182,6 +196,8 @@ class PluginJvm:
             with self._sending:
                 self._socket.sendall(_LENGTH.pack(len(content)) + content)
         except OSError:  # also if it has read nothing for long
+            self.end(_END_S)
+            self._over.wait(_END_S)  # what it has sent before is read first
             self._end_waiting()
             raise JvmEnded(self._ended) from None
 
@@ -193,10 +209,18 @@ class PluginJvm:
                 (length,) = _LENGTH.unpack(self._receive(_LENGTH.size))
                 self._take(orjson.loads(self._receive(length)))
         except (OSError, EOFError):
-            self._end_waiting()
-            self._on_event("ended", {"why": self._ended, "killed": self._killed})
+            pass
+        except Exception as error:  # such as of a plugin that writes into the socket
+            _log.exception("What a JVM sent cannot be read, and it is ended")
+            reason = type(error).__name__
+            self._ended = f"The JVM was ended, as what it sent cannot be read: {reason}"
+            self.end()
+        self._end_waiting()
+        self._on_event("ended", {"why": self._ended, "killed": self._killed})
 
     def _receive(self, count: int) -> bytes:
+        if count > _LONGEST:
+            raise ValueError(f"a frame of {count} bytes")
         content = bytearray()
         while len(content) < count:
             arrived = self._socket.recv(min(count - len(content), 1 << 20))
@@ -252,6 +276,12 @@ class PluginJvm:
 
     # --- the end ---
 
+    def _wait(self) -> None:
+        """Ends the reading with the process: what a plugin started may keep the socket open."""
+        self._process.wait()
+        with suppress(OSError):  # it is closed
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def _watch(self) -> None:
         looks: Mapping[StoppedProcess, int] = {}
         while not self._over.wait(LOOK_EVERY_S):
@@ -267,20 +297,23 @@ class PluginJvm:
         """Returns the exit code; None if the kernel cannot end it yet."""
         for seconds in (patience_s, _END_S):
             try:
-                return self._process.wait(seconds)
+                code = self._process.wait(seconds)
             except subprocess.TimeoutExpired:
                 self._process.kill()
+            else:
+                self._folder.remove()
+                return code
         return None
 
     def _end_waiting(self) -> None:
         code = self._end_process(_END_S)
-        self._over.set()
         self._output.join(_LAST_LINES_S)
         with self._lock:
             self._ended = self._ended or _reason(code, self._tail)
-            self._killed = code is not None and code < 0
+            self._killed = code is not None and code < 0 and -code not in _CRASHES
             self._socket.close()
             waiting, self._waiting = list(self._waiting.values()), {}
+        self._over.set()
         for answer in waiting:
             answer.put(None)
 
@@ -290,6 +323,26 @@ def _for_java(worker: Mapping[str, str]) -> Mapping[str, str]:
     properties = dict(worker)
     providers = properties.pop(PROVIDERS_OF_JVM, None)
     return properties if providers is None else {**properties, PROVIDERS: providers}
+
+
+class _OwnFolder:
+    """A folder for temporary files of a JVM: the libraries that plugins unpack there stay behind
+    when it is killed."""
+
+    def __init__(self) -> None:
+        self.path: str | None = None
+        with suppress(OSError):  # a disk is full: then files are where Java has them
+            self.path = mkdtemp(prefix="connect-jvm-")
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Returns the options of a JVM that uses the folder."""
+        return () if self.path is None else (f"-Djava.io.tmpdir={self.path}",)
+
+    def remove(self) -> None:
+        """Removes the folder with its files."""
+        if self.path is not None:
+            rmtree(self.path, ignore_errors=True)
 
 
 def _start(
@@ -303,8 +356,11 @@ def _start(
     # as in Apache's start script
     further = filter(None, [os.environ.get("CLASSPATH")])
     path = os.pathsep.join([*map(str, class_path()), *further])
+    # each crash writes it again: a file for each of them would fill the disk
+    report = f"-XX:ErrorFile={cache_folder() / 'java-crash.log'}"
+    own = [*_OPTIONS, report, *class_archive().flags()]
     # before options that may name another archive, or make one
-    command = [str(java), *_OPTIONS, *class_archive().flags(), *options, "-cp", path, MAIN_CLASS]
+    command = [str(java), *own, *options, "-cp", path, MAIN_CLASS]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_PRIVATE)}
     return subprocess.Popen(
         command,

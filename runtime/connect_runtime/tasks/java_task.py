@@ -288,7 +288,10 @@ class _JavaTask:
                 reporter.write(*reporter.new_topics([fields["topic"]]))
             case "task-failed":
                 self._failure = self._jvm.error(fields["failure"])
-            case "ended":
+            case "task-ended":
+                # as one whose `poll` is interrupted by its own code does: in Apache's it stays away
+                self._over = Interrupted("The task has ended by itself")
+            case "ended" if self._over is None:
                 self._over = Interrupted(fields["why"], killed=fields["killed"])
             case _:
                 pass

@@ -43,7 +43,7 @@ RAISED: Final = (KafkaException, SystemError)
 
 class Interrupted(Exception):
     """Kafka failed this attempt, not its task, or its JVM has ended: it is launched again after a
-    pause. `killed`: a signal ended the JVM of a task that ran."""
+    pause. `killed`: a signal from outside ended the JVM of a task that ran."""
 
     def __init__(self, text: str = "", *, killed: bool = False) -> None:
         super().__init__(text)

@@ -3,6 +3,7 @@ do with the same config."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from connect_reconciler.testing.inputs import message_of, source_record_of
 from connect_reconciler.testing.java_pipeline import JavaPipeline
 from connect_reconciler.testing.outcomes import DeliveredRecord, FailedRecord, RecordRun
 from connect_reconciler.testing.subjects import Subject, prepared
+from connect_runtime.engine import java_chains
 from connect_runtime.engine.catalog import JavaCatalog, use_catalog
 from connect_runtime.engine.java_chains import JavaChains
 from connect_runtime.plugins import registry
@@ -250,6 +252,35 @@ def test_records_after_the_end_of_the_jvm_have_failed_with_the_reason(plugin_pat
         chains.close()
     assert isinstance(outcome, FailedRecord)
     assert outcome.stage == "TRANSFORMATION"
+
+
+@pytest.mark.long
+def test_a_plugin_that_ends_or_holds_up_the_jvm_fails_no_other_chain(
+    plugin_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chains = JavaChains({"plugin.path": str(plugin_path)})
+
+    def texts(*values: str) -> list[str]:
+        """What becomes of records of a chain of their own."""
+        with prepared(subject(chains, "sink", **MARK, **{"value.converter": STRING})) as pipeline:
+            outcomes = [pipeline.run(record_of("sink", {"value": v})).outcome for v in values]
+        return [getattr(outcome, "text", "delivered") for outcome in outcomes]
+
+    try:
+        exited, after = texts("exit", "x")
+        assert "exit code 7" in exited
+        assert "exit code 7" in after
+        assert texts("x") == ["delivered"]
+        monkeypatch.setattr(java_chains, "_CALL_S", 5.0)
+        began = time.monotonic()
+        hung, after = texts("hang", "x")
+        assert time.monotonic() - began < 15
+        assert hung == "The JVM has not answered in 5 s"
+        assert after != "delivered"
+        monkeypatch.setattr(java_chains, "_CALL_S", 90.0)
+        assert texts("x") == ["delivered"]
+    finally:
+        chains.close()
 
 
 @pytest.mark.long

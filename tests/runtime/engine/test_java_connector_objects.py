@@ -99,27 +99,6 @@ def connectors(jvms: list[MovedJvm], events: list[Event]) -> Iterator[JavaConnec
     connectors.close()
 
 
-def test_a_connector_that_is_stopped_while_its_jvm_gets_its_start_is_not_left_running(
-    connectors: JavaConnectors, jvms: list[MovedJvm]
-) -> None:
-    """The JVM gets the stop first, and stops nothing."""
-    starting, go_on = threading.Event(), threading.Event()
-    connectors.start("other", 9, CONFIG)
-
-    def hold() -> None:
-        starting.set()
-        assert go_on.wait(20)
-
-    jvms[0].before["start-connector"] = hold
-    thread = threading.Thread(target=connectors.start, args=("c", 1, CONFIG))
-    thread.start()
-    assert starting.wait(20)
-    connectors.stop("c", 1)
-    go_on.set()
-    thread.join(20)
-    assert jvms[0].calls[1:] == ["stop-connector", "start-connector", "stop-connector"]
-
-
 def test_a_connector_that_has_failed_is_not_started_again(
     connectors: JavaConnectors, jvms: list[MovedJvm], events: list[Event]
 ) -> None:

@@ -5,26 +5,38 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from connect_runtime.engine import java_connectors
+from connect_runtime.engine import java_connectors, jvm_on_demand
 from connect_runtime.engine import jvm as jvm_module
+from connect_runtime.engine.catalog import used_catalog
+from connect_runtime.engine.java_connectors import JavaConnectors
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.herder import offset_changes
+from connect_runtime.herder.instances import PluginCalls
+from connect_runtime.herder.runs import Event, InstanceFailed
+from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.local_processes import LOOPBACK
+from connect_runtime.rest.plugin_resources import keys_json
 from connect_runtime.storage.snapshots import State, Status, TaskId
-from connect_specs.desired import TargetState
+from connect_runtime.tasks import java_task
+from connect_runtime.validation.java_infos import validate_java
+from connect_specs.desired import OffsetEntry, TargetState
 from support.broker import BrokerAddress, read_to_end
 from support.java_plugins import (
     COUNTING,
     SOURCE,
     add_compiled,
-    engine_jvms,
     java_catalog,
 )
 from support.own_broker import own_broker
+from support.processes import process
 from support.thread_cluster import STRING, ThreadCluster, thread_cluster
 from support.wait import wait_until
 
@@ -37,13 +49,14 @@ START_S = 180
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "plugins"
     add_compiled("Counting", COUNTING, folder)
-    add_compiled("Unruly", {SOURCE: "tests.Unruly"}, folder)
+    add_compiled("Unruly", {SOURCE: "tests.Unruly\ntests.Unruly$Slow"}, folder)
     return folder
 
 
 @contextmanager
-def java_cluster(kafka: str, group: str, plugin_path: Path) -> Iterator[ThreadCluster]:
+def java_cluster(kafka: str, group: str, plugin_path: Path, **more: str) -> Iterator[ThreadCluster]:
     settings = {"plugin.path": str(plugin_path), "task.shutdown.graceful.timeout.ms": "3000"}
+    settings |= more
     worker = {
         "bootstrap.servers": kafka,
         "group.id": group,
@@ -81,8 +94,7 @@ class Sibling:
     def check(self) -> None:
         """Each number once, in order, by one attempt."""
         self.moves_on()
-        attempts = [a for a in self._cluster.launcher.launches if a.id.connector == self.name]
-        assert len(attempts) == 1
+        assert attempts(self._cluster, self.name) == 1
         records = self.records()
         assert records == list(range(1, len(records) + 1))
 
@@ -116,6 +128,24 @@ def unruly(
         timeout_s=30,
     )
     sibling.check()
+
+
+@pytest.fixture
+def jvms(monkeypatch: pytest.MonkeyPatch) -> list[PluginJvm]:
+    """Those of attempts at tasks."""
+    jvms: list[PluginJvm] = []
+
+    class Noted(PluginJvm):
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            super().__init__(*arguments, **more)
+            jvms.append(self)
+
+    monkeypatch.setattr(java_task, "PluginJvm", Noted)
+    return jvms
+
+
+def attempts(cluster: ThreadCluster, name: str) -> int:
+    return len([a for a in cluster.launcher.launches if a.id.connector == name])
 
 
 def connector_status(cluster: ThreadCluster, name: str) -> Status | None:
@@ -161,28 +191,31 @@ def test_a_connector_that_fails_or_ends_its_jvm_has_failed_alone(
     [
         ("exits", State.UNASSIGNED, "exit code 7"),
         ("takes the heap", State.UNASSIGNED, "exit code 3 (out of memory)"),
+        ("leaves a process", State.UNASSIGNED, "exit code 7"),
+        ("interrupts itself", State.UNASSIGNED, "has ended by itself"),
         ("takes direct memory", State.FAILED, "OutOfMemoryError: Cannot reserve"),
         ("takes threads", State.FAILED, "unable to create native thread"),
+        ("throws what cannot be shown", State.FAILED, "Unshown"),
     ],
 )
 def test_a_task_that_ends_its_jvm_starts_again_and_one_that_throws_has_failed(
     cluster: ThreadCluster,
     unruly: Callable[[str, str], str],
+    jvms: list[PluginJvm],
     how: str,
     state: State,
     trace: str,
 ) -> None:
+    """Either has another JVM then, as the first one may lack memory or threads."""
     name = unruly("task.poll", how)
     traced(cluster, name, task_status, state, trace)
-    starts = [a for a in cluster.launcher.launches if a.id.connector == name]
-    if state is State.UNASSIGNED:
-        wait_until(
-            lambda: (
-                len([a for a in cluster.launcher.launches if a.id.connector == name]) > len(starts)
-            ),
-            what="another attempt",
-            timeout_s=START_S,
-        )
+    if state is State.FAILED:
+        assert attempts(cluster, name) == 1
+        wait_until(lambda: process(jvms[0].pid) is None, what="its JVM to end", timeout_s=30)
+        cluster.verbs.restart_task(name, 0)
+    wait_until(lambda: attempts(cluster, name) > 1, what="another attempt", timeout_s=START_S)
+    wait_until(lambda: len(jvms) > 1, what="its JVM", timeout_s=START_S)
+    assert process(jvms[0].pid) is None
 
 
 @pytest.mark.parametrize(
@@ -198,20 +231,26 @@ def test_a_task_that_ends_its_jvm_starts_again_and_one_that_throws_has_failed(
     ],
 )
 def test_a_connector_that_hangs_is_stopped_and_another_one_starts_after_it(
-    cluster: ThreadCluster, unruly: Callable[[str, str], str], where: str, how: str
+    cluster: ThreadCluster,
+    unruly: Callable[[str, str], str],
+    jvms: list[PluginJvm],
+    where: str,
+    how: str,
 ) -> None:
-    before = engine_jvms()
     name = unruly(where, how)
-    if where.startswith("task.") and where != "task.start":
+    has_task = where.startswith("task.")
+    if has_task:
+        wait_until(lambda: jvms, what="its JVM", timeout_s=START_S)
+    if has_task and where != "task.start":
         cluster.wait_for(name, State.RUNNING, State.RUNNING, timeout_s=START_S)
-    elif where.startswith("task."):
-        wait_until(lambda: engine_jvms() - before, what="its JVM", timeout_s=START_S)
     other = unruly("nowhere", "")
     cluster.wait_for(other, State.RUNNING, State.RUNNING, timeout_s=START_S)
     began = time.monotonic()
     cluster.verbs.stop(name)
     cluster.wait_for(name, State.STOPPED, timeout_s=30)
     assert time.monotonic() - began < 20
+    if has_task:
+        wait_until(lambda: process(jvms[0].pid) is None, what="its JVM to end", timeout_s=30)
 
 
 def test_a_connector_that_does_not_divide_its_work_says_so(
@@ -240,7 +279,143 @@ def test_a_task_that_closes_or_floods_its_outputs_goes_on(
     )
     if how == "floods":
         wait_until(lambda: "were left out in a second" in caplog.text, what="the count")
-    assert len([a for a in cluster.launcher.launches if a.id.connector == name]) == 1
+    assert attempts(cluster, name) == 1
+
+
+def test_a_connector_that_is_stopped_before_it_is_made_is_not_made(
+    cluster: ThreadCluster, plugin_path: Path
+) -> None:
+    """Such as one whose config provider hangs: nothing would stop it any more."""
+    hold, asked, started = (plugin_path / "unruly" / name for name in ("hold", "asked", "started"))
+    events: list[Event] = []
+    worker = cluster.connect._settings.properties
+    connectors = JavaConnectors(events.append, worker, "w", PluginCalls(), lambda config, keys: [])
+
+    def start(name: str, serial: int, class_name: str) -> None:
+        config = {"name": name, "connector.class": class_name, "topic": name, "tasks.max": "1"}
+        connectors.start(name, serial, config)
+        wait_until(lambda: any(e.name == name for e in events), what=name, timeout_s=START_S)
+
+    try:
+        start("first", 1, "Counting")
+        hold.touch()
+        connectors._call_s = 2.0
+        start("slow", 2, "tests.Unruly$Slow")
+        assert isinstance(events[-1], InstanceFailed)
+        assert asked.exists()
+        connectors.stop("slow", 2)
+        hold.unlink()
+        connectors._call_s = START_S
+        start("last", 3, "Counting")
+        assert not started.exists()
+    finally:
+        hold.unlink(missing_ok=True)
+        connectors.close()
+
+
+def validated(config: Mapping[str, str]) -> str:
+    """The refusal of a config; nothing if it is valid."""
+    catalog = used_catalog()
+    assert catalog is not None
+    try:
+        return "\n".join(validate_java(config).errors)
+    except RequestError as error:
+        return f"{error.status}: {error.message}"
+
+
+@pytest.mark.parametrize(
+    ("how", "answer"),
+    [
+        ("hangs", "500: Request timed out"),
+        ("loops", "500: Request timed out"),
+        ("exits", "500: The JVM ended with exit code 7"),
+        ("takes the heap", "500: The JVM ended with exit code 3 (out of memory)"),
+    ],
+)
+def test_a_validation_that_does_not_return_is_refused_and_others_are_answered(
+    cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch, how: str, answer: str
+) -> None:
+    """Within Apache's 90 s, which are fewer here."""
+    good = {"name": "good", "connector.class": "Counting", "topic": "t", "tasks.max": "1"}
+    bad = {"name": "bad", "connector.class": "Unruly", "topic": "t", "how": how}
+    assert validated(good) == ""
+    catalog = used_catalog()
+    assert catalog is not None
+    hung = catalog.jvm()
+    if answer.endswith("timed out"):
+        monkeypatch.setattr(jvm_on_demand, "SLOW_S", 8.0)
+    with ThreadPoolExecutor(4) as pool:
+        began = time.monotonic()
+        refused = pool.submit(validated, {**bad, "where": "validate"})
+        others = [pool.submit(validated, good) for _ in range(3)]
+        assert [other.result(START_S) for other in others] == [""] * 3
+        assert refused.result(START_S).startswith(answer)
+        if answer.endswith("timed out"):
+            assert 8 <= time.monotonic() - began < 16
+    wait_until(lambda: process(hung.pid) is None, what="its JVM to end", timeout_s=60)
+    monkeypatch.setattr(jvm_on_demand, "SLOW_S", START_S)
+    assert validated(good) == ""
+
+
+def test_keys_that_are_not_returned_are_refused_and_others_are_answered(
+    cluster: ThreadCluster, plugin_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = {"name": "good", "connector.class": "Counting", "topic": "t", "tasks.max": "1"}
+    hold = plugin_path / "unruly" / "hold"
+    assert validated(good) == ""
+    hold.touch()
+    monkeypatch.setattr(jvm_on_demand, "SLOW_S", 8.0)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            keys = pool.submit(keys_json, "tests.Unruly$Slow")
+            assert validated(good) == ""
+            with pytest.raises(RequestError, match="Request timed out") as refused:
+                keys.result(START_S)
+            assert refused.value.status == 500
+    finally:
+        hold.unlink()
+    monkeypatch.setattr(jvm_on_demand, "SLOW_S", START_S)
+    assert any(key["name"] == "topic" for key in keys_json("tests.Unruly$Slow"))
+
+
+def test_offsets_whose_change_is_not_answered_are_as_they_were(
+    cluster: ThreadCluster,
+    sibling: Sibling,
+    unruly: Callable[[str, str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = unruly("alterOffsets", "hangs")
+    cluster.wait_for(name, State.RUNNING, State.RUNNING, timeout_s=START_S)
+    wait_until(lambda: cluster.verbs.offsets(name), what="offsets", timeout_s=START_S)
+    cluster.stop_connector(name)
+    before = cluster.verbs.offsets(name)
+    monkeypatch.setattr(jvm_on_demand, "SLOW_S", 8.0)
+    monkeypatch.setattr(offset_changes, "_HOOK_S", 8)
+    with ThreadPoolExecutor(1) as pool:
+        change = pool.submit(cluster.verbs.alter_offsets, name, [OffsetEntry({}, {"count": 7})])
+        sibling.moves_on()
+        with pytest.raises(RequestError, match=r"alterOffsets of connector .* has not returned"):
+            change.result(START_S)
+    assert cluster.verbs.offsets(name) == before
+    cluster.verbs.resume(name)
+    cluster.wait_for(name, State.RUNNING, State.RUNNING, timeout_s=START_S)
+
+
+def test_a_connector_that_hangs_for_longer_than_a_call_may_take_has_failed(
+    broker: BrokerAddress, plugin_path: Path, unique: str
+) -> None:
+    timeout = {"java.call.timeout.ms": "20000"}
+    traces = {
+        "start": "The connector did not start in time",
+        "taskConfigs": "has not returned its task configs in 20 s",
+    }
+    kafka, group = broker.bootstrap_servers, f"slow-{os.getpid()}"
+    with java_cluster(kafka, group, plugin_path, **timeout) as cluster:
+        for where in traces:
+            config = {"connector.class": "Unruly", "topic": unique, "where": where, "how": "hangs"}
+            cluster.verbs.create(where, {"name": where, **config}, TargetState.RUNNING)
+        for where, trace in traces.items():
+            traced(cluster, where, connector_status, State.FAILED, trace)
 
 
 def test_the_end_of_a_transaction_that_is_answered_late_ends_nothing(
@@ -264,3 +439,28 @@ def test_the_end_of_a_transaction_that_is_answered_late_ends_nothing(
             assert time.monotonic() - began > 25
             sibling.check()
             cluster.verbs.delete("late")
+
+
+def test_the_open_transaction_of_a_task_that_died_holds_no_other_start_up(
+    tmp_path: Path, plugin_path: Path, jvms: list[PluginJvm]
+) -> None:
+    """Kafka would end it after a minute only, and hides the offsets of all until then."""
+    with own_broker(tmp_path / "broker") as own:
+        way = own.ways[0]
+        kafka = f"{LOOPBACK}:{way.port}"
+        with java_cluster(kafka, f"open-{os.getpid()}", plugin_path) as cluster:
+            sibling = Sibling(cluster, BrokerAddress(own.kafka, ""), "died")
+            sibling.moves_on()
+            with way.kept_ends("-died-0") as kept:
+                assert kept.wait(60)
+                jvms[0].end()
+            began = time.monotonic()
+            other = Sibling(cluster, BrokerAddress(own.kafka, ""), "other")
+            wait_until(other.records, what="its records", timeout_s=START_S)
+            assert time.monotonic() - began < 45
+            sibling.moves_on()
+            assert attempts(cluster, "died") == 2
+            for each in (sibling, other):
+                records = each.records()
+                assert records == list(range(1, len(records) + 1))
+                cluster.verbs.delete(each.name)

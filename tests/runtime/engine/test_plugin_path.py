@@ -124,6 +124,40 @@ def test_modes_of_discovery(jar: Path, tmp_path: Path, mode: str) -> None:
     assert ours(scan.scan(worker).plugins) == expected
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("services", [{SOURCE: "tests.Hostile"}, {}], ids=["named", "not named"])
+def test_a_class_that_ends_or_holds_up_the_scan_hides_its_own_plugin_alone(
+    jar: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    services: Mapping[str, str],
+) -> None:
+    monkeypatch.setattr(scan, "_CPU_S", 15.0)
+    hostile = tmp_path / "hostile.jar"
+    make_jar(PLUGIN.with_name("Hostile.java"), {}, hostile)
+    path = tmp_path / "plugins"
+    for does in ("exits", "hangs", "loops"):
+        add(hostile, path / does / "hostile.jar", does, services=services)
+    add(hostile, path / "works" / "hostile.jar", "nothing", services=services)
+    add(jar, path / "other" / "various.jar", "2.0")
+    worker = {"plugin.path": str(path)}
+    scanned = scan.scan(worker)
+    assert ours(scanned.plugins) == ["2.0"]
+    (works,) = (p for p in scanned.plugins if p.class_name == "tests.Hostile")
+    assert "/works/" in works.location
+    exits, hangs, loops = sorted(text for text in scanned.problems if "left out" in text)
+    assert exits.startswith(f"{path}/exits on plugin.path is left out until a runtime starts: ")
+    assert "exit code 7" in exits
+    assert hangs.startswith(f"{path}/hangs on plugin.path is left out until a runtime starts: ")
+    assert "stood still for 20 s" in hangs
+    assert loops.startswith(f"{path}/loops on plugin.path is left out until a runtime starts: ")
+    assert "not loaded in 15 s of CPU time" in loops
+    # who asks later waits no longer, and a runtime looks again: the machine may have been busy
+    monkeypatch.setattr(scan, "_looked_for", lambda *arguments: [])
+    assert scan.scan(worker) == scanned
+    assert scan.scan(worker, anew=True) == scan.Scan((), ())
+
+
 @pytest.fixture
 def scans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Counts the scans, which find nothing."""
@@ -131,7 +165,7 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     def count(worker: Mapping[str, str]) -> dict[str, list[str]]:
         scans.append(worker["plugin.path"])
-        return {"plugins": [], "problems": []}
+        return {"plugins": [], "problems": [], "left_out": []}
 
     monkeypatch.setattr(scan, "_scanned", count)
     yield scans

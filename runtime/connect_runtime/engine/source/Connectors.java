@@ -53,6 +53,8 @@ final class Connectors {
     private final Host host;
     private final Wire wire;
     private final Map<String, Started> started = new ConcurrentHashMap<>();
+    /** Stopped before they were made, which a config provider can hold up: they are not started. */
+    private final Set<String> unwanted = ConcurrentHashMap.newKeySet();
 
     private record Started(
             String name, long serial, WorkerConnector worker, Map<String, String> config, Thread thread) { }
@@ -93,7 +95,12 @@ final class Connectors {
         WorkerConnector worker = worker(name, serial, connector, config, loader);
         Thread thread = new Thread(host.plugins.withClassLoader(loader, worker), "connector-" + name);
         thread.setDaemon(true);
-        started.put(key(name, serial), new Started(name, serial, worker, config, thread));
+        synchronized (started) {
+            if (unwanted.remove(key(name, serial))) {
+                throw new ConnectException("Connector " + name + " was stopped before it was made");
+            }
+            started.put(key(name, serial), new Started(name, serial, worker, config, thread));
+        }
         worker.transitionTo(TargetState.STARTED, (error, state) -> {
             if (error == null) {
                 Map<String, Object> fields = fields(name, serial);
@@ -172,15 +179,19 @@ final class Connectors {
     }
 
     /**
-     * Stops a connector, and returns when its {@code stop} has returned; does nothing to an unknown one.
-     * One that takes longer than Connect waits is abandoned, and reports nothing any more.
+     * Stops a connector, and returns when its {@code stop} has returned. An unknown one is not started
+     * any more. One that takes longer than Connect waits is abandoned, and reports nothing any more.
      *
      * @return whether it has stopped
      */
     boolean stop(String name, long serial) {
-        Started connector = started.remove(key(name, serial));
-        if (connector == null) {
-            return true;
+        Started connector;
+        synchronized (started) {
+            connector = started.remove(key(name, serial));
+            if (connector == null) {
+                unwanted.add(key(name, serial));
+                return true;
+            }
         }
         connector.worker.shutdown();
         if (connector.worker.awaitShutdown(Worker.CONNECTOR_GRACEFUL_SHUTDOWN_TIMEOUT_MS)) {

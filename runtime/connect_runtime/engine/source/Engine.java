@@ -149,7 +149,9 @@ public final class Engine {
             serveJmx(Integer.parseInt(worker.get(JMX_PORT)));
         }
         discovery = usable(() -> {
-            Discovery discovered = Discovery.of(worker);
+            Discovery discovered = Discovery.of(
+                    worker, location -> wire.event("scanning", Map.of("location", location)));
+            wire.event("scanned", Map.of());
             showWorkerFile(Path.of(call.get("file").asText()), worker);
             return discovered;
         });

@@ -42,6 +42,12 @@ public class Marking<R extends ConnectRecord<R>> implements Transformation<R>, V
     @Override
     public R apply(R record) {
         String text = String.valueOf(record.value());
+        if (text.equals("exit")) {
+            Runtime.getRuntime().halt(7);
+        }
+        while (text.equals("hang")) {
+            Thread.onSpinWait();
+        }
         if (text.startsWith("poison")) {
             throw new DataException("cannot mark " + text + " with " + mark, new IllegalStateException("it is poison"));
         }

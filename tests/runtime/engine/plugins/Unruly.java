@@ -4,10 +4,14 @@ import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.net.URISyntaxException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.data.Schema;
@@ -61,7 +65,33 @@ public class Unruly extends SourceConnector {
                 new FileOutputStream(FileDescriptor.out).close();
             }
             case "floods" -> flood();
+            case "leaves a process" -> {
+                new ProcessBuilder("sleep", "60").inheritIO().start();
+                Runtime.getRuntime().halt(7);
+            }
+            case "interrupts itself" -> Thread.currentThread().interrupt();
+            case "throws what cannot be shown" -> throw new Unshown();
             default -> throw new ConnectException("It cannot be " + how);
+        }
+    }
+
+    /** An exception without a text, and with causes without end. */
+    private static final class Unshown extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        @Override
+        public String getMessage() {
+            throw new IllegalStateException("it has none");
+        }
+
+        @Override
+        public String toString() {
+            return "Unshown";
+        }
+
+        @Override
+        public synchronized Throwable getCause() {
+            return new Unshown();
         }
     }
 
@@ -129,6 +159,12 @@ public class Unruly extends SourceConnector {
     }
 
     @Override
+    public Config validate(Map<String, String> config) {
+        misbehave(config, "validate");
+        return super.validate(config);
+    }
+
+    @Override
     public String version() {
         return "1.0";
     }
@@ -142,6 +178,45 @@ public class Unruly extends SourceConnector {
     public boolean alterOffsets(Map<String, String> config, Map<Map<String, ?>, Map<String, ?>> offsets) {
         misbehave(config, "alterOffsets");
         return true;
+    }
+
+    /** One whose keys are not known while there is a file {@code hold} beside its jar. */
+    public static class Slow extends Unruly {
+        private static Path beside(String name) {
+            try {
+                return Path.of(Slow.class.getProtectionDomain().getCodeSource().getLocation().toURI())
+                        .resolveSibling(name);
+            } catch (URISyntaxException impossible) {
+                throw new IllegalStateException(impossible);
+            }
+        }
+
+        private static void note(String name) {
+            try {
+                Files.write(beside(name), new byte[0]);
+            } catch (IOException error) {
+                throw new UncheckedIOException(error);
+            }
+        }
+
+        @Override
+        public ConfigDef config() {
+            while (Files.exists(beside("hold"))) {
+                note("asked");
+                try {
+                    Thread.sleep(50);
+                } catch (InterruptedException error) {
+                    throw new ConnectException(error);
+                }
+            }
+            return super.config();
+        }
+
+        @Override
+        public void start(Map<String, String> config) {
+            note("started");
+            super.start(config);
+        }
     }
 
     /** Counts from one, a record in each poll. */
@@ -165,6 +240,7 @@ public class Unruly extends SourceConnector {
             Thread.sleep(100);
             if (++count == 2) {
                 misbehave(config, "task.poll");
+                Thread.sleep(1);
             }
             return List.of(new SourceRecord(
                     Map.of(), Map.of("count", count), config.get("topic"), Schema.STRING_SCHEMA, "" + count));
