@@ -55,16 +55,16 @@ def missing_rights(
     project: Project, client: Mapping[str, str], sources: Iterable[ConnectorState]
 ) -> Iterator[Diagnostic]:
     """Yields the transactional ids of sources that their logins may not write with. Asks in a JVM,
-    as only Java's client can, and only where somebody logs in."""
+    as only Java's client can: where there are Java plugins, and somebody logs in."""
     catalog = _catalog(project, client)
     with_login = [s for s in sources if _logs_in(catalog.worker) or _logs_in(s.config)]
-    if not with_login or not exactly_once(catalog.worker):
+    in_jvm = has_java_plugins(catalog.worker)
+    if not (in_jvm and with_login and exactly_once(catalog.worker)):
         return
     former = used_catalog()
     jvm = None
     try:
-        if has_java_plugins(catalog.worker):
-            catalog.find()
+        catalog.find()
         use_catalog(catalog)
         jvm = _jvm(catalog)
         for source in with_login:
