@@ -133,12 +133,18 @@ class Shop:
 
     def configs(self) -> Mapping[str, Mapping[str, str]]:
         """The connectors' configs by their names, which are also those of consumer groups."""
-        # a sync for the group's next step, not for each hundred records
-        syncs = {"offset.lag.max": "5"} if self.more else {}
+        syncs = {
+            # a sync for the group's next step, not for each hundred records
+            "offset.lag.max": "5",
+            # both clusters are one: copies of heartbeats would be copied, too
+            "heartbeats.replication.enabled": "false",
+        }
         configs = {
             "shop": self._debezium(),
             "upsert": self._jdbc_sink(),
-            "mirror": self._mirror("MirrorSourceConnector", {"topics": self.clicks, **syncs}),
+            "mirror": self._mirror(
+                "MirrorSourceConnector", {"topics": self.clicks, **(syncs if self.more else {})}
+            ),
             "lake": self._iceberg(),
             "count": {
                 "connector.class": "tests.Counting",
@@ -156,6 +162,8 @@ class Shop:
     def _further(self) -> Mapping[str, Mapping[str, str]]:
         checkpoints = {
             "groups": self.group,
+            # by default those of sinks are left out
+            "groups.exclude": "console-consumer-.*",
             "emit.checkpoints.interval.seconds": "1",
             "refresh.groups.interval.seconds": "2",
             "checkpoints.topic.replication.factor": "1",
