@@ -100,9 +100,14 @@ def _run_task(bootstrap_servers: str, flags: list[str], file: Path) -> None:
         answers={"is-newest": lambda fields: True},
         options=(*jvm_options(worker), *flags),
     )
+    attempt = _attempt(file)
+    config, ids = attempt["connectorConfig"], [f"{_TOPIC}-{_TOPIC}-0"]
     try:
-        jvm.call("start-task", _START_S, attempt=_attempt(file))
+        jvm.call("fence", _START_S, config=config, ids=ids)
+        jvm.call("start-task", _START_S, attempt=attempt)
         running.wait(_WORK_S)
+        jvm.call("metrics", _WORK_S)
+        jvm.call("validate", _WORK_S, config=config, timeoutMs=_WORK_S * 1000)
         jvm.call("stop-task", _WORK_S, connector=_TOPIC, task=0)
         with contextlib.suppress(JvmEnded):
             jvm.call("exit", _END_S)

@@ -56,7 +56,7 @@ final class Catalog {
     /** Returns the keys of a plugin. Throws ConnectRestException for unknown ones. */
     List<ConfigKeyInfo> definition(String plugin, JsonNode version) {
         try {
-            return host.herder.connectorPluginConfig(
+            return host.herder().connectorPluginConfig(
                     plugin,
                     version == null || version.isNull()
                             ? null
@@ -74,7 +74,7 @@ final class Catalog {
         // Its texts may hold what references stand for.
         host.resolve(config);
         FutureCallback<ConfigInfos> callback = new FutureCallback<>();
-        host.herder.validateConnectorConfig(config, callback, false);
+        host.herder().validateConnectorConfig(config, callback, false);
         try {
             return callback.get(timeoutMs, TimeUnit.MILLISECONDS);
         } catch (ExecutionException error) {

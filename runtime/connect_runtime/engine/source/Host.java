@@ -45,12 +45,13 @@ final class Host {
     final ConnectorClientConfigOverridePolicy policy;
     final OffsetRows offsets;
     final Worker worker;
-    final Herder herder;
     private static final long TOPIC_REPORTED_MS = 5_000;
     private static final String ADMIN_OVERRIDE = "admin.override.";
     private final Wire wire;
     private final Set<String> secrets = new TreeSet<>();
     private final Map<String, Long> reloads = new ConcurrentHashMap<>();
+    private final String workerId;
+    private Herder herder;
 
     /**
      * Builds the worker, which asks Kafka for its cluster's id. {@code properties} are those of the
@@ -67,7 +68,7 @@ final class Host {
                 ConnectorClientConfigOverridePolicy.class);
         offsets = new OffsetRows(wire);
         worker = new Worker(workerId, Time.SYSTEM, plugins, config, offsets, policy);
-        herder = herder(workerId);
+        this.workerId = workerId;
         replaceHerderOfTasks();
         worker.start();
     }
@@ -200,8 +201,20 @@ final class Host {
         return type == Collection.class ? List.of() : null;
     }
 
-    /** Returns a herder that is never started and takes part in no group. */
-    private Herder herder(String workerId) {
+    /**
+     * Returns a herder that is never started and takes part in no group. It is made for the first
+     * question, as tasks need none.
+     */
+    synchronized Herder herder() {
+        if (herder == null) {
+            herder = newHerder();
+            // It has made itself that of tasks
+            replaceHerderOfTasks();
+        }
+        return herder;
+    }
+
+    private Herder newHerder() {
         if (config instanceof DistributedConfig distributed) {
             return new DistributedHerder(
                     distributed, Time.SYSTEM, worker, "", statuses(), configs(), "http://" + workerId,
