@@ -50,13 +50,18 @@ def delete_topic(bootstrap: str, topic: str) -> None:
     admin.delete_topics([topic])[topic].result(30)
 
 
+def end_of(admin: AdminClient, topic: str) -> int:
+    """Returns the topic's end, after control records and those of open transactions."""
+    partition = TopicPartition(topic, 0)
+    return ends_now(admin, [partition], IsolationLevel.READ_UNCOMMITTED)[topic, 0].offset
+
+
 def wait_for_records(bootstrap: str, topic: str, count: int) -> None:
     """Waits until the topic has so many records, or nearly: its end counts control records."""
     admin = admin_client(bootstrap)
-    partition = TopicPartition(topic, 0)
     deadline = time.monotonic() + _PATIENCE_S
     while True:
-        end = ends_now(admin, [partition], IsolationLevel.READ_UNCOMMITTED)[topic, 0].offset
+        end = end_of(admin, topic)
         if end >= count:
             return
         if time.monotonic() > deadline:

@@ -30,6 +30,14 @@ _BLOCK: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """Rate and CPU as in `Measured`, with the records that the worker was warmed up with."""
+
+    rate: float
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """`rate` in records a second; `cpu_s` are seconds of CPU of the worker's processes for a
     million records, from the request that creates the connector to the last record."""
@@ -38,6 +46,7 @@ class Measured:
     cpu_s: float
     output: Output
     dead: Output | None = None
+    whole: Whole | None = None
 
 
 def measure(worker: Worker, workload: Workload, made: Inputs, folder: Path, name: str) -> Measured:
