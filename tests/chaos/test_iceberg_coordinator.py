@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.long]
 
 _log = logging.getLogger(__name__)
 
-TIMES: Final = 4
+TIMES: Final = 3
 START_S: Final = 240
 # Workers and members of groups are missed after so long; the start of the next takes more
 SUCCESSOR_S: Final = 180
