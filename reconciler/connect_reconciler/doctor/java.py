@@ -22,6 +22,7 @@ from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Diagnostic, warning
 from connect_specs.names import task_transactional_id
 from connect_specs.plain_text import listed
+from connect_specs.secrets import secrets_in
 
 _PRODUCER: Final = "producer."
 _OVERRIDE: Final = "producer.override."
@@ -104,6 +105,7 @@ def _rights_of(
     if sides.is_java(source.config):  # its admin client fences
         configs["admin client"] = dict(source.config)
     for name, config in configs.items():
+        jvm.hide(secrets_in(config))
         try:
             denied = jvm.call("denied-ids", _CALL_S, config=config, ids=ids)
         except JavaError as error:
