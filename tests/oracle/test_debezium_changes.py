@@ -250,25 +250,6 @@ def reset(shop: Shop, name: str, mode: str) -> str:
     return topic
 
 
-def test_an_earlier_offset_reads_nothing_again_that_the_slot_has_confirmed(
-    shop: Shop, name: str
-) -> None:
-    config = shop.config(name, {})
-    topic = run_first(shop, name, config)
-    shop.runtime.stop(name)
-    before = shop.offset(name)
-    # at the second start the slot is told the offset of row 5
-    for row in (5, 6):
-        shop.runtime.apply(name, config)
-        shop.insert(name, row)
-        wait_until(lambda: shop.rows(topic)[-1] == row, what=f"row {row}", timeout_s=90)  # noqa: B023
-        shop.runtime.stop(name)
-    shop.runtime.apply(name, config, Pin("back", (before,)))
-    shop.insert(name, 7)
-    wait_until(lambda: shop.rows(topic)[-1] == 7, what="row 7", timeout_s=90)
-    assert shop.rows(topic)[len(FIRST) :] in ([5, 6, 7], [5, 6, 6, 7])
-
-
 def test_a_later_offset_jumps_over_the_changes_before_it(shop: Shop, name: str) -> None:
     config = shop.config(name, {})
     topic = run_first(shop, name, config)
