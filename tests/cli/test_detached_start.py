@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from support.projects import project_of
 
 pytestmark = pytest.mark.long
 
+TESTS = Path(__file__).parents[1]
 PATIENCE_S = 6.0
 LONGER_S = PATIENCE_S + 2
 # A runtime as far as `up --detach` looks at it
@@ -32,7 +32,7 @@ class Health(BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(b'{"status": "healthy"}')
 
 folder, scan_s, start_s = sys.argv[1:]
 project = project_of(folder=Path(folder))
@@ -47,33 +47,38 @@ with claimed(project):
 
 
 @pytest.fixture
-def spawned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[float, float], None]:
-    """Has it start that runtime, which scans and starts for so long."""
+def spawned(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Callable[[float, float], None]]:
+    """Has it start that runtime, which scans and starts for so long, and ends at the latest with
+    the test."""
+    processes: list[subprocess.Popen[bytes]] = []
 
     def use(scan_s: float, start_s: float) -> None:
         def spawn(command: object, *, log: Path) -> int:
             words = [sys.executable, "-c", RUNTIME, str(tmp_path), str(scan_s), str(start_s)]
+            environment = {**os.environ, "PYTHONPATH": str(TESTS)}
             with log.open("ab") as output:
-                process = subprocess.Popen(words, stdout=output, stderr=output)
+                process = subprocess.Popen(words, stdout=output, stderr=output, env=environment)
+            processes.append(process)
             return process.pid
 
         monkeypatch.setattr(runtime_process, "spawn", spawn)
         monkeypatch.setattr(runtime_process, "_PATIENCE_S", PATIENCE_S)
         monkeypatch.setattr(runtime_process, "_SCAN_SHOWN_S", PATIENCE_S / 2)
 
-    return use
+    yield use
+    for process in processes:
+        process.kill()
+        process.wait()
 
 
 def test_a_scan_of_plugins_may_take_longer_than_the_rest(
     spawned: Callable[[float, float], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spawned(LONGER_S, 0.0)
-    running = start_detached(project_of(folder=tmp_path), [])
-    try:
-        assert not running.scanning
-        assert "looking for Java plugins" in capsys.readouterr().err
-    finally:
-        os.kill(running.pid, signal.SIGKILL)
+    assert not start_detached(project_of(folder=tmp_path), []).scanning
+    assert "looking for Java plugins" in capsys.readouterr().err
 
 
 def test_a_start_that_takes_too_long_is_ended(
