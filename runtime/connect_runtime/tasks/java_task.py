@@ -48,7 +48,12 @@ _START_S: Final = 90.0
 _STOP_SLACK_S: Final = 2.0
 _METRICS_S: Final = 10.0
 _REFUSED: Final = "TransactionalIdAuthorizationException"
-_FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException")
+# The last one if it is fenced while a transaction ends
+_FENCED: Final = (
+    "ProducerFencedException",
+    "InvalidProducerEpochException",
+    "InvalidTxnStateException",
+)
 
 
 def run_java_task(
