@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from unittest.mock import patch
 
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.herder.connect_cluster import Check, ConnectCluster
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.joining import ensure_topics
+from connect_runtime.kafka import election
 from connect_runtime.kafka.election import Election
 from connect_runtime.kafka.groups import SinkGroups
 from connect_runtime.kafka.log import KafkaLogs
@@ -68,7 +70,21 @@ def thread_cluster(
     logger_levels: str | None = None,
     launcher: ThreadLauncher | None = None,
 ) -> Iterator[ThreadCluster]:
-    """Leads the group, until the end. `settings` are further worker properties."""
+    """Leads the group, until the end, also if a busy machine keeps the broker from answering for
+    longer than a session. `settings` are further worker properties."""
+    patient = {"session.timeout.ms": 45_000, "max.poll.interval.ms": 45_000}
+    with patch.multiple(election, _SESSION_S=45.0, _SETTINGS=election._SETTINGS | patient):
+        yield from _leading(bootstrap_servers, group_id, settings, check, logger_levels, launcher)
+
+
+def _leading(
+    bootstrap_servers: str,
+    group_id: str,
+    settings: Mapping[str, str] | None,
+    check: Check,
+    logger_levels: str | None,
+    launcher: ThreadLauncher | None,
+) -> Iterator[ThreadCluster]:
     properties = {
         "bootstrap.servers": bootstrap_servers,
         "group.id": group_id,

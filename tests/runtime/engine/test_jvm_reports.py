@@ -129,7 +129,7 @@ def start_task(
         }
         jvm.call("start-task", START_S, attempt=attempt)
         while (event := begun.get(timeout=START_S)) != "task-running":
-            assert event == "topic"
+            assert event in ("scanning", "scanned", "topic")
         return jvm
 
     yield start

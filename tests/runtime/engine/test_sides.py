@@ -48,8 +48,8 @@ PLUGINS = (
 )
 
 
-def plugins(*rows: JavaPlugin) -> Callable[[Mapping[str, str]], Scan]:
-    return lambda worker: Scan(rows, ())
+def plugins(*rows: JavaPlugin) -> Callable[..., Scan]:
+    return lambda worker, anew: Scan(rows, ())
 
 
 @pytest.fixture
