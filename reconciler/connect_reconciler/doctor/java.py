@@ -12,7 +12,7 @@ from connect_runtime.engine import scan
 from connect_runtime.engine.catalog import JavaCatalog, use_catalog, used_catalog
 from connect_runtime.engine.jvm import PluginJvm
 from connect_runtime.engine.plugin_path import has_java_plugins
-from connect_runtime.plugins import sides
+from connect_runtime.plugins import registry, sides
 from connect_runtime.settings.worker_config import from_project
 from connect_runtime.storage.snapshots import ConnectorState
 from connect_runtime.tasks.launch import exactly_once
@@ -56,16 +56,17 @@ def missing_rights(
     project: Project, client: Mapping[str, str], sources: Iterable[ConnectorState]
 ) -> Iterator[Diagnostic]:
     """Yields the transactional ids of sources that their logins may not write with. Asks in a JVM,
-    as only Java's client can: where there are Java plugins, and somebody logs in."""
+    as only Java's client can: where there are Java connectors, and somebody logs in."""
     catalog = _catalog(project, client)
     with_login = [s for s in sources if _logs_in(catalog.worker) or _logs_in(s.config)]
-    in_jvm = has_java_plugins(catalog.worker)
+    in_jvm = has_java_plugins(catalog.worker) or any(_may_be_javas(s.config) for s in with_login)
     if not (in_jvm and with_login and exactly_once(catalog.worker)):
         return
     former = used_catalog()
     jvm = None
     try:
-        catalog.find()
+        if has_java_plugins(catalog.worker):
+            catalog.find()
         use_catalog(catalog)
         jvm = _jvm(catalog)
         for source in with_login:
@@ -77,6 +78,16 @@ def missing_rights(
         use_catalog(former)
         if jvm is not None:
             jvm.end()
+
+
+def _may_be_javas(config: Mapping[str, str]) -> bool:
+    """Returns whether Python has no such connector here: its plugins may be where workers are."""
+    name = config.get("connector.class", "")
+    try:
+        registry.connector(name)
+    except ConnectorError:
+        return ":" not in name
+    return False
 
 
 def _catalog(project: Project, client: Mapping[str, str]) -> JavaCatalog:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +50,9 @@ def test_plugins_that_no_runtime_could_use_are_named(broker: BrokerAddress, tmp_
 
 
 @pytest.mark.long
-def test_rights_that_a_source_will_lack_are_named(
-    guarded: GuardedBroker, unique: str, tmp_path: Path
-) -> None:
-    """Of each of its clients with a login of its own, and nothing of one that has them. Without
-    Java plugins no JVM starts, and nothing is asked."""
-    jar = tmp_path / "plugins" / "a" / "a.jar"
-    jar.parent.mkdir(parents=True)
-    jar.write_bytes(b"no jar")
-    worker = {"plugin.path": str(tmp_path / "plugins")}
+def test_rights_that_a_source_will_lack_are_named(guarded: GuardedBroker, unique: str) -> None:
+    """Of each of its clients with a login of its own, and nothing of one that has them. For
+    connectors in Python alone no JVM starts, and nothing is asked."""
     client = {"bootstrap.servers": guarded.open["bootstrap.servers"]}
     login = guarded.client(USER)
 
@@ -77,8 +72,13 @@ def test_rights_that_a_source_will_lack_are_named(
     right = binding(USER, "TRANSACTIONAL_ID", f"g-{unique}-a-0", "WRITE")
     guarded.set_rights([right])
     try:
-        findings = [*missing_rights(project_of(kafka=client, worker=worker), client, states)]
-        assert not [*missing_rights(project_of(kafka=client), client, states)]
+        findings = [*missing_rights(project_of(kafka=client), client, states)]
+        in_python = [
+            replace(state, config={**state.config, "connector.class": name})
+            for state in states
+            for name in ("FileStreamSource", "acme.sources:Source")
+        ]
+        assert not [*missing_rights(project_of(kafka=client), client, in_python)]
     finally:
         guarded.take_rights([right])
     assert [(finding.code, finding.what) for finding in findings] == [
@@ -88,5 +88,5 @@ def test_rights_that_a_source_will_lack_are_named(
         )
     ]
     assert PASSWORD not in str(findings)
-    disabled = project_of(kafka=client, worker=worker | {"exactly.once.source.support": "disabled"})
+    disabled = project_of(kafka=client, worker={"exactly.once.source.support": "disabled"})
     assert not [*missing_rights(disabled, client, states)]
