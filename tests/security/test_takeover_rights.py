@@ -1,14 +1,16 @@
 """A worker's file of Apache's without a line about exactly once: here its sources write in
-transactions, so its login lacks rights. The log of the start and the statuses name them."""
+transactions, so its login lacks rights. The start names them, and so do statuses and `doctor`."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.broker import create_topic, read_to_end
+from support.command import Command
 from support.distributed import distributed
 from support.guarded_broker import PASSWORD, GuardedBroker, binding
 from support.http import get, post
@@ -63,6 +65,9 @@ def test_rights_to_transactional_ids_that_a_takeover_lacks_are_named(
         file.write_text("".join(line for line in lines if "exactly.once" not in line))
         log = folder / "runtime.log"
         ids = [f"{group}-count-{task}" for task in range(TASKS)]
+        project = _project(tmp_path / "project", group, login)
+        said = _said(project("doctor"))
+        assert all(each in said for each in ids), said
         with distributed(rig, file) as ours:
             # it is named, and needs no other start
             wait_until(
@@ -81,9 +86,11 @@ def test_rights_to_transactional_ids_that_a_takeover_lacks_are_named(
                 f"needs Write on the transactional id {each}." in trace
                 for each, trace in zip(ids, traces, strict=True)
             )
+            said = _said(project("doctor"))
+            assert all(each in said for each in ids), said
             logged = log.read_text()
             assert all(each in logged for each in ids), logged
-            assert PASSWORD not in logged + "".join(traces)
+            assert PASSWORD not in said + "".join(traces)
             guarded.set_rights(of_tasks)
             before = len(read_to_end(kafka, unique))
             post(f"{ours.url}/connectors/count/restart?includeTasks=true&onlyFailed=true")
@@ -106,3 +113,16 @@ def _failures(url: str, count: int) -> list[str]:
     tasks = found.json()["tasks"]
     traces = [task.get("trace", "") for task in tasks if task["state"] == "FAILED"]
     return traces if len(traces) == count else []
+
+
+def _project(folder: Path, group: str, login: dict[str, str]) -> Command:
+    folder.mkdir()
+    kafka = "".join(f"    {key}: '{value}'\n" for key, value in login.items())
+    (folder / "connect.yaml").write_text(
+        f"project: shop\ncluster:\n  group.id: {group}\n  target: runtime\n  kafka:\n{kafka}"
+    )
+    return Command(folder)
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stdout + done.stderr
