@@ -61,6 +61,15 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
+def stamp(file: Path) -> tuple[int, int, int] | None:
+    """Returns what changes with a file's content; None if there is no file to see."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
+
+
 def read_password(file: Path) -> str | None:
     """Returns the password in a file; None if there is none or it cannot be read."""
     try:

@@ -27,7 +27,6 @@ import orjson
 
 from connect_runtime.agent.client import file_of
 from connect_runtime.api import ConnectorError
-from connect_runtime.config_providers.references import PROVIDERS, PROVIDERS_OF_JVM
 from connect_runtime.engine.engine_jar import MAIN_CLASS, class_archive, class_path
 from connect_runtime.engine.jvm_log import log_event, log_left_out, read_output
 from connect_runtime.kafka.jars import cache_folder
@@ -137,8 +136,7 @@ class PluginJvm:
         for run in (self._read, self._wait, *(() if watched else (self._watch,))):
             threading.Thread(target=run, name=f"jvm{run.__name__}", daemon=True).start()
         start = {"call": "start", "protocol": PROTOCOL, "file": f"/dev/fd/{descriptor}"}
-        properties = jvm_properties(_for_java(worker))
-        start |= {"worker": properties, "workerId": worker_id}
+        start |= {"worker": jvm_properties(worker), "workerId": worker_id}
         with suppress(JvmEnded):  # the first call says so
             self._write({"id": 0, **start})
 
@@ -316,13 +314,6 @@ class PluginJvm:
         self._over.set()
         for answer in waiting:
             answer.put(None)
-
-
-def _for_java(worker: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns the properties without config providers in Python, if it is known which are."""
-    properties = dict(worker)
-    providers = properties.pop(PROVIDERS_OF_JVM, None)
-    return properties if providers is None else {**properties, PROVIDERS: providers}
 
 
 class _OwnFolder:

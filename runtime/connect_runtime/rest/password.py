@@ -121,9 +121,8 @@ class Logins:
     def _read(self, file: Path) -> bool:
         """Returns whether the file can be read."""
         try:
-            stat = file.stat()
-            stamp = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
-            if stamp != self._stamp:
+            stamp = files.stamp(file)
+            if stamp is None or stamp != self._stamp:
                 # as java.util.Properties reads bytes
                 self._passwords = read_properties(file.read_text("latin-1"))
                 self._stamp = stamp

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from connect_runtime.files import stamp
 from connect_runtime.kafka.ssl_stores import KeyChain, SslStores, to_pem
 
 _log = logging.getLogger(__name__)
@@ -127,7 +128,7 @@ class RenewedContext:
         """Raises as `make` does."""
         self._make = make
         self._files = tuple(files)
-        self._stamps = [_stamp(file) for file in self._files]
+        self._stamps = [stamp(file) for file in self._files]
         self._looked_at = time.monotonic()
         self._context = make()
 
@@ -139,7 +140,7 @@ class RenewedContext:
         return self._context
 
     def _look(self) -> None:
-        stamps = [_stamp(file) for file in self._files]
+        stamps = [stamp(file) for file in self._files]
         if stamps == self._stamps:
             return
         self._stamps = stamps
@@ -148,14 +149,6 @@ class RenewedContext:
             _log.info("Key stores of https listeners were renewed")
         except Exception as error:  # a connection must not fail because of it
             _log.warning("Renewed key stores of https listeners are not used: %s", error)
-
-
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    try:
-        stat = file.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
 def _load_chain(context: ssl.SSLContext, tls: SslStores, chain: KeyChain) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connect_runtime.api import ConfigError
+from connect_runtime.config_providers.references import PROVIDERS, PROVIDERS_OF_JVM
 from connect_runtime.settings.connector_clients import OWN_CLIENTS
 from connect_runtime.settings.slots import memory_limit
 
@@ -39,6 +40,7 @@ _WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "EXTRA_ARGS": "it has options of Apache's script",
     "LOG_DIR": "the log is below the runtime's own folder, or on stderr",
 }
+_OF_THIS_PROCESS: Final = ("metric.reporters", PROVIDERS_OF_JVM)
 _AGENTS: Final = ("-javaagent:", "-agentlib:", "-agentpath:")
 
 
@@ -65,13 +67,17 @@ def jvm_options(
 
 
 def jvm_properties(worker: Mapping[str, str]) -> dict[str, str]:
-    """Returns the worker's properties that a JVM gets: without the logins of this runtime's own
-    clients, and reporters, whose ports the JVMs cannot share."""
-    return {
+    """Returns the worker's properties that a JVM gets: without config providers in Python, if it is
+    known which are, the logins of this runtime's own clients, and reporters, whose ports the JVMs
+    cannot share."""
+    properties = {
         key: value
         for key, value in worker.items()
-        if key != "metric.reporters" and not key.startswith(OWN_CLIENTS)
+        if key not in _OF_THIS_PROCESS and not key.startswith(OWN_CLIENTS)
     }
+    if PROVIDERS_OF_JVM in worker:
+        properties[PROVIDERS] = worker[PROVIDERS_OF_JVM]
+    return properties
 
 
 def default_options(memory_bytes: int) -> tuple[str, ...]:
