@@ -37,8 +37,8 @@ _OPAQUE = "only the connector knows what that re-reads or jumps over"
 _GOES_BACK = "goes back by {size}{place}"
 _REREADS = "re-reads {size}{place}"
 _GOES_BACK_IN_SLOT = (
-    "goes back by {size}{place}, which is not re-read: PostgreSQL skips what its slot has"
-    " confirmed, or the task fails (no longer available); to read again, reset: true takes a"
+    "goes back by {size}{place}, of which PostgreSQL sends again only what its slot has not"
+    " confirmed yet, or the task fails (no longer available); to read again, reset: true takes a"
     " new snapshot, and an incremental snapshot reads tables"
 )
 _SNAPSHOT = "takes the snapshot that snapshot.mode says, then reads the changes after it"
