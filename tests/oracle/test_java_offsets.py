@@ -127,7 +127,8 @@ ALTERED: Mapping[str, Sequence[Sequence[Mapping[str, Any]] | None]] = {
     ),
     "lake": ([_entry(_KAFKA, {"kafka_offset": 2})], [_entry(_KAFKA, None)], None),
     "count": (
-        [_entry({"number": "0"}, {"count": 7})],
+        # also the one that is not altered again: each side has counted on until it was stopped
+        [_entry({"number": "0"}, {"count": 7}), _entry({"number": "1"}, {"count": 7})],
         [_entry({"number": "0"}, {"count": "many"})],
         [_entry({"number": "0"}, None)],
         None,
