@@ -10,7 +10,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,8 @@ from benchmarks.java_transfers import (
 from benchmarks.topics import make_topic
 from benchmarks.worker import Worker, wait_for
 from benchmarks.workloads import SOURCE
-from connect_runtime.engine.jvm import MAIN_CLASS
+from connect_runtime.engine.engine_jar import MAIN_CLASS
+from connect_runtime.stopped_processes import stat_fields
 from support.java_plugins import make_jar
 from support.postgres import Postgres, postgres
 
@@ -38,6 +39,7 @@ _LOOK_S: Final = 0.02
 _STARTS: Final = 5
 _KILLS: Final = 10
 _IDLE: Final = 4
+_MANY: Final = 50
 _SETTLED_S: Final = 20.0
 _CHANGES: Final = 2_000
 _CHANGES_PER_S: Final = 100
@@ -103,6 +105,7 @@ _ROWS_OF_PAGE: Final = (
         "idle file", f"memory of an idle task, each of {_IDLE}, file", "MB", "≤ 105", _at_most(105)
     ),
     _Row("idle debezium", "the same, Debezium", "MB", "≤ 160", _at_most(160)),
+    _Row("idle many", f"the same, each of {_MANY}, Debezium", "MB", "≤ 25", _at_most(25)),
     _Row(
         "peak",
         "largest memory in a snapshot: our task, Apache's worker",
@@ -172,6 +175,8 @@ class _Measurement:
             took = [self._start_s(f"{self.group}_{kind}_{n}", config) for n in range(_STARTS)]
             measured.add(label, f"start {kind}", statistics.median(took))
             measured.add(label, f"idle {kind}", self._idle_mb(f"{self.group}_{kind}_idle", config))
+        many = self._idle_mb(f"{self.group}_many_idle", self._debezium, _MANY)
+        measured.add(label, "idle many", many)
         ways = sorted(self._ways_ms(f"{self.group}_latency"))
         measured.add(label, "p50", ways[len(ways) // 2])
         measured.add(label, "p99", ways[len(ways) * 99 // 100])
@@ -225,10 +230,12 @@ class _Measurement:
         with self._running(name, lambda _: made):
             return time.monotonic() - began_s
 
-    def _idle_mb(self, name: str, config: Callable[[str], dict[str, str]]) -> float:
+    def _idle_mb(
+        self, name: str, config: Callable[[str], dict[str, str]], count: int = _IDLE
+    ) -> float:
         time.sleep(_SETTLED_S)  # JVMs of earlier connectors end
         before_mb = self._memory_mb()
-        names = [f"{name}_{number}" for number in range(_IDLE)]
+        names = [f"{name}_{number}" for number in range(count)]
         for each in names:
             self._create(each, config(each))
         for each in names:
@@ -237,7 +244,7 @@ class _Measurement:
         used_mb = self._memory_mb() - before_mb
         for each in names:
             self.worker.call("DELETE", f"/connectors/{each}")
-        return used_mb / _IDLE
+        return used_mb / count
 
     def _memory_mb(self) -> float:
         return sum(filter(None, map(pss_mb, self.worker.cpu_times())))
@@ -321,7 +328,6 @@ class _Measurement:
         topic = name if kind == "file" else f"{name}.public.{name}"
         make_topic(self.worker.bootstrap, topic)
         took = []
-        jvms = self._jvms()
         with (
             self._running(name, config),
             _reading(self.worker.bootstrap, topic) as reader,
@@ -329,10 +335,21 @@ class _Measurement:
         ):
             for _ in range(_KILLS):
                 _wait_for_keys(reader, 0)
-                (jvm,) = self._jvms() - jvms
-                os.kill(jvm, signal.SIGKILL)
+                os.kill(self._newest_task_jvm(), signal.SIGKILL)
                 took.append(_next_record_s(reader, time.time()))
         return took
+
+    def _newest_task_jvm(self) -> int:
+        """Returns the engine that a task, or the agent of its node, has started last."""
+        engines = []
+        for pid in self.worker.cpu_times():
+            with suppress(OSError):  # it has ended
+                parent = stat_fields(pid)[1].decode()
+                owner = Path(f"/proc/{parent}/cmdline").read_bytes()
+                is_engine = MAIN_CLASS.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+                if is_engine and b"connect_runtime.spark.daemon" in owner:
+                    engines.append((int(stat_fields(pid)[19]), pid))
+        return max(engines)[1]
 
     @contextmanager
     def _writing(self, name: str, kind: str) -> Iterator[None]:
@@ -356,15 +373,6 @@ class _Measurement:
         finally:
             over.set()
             writing.join()
-
-    def _jvms(self) -> set[int]:
-        def is_engine(number: int) -> bool:
-            try:
-                return MAIN_CLASS.encode() in Path(f"/proc/{number}/cmdline").read_bytes()
-            except OSError:  # it has ended
-                return False
-
-        return set(filter(is_engine, self.worker.cpu_times()))
 
 
 @contextmanager

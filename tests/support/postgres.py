@@ -31,6 +31,8 @@ Row: TypeAlias = tuple[str | None, ...]
 
 _SETTINGS = {
     "wal_level": "logical",
+    "max_wal_senders": "64",
+    "max_replication_slots": "64",
     "fsync": "off",
     "shared_buffers": "32MB",
     "listen_addresses": LOOPBACK,
