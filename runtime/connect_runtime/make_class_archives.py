@@ -17,7 +17,8 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 
 from connect_runtime.engine import engine_jar
-from connect_runtime.engine.jvm import JvmEnded, PluginJvm
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import JvmEnded
 from connect_runtime.kafka import embedded
 from connect_runtime.kafka.embedded import EmbeddedBroker
 from connect_runtime.settings.jvm_options import jvm_options

@@ -25,7 +25,7 @@ _CONNECT_KEYS: Final = frozenset(
     errors.retry.timeout errors.retry.delay.max.ms errors.tolerance errors.log.enable
     errors.log.include.messages errors.deadletterqueue.topic.name
     errors.deadletterqueue.topic.replication.factor errors.deadletterqueue.context.headers.enable
-    java.jvm.options
+    java.jvm.options java.tasks.jvm
     """.split()
 )
 # Those of every transformation and predicate

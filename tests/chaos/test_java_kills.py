@@ -13,7 +13,7 @@ import random
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -24,10 +24,10 @@ from support import http
 from support.broker import BrokerAddress
 from support.connect_jars import add_plugin
 from support.distributed import Runtime, start_runtime
-from support.engines import connectors_engines, spark_jvm, task_with
+from support.engines import connectors_engines, spark_jvm, task_engines, task_with
 from support.lines import Account, Feeder, account, once
 from support.postgres import Postgres, postgres
-from support.processes import Process, frozen, kill
+from support.processes import Process, frozen, kill, node_servers
 from support.real_connectors import SHOP, SNAPSHOT_ROWS, WAREHOUSE, Shop
 from support.rig import Ends, Rig, committed_lines
 from support.wait import wait_until
@@ -155,6 +155,19 @@ def _part(at: int, path: Callable[[Load], Path]) -> Hit:
     return lambda load: [task_with(load.runtime, path(load))[at]]
 
 
+def _process(number: int, load: Load) -> Sequence[Process]:
+    tasks = wait_until(
+        lambda: tasks if len(tasks := load.runtime.tasks) == len(TASKS) else None,
+        what="all tasks' processes",
+        timeout_s=BACK_S,
+    )
+    return [tasks[number]]
+
+
+def _one_of(processes: Callable[[Runtime], Sequence[Process]], load: Load) -> Sequence[Process]:
+    return wait_until(lambda: processes(load.runtime), what="its process", timeout_s=BACK_S)[:1]
+
+
 def _plugin(name: str) -> Callable[[Load], Path]:
     return lambda load: load.shop.folder / "plugins" / name
 
@@ -164,11 +177,23 @@ TASKS: Final[Mapping[str, Callable[[Load], Path]]] = {
     "Debezium": _plugin("debezium-postgres"),
     "JDBC sink": _plugin("debezium-jdbc"),
 }
-HITS: Final[Mapping[str, Hit]] = {
-    **{f"process of {name}": _part(0, path) for name, path in TASKS.items()},
-    **{f"JVM of {name}": _part(1, path) for name, path in TASKS.items()},
+OF_RUNTIME: Final[Mapping[str, Hit]] = {
     "connectors' JVM": lambda load: connectors_engines(load.runtime),
     "Spark's JVM": lambda load: [spark_jvm(load.runtime)],
+}
+# By `java.tasks.jvm`
+HITS: Final[Mapping[str, Mapping[str, Hit]]] = {
+    "own": {
+        **{f"process of {name}": _part(0, path) for name, path in TASKS.items()},
+        **{f"JVM of {name}": _part(1, path) for name, path in TASKS.items()},
+        **OF_RUNTIME,
+    },
+    "node": {
+        **{f"process of task {number}": partial(_process, number) for number in range(len(TASKS))},
+        "JVM of the tasks": lambda load: _one_of(task_engines, load),
+        "agent": lambda load: _one_of(lambda runtime: node_servers(runtime.processes), load),
+        **OF_RUNTIME,
+    },
 }
 
 
@@ -190,15 +215,17 @@ WAYS: Final[Mapping[str, Callable[[Sequence[Process]], None]]] = {
 }
 
 
-def _faults(chance: random.Random) -> list[tuple[str, str]]:
+def _faults(chance: random.Random, hits: Iterable[str]) -> list[tuple[str, str]]:
     """All of them, each as often as possible, in random order."""
-    possible = [(hit, way) for hit in HITS for way in WAYS]
+    possible = [(hit, way) for hit in hits for way in WAYS]
     faults = [*possible, *chance.sample(possible, FAULTS - len(possible))]
     chance.shuffle(faults)
     return faults
 
 
+@pytest.mark.parametrize("jvm", HITS)
 def test_nothing_is_lost_or_doubled_by_30_faults(
+    jvm: str,
     broker: BrokerAddress,
     server: Postgres,
     rig: Rig,
@@ -215,7 +242,7 @@ def test_nothing_is_lost_or_doubled_by_30_faults(
         add_plugin(name, plugins)
     folder = tmp_path / "runtime"
     folder.mkdir()
-    settings = {**SETTINGS, "plugin.path": str(plugins)}
+    settings = {**SETTINGS, "plugin.path": str(plugins), "java.tasks.jvm": jvm}
     runtime = start_runtime(rig, shop.kafka, folder, settings)
     infile = tmp_path / "lines.txt"
     took: dict[str, list[float]] = {}
@@ -227,8 +254,8 @@ def test_nothing_is_lost_or_doubled_by_30_faults(
             shop.wait_for_snapshot(START_S)
             with shop.under_load(clicks=False):
                 load.wait_until_all_run(START_S)
-                for number, (hit, way) in enumerate(_faults(random.Random(seed)), 1):
-                    WAYS[way](HITS[hit](load))
+                for number, (hit, way) in enumerate(_faults(random.Random(seed), HITS[jvm]), 1):
+                    WAYS[way](HITS[jvm][hit](load))
                     began = time.monotonic()
                     load.wait_until_all_run(BACK_S)
                     seconds = round(time.monotonic() - began, 1)

@@ -15,7 +15,7 @@ from confluent_kafka import Message
 from connect_runtime.kafka.local_processes import LOOPBACK
 from support.broker import BrokerAddress, read_to_end
 from support.connect_jars import add_plugin
-from support.engines import task_with
+from support.engines import task_engines
 from support.mariadb import PASSWORD, USER, MariaDb, mariadb
 from support.processes import kill
 from support.sides import START_S, Side, two_workers
@@ -120,8 +120,7 @@ def test_debezium_on_mariadb_is_as_by_apaches_worker(
     wait_for(FIRST + CHANGED)
     ours = sides[1].runtime
     assert ours is not None
-    _, jvm = task_with(ours, tmp_path / "plugins" / PLUGIN)
-    kill(jvm)
+    kill(*task_engines(ours))
     server.sql("INSERT INTO products (id) VALUES (6), (7)", SHOP)
     wait_for(FIRST + CHANGED + KILLED)
     for side in sides:

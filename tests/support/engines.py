@@ -1,4 +1,4 @@
-"""The JVMs that run Java plugins for a `connect distributed`, and the tasks that own them."""
+"""The JVMs that run Java plugins for a `connect distributed`, and their owners."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from connect_runtime.engine.engine_jar import MAIN_CLASS
 from support.distributed import Runtime
-from support.processes import Process, process
+from support.processes import Process, node_servers, process
 from support.wait import wait_until
 
 _START_S = 90
@@ -26,8 +26,9 @@ def engines(parents: Collection[int]) -> list[Process]:
 
 
 def task_engines(runtime: Runtime) -> list[Process]:
-    """The JVMs of its tasks."""
-    return engines({task.pid for task in runtime.tasks})
+    """The JVMs of its tasks: those that they share, and those of one each."""
+    owners = [*node_servers(runtime.processes), *runtime.tasks]
+    return engines({owner.pid for owner in owners})
 
 
 def task_with(runtime: Runtime, path: Path) -> tuple[Process, Process]:

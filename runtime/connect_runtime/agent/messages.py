@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
 import orjson
@@ -64,7 +64,28 @@ class WriteOffsets:
     offsets: tuple[tuple[bytes, bytes | None], ...]
 
 
-Request: TypeAlias = Follow | ReadAssignment | ReadOffsets | WriteStatus | WriteOffsets
+@dataclass(frozen=True, slots=True)
+class JoinJvm:
+    """A place for an attempt in a JVM that tasks of this node share. The answer has the way there,
+    a descriptor; a second line says why the JVM has ended.
+
+    `config` identifies the task's config: another one is another chance. `worker` has the
+    properties of the JVM, and `graceful_s` is how long an earlier attempt may take to end."""
+
+    connector: str
+    task: int
+    config: str
+    worker: Mapping[str, str]
+    worker_id: str
+    graceful_s: float
+
+    @property
+    def topic(self) -> str:
+        """Returns nothing: it concerns no topic."""
+        return ""
+
+
+Request: TypeAlias = Follow | ReadAssignment | ReadOffsets | WriteStatus | WriteOffsets | JoinJvm
 
 
 def request_content(request: Request, properties: Mapping[str, str]) -> bytes:
@@ -83,6 +104,8 @@ def request_content(request: Request, properties: Mapping[str, str]) -> bytes:
         case WriteOffsets(topic=topic, offsets=offsets):
             entries = [(_text(key), _text(value)) for key, value in offsets]
             content = ["write offsets", topic, entries]
+        case JoinJvm():
+            content = ["join", asdict(request)]
     return orjson.dumps([dict(properties), *content])
 
 
@@ -107,8 +130,17 @@ def _request(fields: list[object]) -> Request:
             return WriteStatus(NewRecord(topic, b64decode(key), _content(value)))
         case ["write offsets", str(topic), list(entries)]:
             return WriteOffsets(topic, tuple(_offset(entry) for entry in entries))
+        case ["join", dict(named)]:
+            return _join(named)
         case _:
             raise ValueError("no request of a task")
+
+
+def _join(fields: dict[str, Any]) -> JoinJvm:
+    try:
+        return JoinJvm(**fields)
+    except TypeError:
+        raise ValueError("no request of a task") from None
 
 
 def _offset(entry: object) -> tuple[bytes, bytes | None]:
@@ -176,6 +208,17 @@ def _records(content: Any) -> list[LogRecord]:
 
 def _raise(content: Any) -> NoReturn:
     raise _READ_ERRORS[content["error"]](*(Diagnostic(*row) for row in content["diagnostics"]))
+
+
+def jvm_end_line(reason: str, *, killed: bool) -> bytes:
+    """Returns why a JVM has ended, and whether a signal from outside ended it, as one line."""
+    return orjson.dumps([reason, killed])
+
+
+def jvm_end_of(line: bytes) -> tuple[str, bool]:
+    """Returns the reason in a line of `jvm_end_line`."""
+    reason, killed = orjson.loads(line)
+    return reason, killed
 
 
 def unwritten_line(unwritten: Unwritten | None) -> bytes:

@@ -14,6 +14,7 @@ from typing import Final
 from connect_runtime.agent.assignment_tail import AssignmentTail, kafka_records
 from connect_runtime.agent.messages import (
     Follow,
+    JoinJvm,
     ReadAssignment,
     ReadOffsets,
     Request,
@@ -61,5 +62,10 @@ def kafka_service(request: Request, properties: Mapping[str, str]) -> Service:
             )
         case WriteStatus():
             return StatusWrites(lambda: KafkaStatuses(properties))
+        case JoinJvm():
+            # most nodes have no Java tasks, and none of their agents needs this
+            from connect_runtime.agent.node_jvms import NodeJvms
+
+            return NodeJvms(watched=True)
         case WriteOffsets():
             raise ValueError("its offsets are in Kafka")

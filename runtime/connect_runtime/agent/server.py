@@ -58,6 +58,13 @@ class TaskConnection:
             pass
         self.end()
 
+    def pass_on(self, joined: socket.socket) -> None:
+        """Sends a connection, or ends this one."""
+        try:
+            socket.send_fds(self.connected, [b"!"], [joined.fileno()])
+        except OSError:
+            self.end()
+
     def answer(self, file: BinaryIO) -> None:
         """Sends a file, and ends the connection: a child of the task may hold it open."""
         with contextlib.suppress(OSError):

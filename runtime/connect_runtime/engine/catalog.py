@@ -21,7 +21,8 @@ from connect_runtime.config_providers.references import (
     declared_providers,
 )
 from connect_runtime.engine import java_loggers, scan
-from connect_runtime.engine.jvm import Fields, PluginJvm
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import Fields
 from connect_runtime.engine.jvm_on_demand import SLACK_S, JvmOnDemand
 from connect_runtime.engine.plugin_path import has_java_plugins
 from connect_runtime.engine.scan import JavaPlugin, Scan, Unscannable

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from connect_runtime.api import ConnectorError
 from connect_runtime.engine.catalog import JavaCatalog
-from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import Fields, JvmEnded
 from connect_runtime.waiting import TakesTooLong
 from connect_specs.secrets import secrets_in
 

@@ -21,13 +21,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from connect_runtime.config_providers.registry import SHORTEST_RELOAD_S
 from connect_runtime.engine.catalog import JavaCatalog, used_catalog
-from connect_runtime.engine.jvm import (
-    SLOW_S,
-    Fields,
-    JvmEnded,
-    PluginJvm,
-    call_timeout_s,
-)
+from connect_runtime.engine.jvm import PluginJvm, call_timeout_s
+from connect_runtime.engine.jvm_connection import SLOW_S, Fields, JvmEnded
 from connect_runtime.engine.renewed_jvm import RenewedJvm
 from connect_runtime.herder.runs import (
     Event,

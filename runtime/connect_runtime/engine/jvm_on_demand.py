@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from connect_runtime.engine.jvm import SLOW_S, JvmEnded, PluginJvm
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import SLOW_S, JvmEnded
 from connect_runtime.engine.renewed_jvm import RenewedJvm
 from connect_runtime.waiting import TakesTooLong
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from connect_runtime.engine.jvm import JvmEnded, PluginJvm
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import JvmEnded
 
 
 class RenewedJvm:

@@ -23,7 +23,8 @@ from urllib.parse import unquote
 import orjson
 
 from connect_runtime import KAFKA_VERSION
-from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import Fields, JvmEnded
 from connect_runtime.engine.plugin_path import (
     PLUGIN_PATH,
     Manifests,

@@ -29,7 +29,7 @@ from connect_runtime.api import (
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.engine.catalog import used_catalog
 from connect_runtime.engine.java_connectors import JavaConnectors
-from connect_runtime.engine.jvm import JvmEnded
+from connect_runtime.engine.jvm_connection import JvmEnded
 from connect_runtime.herder.launcher import WorkerSettings
 from connect_runtime.herder.runs import (
     Event,
@@ -44,6 +44,7 @@ from connect_runtime.kafka.errors import UNREACHABLE
 from connect_runtime.plugins import registry, sides
 from connect_runtime.plugins.registry import Plugin
 from connect_runtime.settings.connector_clients import ConnectorClients
+from connect_runtime.settings.jvm_options import shares_jvm
 from connect_runtime.storage import offsets_topic
 from connect_runtime.traces import JavaError, trace_text
 from connect_runtime.waiting import TakesTooLong
@@ -479,10 +480,13 @@ def _texts(number: int, config: Any) -> dict[str, str]:
 
 
 def java_settings(config: Mapping[str, str]) -> Mapping[str, str] | None:
-    """Returns the worker properties with which a JVM finds a Java connector's classes; None for
-    other connectors."""
+    """Returns the worker properties with which the JVM of a Java connector's tasks finds its
+    classes, and those of all others that may share it; None for other connectors."""
     catalog = used_catalog()
-    return None if catalog is None or not sides.is_java(config) else catalog.settings_of(config)
+    if catalog is None or not sides.is_java(config):
+        return None
+    shared = shares_jvm(catalog.worker, config)
+    return catalog.settings_of_all() if shared else catalog.settings_of(config)
 
 
 def _identified(class_name: str) -> Identified:

@@ -19,7 +19,8 @@ from itertools import count
 from typing import assert_never
 
 from connect_runtime.config_providers.registry import ConfigProviders
-from connect_runtime.engine.jvm import SLOW_S, call_timeout_s
+from connect_runtime.engine.jvm import call_timeout_s
+from connect_runtime.engine.jvm_connection import SLOW_S
 from connect_runtime.herder import effects
 from connect_runtime.herder.effects import Effect
 from connect_runtime.herder.failures import Failures

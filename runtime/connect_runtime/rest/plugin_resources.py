@@ -9,7 +9,7 @@ from connect_runtime.api import ConfigKey, ConnectorError
 from connect_runtime.config_providers.built_in import BUILT_IN as CONFIG_PROVIDERS
 from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.engine.catalog import used_catalog
-from connect_runtime.engine.jvm import JvmEnded
+from connect_runtime.engine.jvm_connection import JvmEnded
 from connect_runtime.herder.verbs import JVM_REASON_HEADER, Refusal, RequestError
 from connect_runtime.plugins import registry, sides
 from connect_runtime.plugins.definitions import NoDefinition, definition_of

@@ -19,10 +19,16 @@ from connect_runtime.settings.connector_clients import OWN_CLIENTS
 from connect_runtime.settings.slots import memory_limit
 
 OPTIONS_KEY: Final = "java.jvm.options"
+TASKS_KEY: Final = "java.tasks.jvm"
+# The tasks of a node share a JVM, or each has its own
+NODE: Final = "node"
+OWN: Final = "own"
 
 _MIB: Final = 1 << 20
 # Debezium's snapshot and stream, and its JDBC sink, are as fast with more
 _HEAP_MIB: Final = 512
+# As Apache's start script gives a worker, which holds as many tasks
+_NODE_HEAP_MIB: Final = 2048
 _SIZE: Final = re.compile(r"-X(mx|ms|ss)[1-9]\d*[kKmMgG]?")
 _COLLECTOR: Final = re.compile(r"-XX:\+Use(Serial|Parallel|G1|Z|Shenandoah)GC")
 _ALLOWED: Final = "-Xmx, -Xms, -Xss and -XX:+Use…GC"
@@ -66,6 +72,19 @@ def jvm_options(
     return joined(defaults, split_options(of_worker), split_options(of_connector))
 
 
+def node_jvm_options(worker: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the options of a JVM that tasks share on this machine. Raises ValueError."""
+    heap = _heap_mib(memory_limit(), _NODE_HEAP_MIB)
+    return joined(_defaults(heap), split_options(worker.get(OPTIONS_KEY, "")))
+
+
+def shares_jvm(worker: Mapping[str, str], connector: Mapping[str, str]) -> bool:
+    """Returns whether tasks of the connector share a JVM with others on their node. Options of a
+    connector need JVMs of their own."""
+    own = connector.get(TASKS_KEY) or worker.get(TASKS_KEY) or NODE
+    return own.strip().lower() != OWN and not connector.get(OPTIONS_KEY)
+
+
 def jvm_properties(worker: Mapping[str, str]) -> dict[str, str]:
     """Returns the worker's properties that a JVM gets: without config providers in Python, if it is
     known which are, the logins of this runtime's own clients, and reporters, whose ports the JVMs
@@ -84,8 +103,15 @@ def default_options(memory_bytes: int) -> tuple[str, ...]:
     """Returns the options of a JVM on a machine or in a container with so much memory. A small heap
     at first and one thread that collects: a task that waits takes little. A quarter of a small
     machine is what Java itself would take."""
-    heap = min(_HEAP_MIB, memory_bytes // 4 // _MIB)
-    return ("-Xms16m", f"-Xmx{heap}m", "-XX:+UseSerialGC")
+    return _defaults(_heap_mib(memory_bytes, _HEAP_MIB))
+
+
+def _heap_mib(memory_bytes: int, most: int) -> int:
+    return min(most, memory_bytes // 4 // _MIB)
+
+
+def _defaults(heap_mib: int) -> tuple[str, ...]:
+    return ("-Xms16m", f"-Xmx{heap_mib}m", "-XX:+UseSerialGC")
 
 
 def joined(*options: Sequence[str]) -> tuple[str, ...]:
@@ -113,6 +139,11 @@ def options_problem(text: str) -> str | None:
                 f"others are for {OPTIONS_KEY} of the worker"
             )
     return None
+
+
+def tasks_problem(text: str) -> str | None:
+    """Returns why a connector's `java.tasks.jvm` is refused; None if it is not."""
+    return None if text.strip().lower() in (NODE, OWN) else f"it must be {NODE} or {OWN}"
 
 
 def start_variables(environment: Mapping[str, str]) -> StartVariables:

@@ -34,7 +34,13 @@ from connect_runtime.settings.connector_topics import (
     TRACKING_KEY,
     TRACKING_RESET_KEY,
 )
-from connect_runtime.settings.jvm_options import OPTIONS_KEY, split_options
+from connect_runtime.settings.jvm_options import (
+    NODE,
+    OPTIONS_KEY,
+    OWN,
+    TASKS_KEY,
+    split_options,
+)
 from connect_runtime.settings.slots import PAUSED_RELEASE
 from connect_specs.client_properties import CLIENT_PROPERTIES, near_client_property
 from connect_specs.fields import typo_of
@@ -179,6 +185,7 @@ def _supported() -> ConfigDef:
     keys.define("plugin.path", names, "", validator=_list)
     keys.define("plugin.discovery", text, "HYBRID_WARN", validator=discovery)
     keys.define(OPTIONS_KEY, text, "", validator=_jvm_options)
+    keys.define(TASKS_KEY, text, NODE, validator=OneOf.any_case(NODE, OWN))
     keys.define("java.jmx.port", ConfigType.INT, None, validator=_port)
     keys.define("java.call.timeout.ms", ms, 600_000, validator=positive)
     keys.define("java.file.connectors", ConfigType.BOOLEAN, False)

@@ -5,7 +5,7 @@ task that is stopped by a signal: it would keep its slot, and do nothing, for ev
 of the node asks the kernel every few seconds for those that are stopped, and kills the ones that
 stay so. The attempt is LOST and runs again, and cannot wake up beside the next one. A heartbeat of
 each task would cost a thousand idle ones their sleep, and is missing, too, while a plugin runs C
-code. A JVM that a task has started is watched like the task, also after that has ended.
+code. A JVM that a task or the agent has started is watched like it, also after that has ended.
 
 The same process starts the agent (`agent/node`), and starts it again as soon as it ends. If it
 cannot for a minute, it ends the daemon; the daemon ends, too, if this process is killed. Its tasks
@@ -56,6 +56,8 @@ _AGENT_LIVES_S: Final = 1.0
 _WITHOUT_AGENT_S: Final = 60.0
 _ENDED: Final = b"Z"
 _ORPHANS_EVERY_S: Final = 0.25
+# A JVM ends by itself when its agent is gone
+_WITH_AGENT_S: Final = 2.0
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -98,10 +100,13 @@ def _watch(daemon: int, door: socket.socket) -> None:
             if agent.is_missed():
                 _log.error("No agent could be started on this node: its tasks end")
                 os.kill(daemon, signal.SIGTERM)
-            jvms = _jvms(tasks, jvms)
+            jvms = _jvms((*tasks, *agent.pids), jvms)
             looks = look((daemon, *tasks, *agent.pids, *jvms), looks)
             look_at = time.monotonic() + _LOOK_EVERY_S
-    _end_orphans({**tasks, **jvms})
+    of_agent = _jvms(agent.pids, {})
+    _end_orphans({**tasks, **{pid: at for pid, at in jvms.items() if pid not in of_agent}})
+    agent.kill()
+    _end_orphans(of_agent, patience_s=_WITH_AGENT_S)
 
 
 class _Agent:
@@ -138,6 +143,11 @@ class _Agent:
             else:
                 self._descriptor = _wait_for(self._pid, ends)
 
+    def kill(self) -> None:
+        """Ends its JVM, too."""
+        for pid in self.pids:
+            kill(pid)
+
     def wait_s(self) -> float:
         """Returns how long until it may be started again."""
         return math.inf if self._pid is not None else self._start_at - time.monotonic()
@@ -158,9 +168,9 @@ def _wait_for(pid: int, ends: select.poll) -> int | None:
     return descriptor
 
 
-def _end_orphans(tasks: Mapping[int, bytes]) -> None:
+def _end_orphans(tasks: Mapping[int, bytes], patience_s: float = DRAIN_S + 1) -> None:
     """Gives them time to drain, and kills those that are still there."""
-    until = time.monotonic() + DRAIN_S + 1
+    until = time.monotonic() + patience_s
     while alive := [pid for pid, started in tasks.items() if _start_of(pid) == started != b""]:
         if time.monotonic() > until:
             for pid in alive:
@@ -211,11 +221,11 @@ def _children(pid: int) -> list[int]:
     return [child for child in children if child != os.getpid()]
 
 
-def _jvms(tasks: Iterable[int], earlier: Mapping[int, bytes]) -> Mapping[int, bytes]:
-    """Returns the starts of the JVMs that tasks have started, and of `earlier` ones, by pid."""
+def _jvms(owners: Iterable[int], earlier: Mapping[int, bytes]) -> Mapping[int, bytes]:
+    """Returns the starts of the JVMs that processes have started, and of `earlier` ones, by pid."""
     engine = MAIN_CLASS.encode()
     started = [
-        pid for task in tasks for pid in _children(task) if engine in proc_file(pid, "cmdline")
+        pid for owner in owners for pid in _children(owner) if engine in proc_file(pid, "cmdline")
     ]
     jvms = {pid: _start_of(pid) for pid in started}
     return {**{pid: at for pid, at in earlier.items() if _start_of(pid) == at}, **jvms}

@@ -1,7 +1,7 @@
 """The agent of a standalone worker: it serves the topics of this process to its tasks.
 
 Through a socket of this machine in a folder that only this user can enter. Tasks read assignments
-and offsets, and write offsets and statuses; nothing else.
+and offsets, write offsets and statuses, and join a JVM; nothing else.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from connect_runtime.agent.assignment_tail import POLL_S, AssignmentTail
 from connect_runtime.agent.client import file_of
 from connect_runtime.agent.messages import (
     Follow,
+    JoinJvm,
     ReadAssignment,
     ReadOffsets,
     Request,
@@ -27,6 +28,7 @@ from connect_runtime.agent.messages import (
     WriteStatus,
     unwritten_line,
 )
+from connect_runtime.agent.node_jvms import NodeJvms
 from connect_runtime.agent.server import (
     AgentServer,
     Service,
@@ -57,6 +59,7 @@ class TopicsServer:
         self.path = str(Path(self._folder, "worker"))
         self._closed = threading.Event()
         self._offset_writes = OffsetFileWrites(logs)
+        self._jvms = NodeJvms(watched=False)
         self._door = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             self._door.bind(self.path)
@@ -80,6 +83,7 @@ class TopicsServer:
             own.setblocking(False)  # a full door wakes it up, too
             own.sendto(b".", self.path)  # which wakes the thread up
         self._serving.join(_CLOSE_S)
+        self._jvms.close()
         self._offset_writes.close()
         self._door.close()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -97,6 +101,8 @@ class TopicsServer:
                 return StatusWrites(lambda: _Statuses(self._logs))
             case WriteOffsets(topic=topics.offsets):
                 return self._offset_writes
+            case JoinJvm():
+                return self._jvms
             case _:
                 raise ValueError("a task may not do this")
 

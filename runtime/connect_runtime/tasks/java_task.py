@@ -1,4 +1,4 @@
-"""Runs an attempt at a task of a Java connector, in a JVM of its own.
+"""Runs an attempt at a task of a Java connector, in the JVM of its node or one of its own.
 
 The JVM polls, puts, converts and commits. This process follows the assignment, writes the statuses,
 hands over the offsets, and ends with the JVM.
@@ -6,6 +6,7 @@ hands over the offsets, and ends with the JVM.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from base64 import b64decode, b64encode
@@ -13,9 +14,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import Any, Final
 
+import orjson
+
+from connect_runtime.agent.client import AgentClient
+from connect_runtime.agent.messages import JoinJvm
 from connect_runtime.api import ConnectorError
 from connect_runtime.engine.java_loggers import SharedLevels
-from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import Answers, Fields, JvmConnection, JvmEnded
+from connect_runtime.engine.shared_jvm import SharedJvm
 from connect_runtime.kafka.local_processes import note_process
 from connect_runtime.metrics.jvm_metrics import task_reading
 from connect_runtime.metrics.task_metrics import TaskMetrics
@@ -81,32 +88,54 @@ class _JavaTask:
         self._reading: Mapping[str, Any] = {"metrics": {}, "clients": []}
         self._writing = threading.Lock()
         self._closed = False
+        self._ending = False
         self._offsets_writer: KafkaOffsets | ServedOffsets | None = None
         self._levels = SharedLevels(setup.logger_levels)
-        self._jvm = PluginJvm(
+        self._jvm = self._shared_jvm() if setup.shares_jvm else self._own_jvm()
+
+    def _shared_jvm(self) -> JvmConnection:
+        setup = self._setup
+        configs = [dict(setup.connector_config), dict(setup.config)]
+        request = JoinJvm(
+            setup.id.connector,
+            setup.id.task,
+            hashlib.sha256(orjson.dumps(configs, option=orjson.OPT_SORT_KEYS)).hexdigest(),
+            setup.worker,
+            setup.worker_id,
+            setup.graceful_s,
+        )
+        return SharedJvm(AgentClient(setup.socket, {}), request, self._take, self._answers())
+
+    def _own_jvm(self) -> JvmConnection:
+        setup = self._setup
+        jvm = PluginJvm(
             setup.worker,
             setup.worker_id,
             on_event=self._take,
-            answers={
-                "is-newest": self._is_newest,
-                "offsets": self._offsets,
-                "write-offsets": self._write_offsets,
-            },
+            answers=self._answers(),
             options=setup.jvm_options,
             held=() if setup.lease is None else (setup.lease,),
             watched=True,
         )
         if setup.lease is not None:
             with suppress(OSError):  # such as a full disk: then it cannot be killed by its pid
-                note_process(setup.lease, self._jvm.pid)
+                note_process(setup.lease, jvm.pid)
+        return jvm
+
+    def _answers(self) -> Answers:
+        return {
+            "is-newest": self._is_newest,
+            "offsets": self._offsets,
+            "write-offsets": self._write_offsets,
+        }
 
     def run(self, follower: AssignmentFollower) -> AttemptEnd:
         state = follower.desired()
         if state.end is not None:
             return state.end
-        self._jvm.hide((*self._setup.secret_values, *secrets_in(self._setup.connector_config)))
-        self._set_levels()
         try:
+            self._jvm.hide((*self._setup.secret_values, *secrets_in(self._setup.connector_config)))
+            self._set_levels()
             end = self._fence()
             if end is not None:
                 return end
@@ -185,8 +214,9 @@ class _JavaTask:
         return self._reading
 
     def close(self) -> None:
-        """Ends the JVM; nothing of it may outlive the attempt, such as a write of offsets that a
-        user may move once this has ended."""
+        """Ends the JVM, or what it runs of this attempt: nothing may outlive that, such as a write
+        of offsets that a user may move once this has ended."""
+        self._ending = True
         self._jvm.end()
         with self._writing:
             self._closed = True
@@ -280,6 +310,8 @@ class _JavaTask:
 
     def _take(self, event: str, fields: Fields) -> None:
         """Takes an event, on the thread that reads them."""
+        if self._ending:
+            return
         reporter = self._reporter
         match event:
             case "task-running":

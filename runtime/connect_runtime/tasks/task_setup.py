@@ -35,7 +35,7 @@ from connect_runtime.settings.connector_topics import (
     named_topics,
     topic_pattern,
 )
-from connect_runtime.settings.jvm_options import jvm_options
+from connect_runtime.settings.jvm_options import jvm_options, shares_jvm
 from connect_runtime.tasks.launch import TaskLaunch, exactly_once
 from connect_runtime.traces import trace_text
 from connect_runtime.transforms.chain import Chain, chain_of
@@ -141,6 +141,11 @@ class TaskSetup:
     def jvm_options(self) -> tuple[str, ...]:
         """Returns the options of the JVM that runs the task. Raises ConfigError, ValueError."""
         return jvm_options(self.worker, self.connector_config)
+
+    @property
+    def shares_jvm(self) -> bool:
+        """Returns whether the task runs in the JVM of its node, and not in one of its own."""
+        return shares_jvm(self.worker, self.connector_config)
 
     @property
     def transactional_id(self) -> str:

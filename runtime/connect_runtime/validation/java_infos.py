@@ -8,11 +8,16 @@ from typing import Any
 
 from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.engine.catalog import TIMEOUT, used_catalog
-from connect_runtime.engine.jvm import JvmEnded
+from connect_runtime.engine.jvm_connection import JvmEnded
 from connect_runtime.herder.verbs import Refusal, RequestError
 from connect_runtime.plugins import sides
 from connect_runtime.plugins.definitions import java_key
-from connect_runtime.settings.jvm_options import OPTIONS_KEY, options_problem
+from connect_runtime.settings.jvm_options import (
+    OPTIONS_KEY,
+    TASKS_KEY,
+    options_problem,
+    tasks_problem,
+)
 from connect_runtime.traces import JavaError
 from connect_runtime.validation.infos import Config, ConfigInfo, ConfigInfos, ValueInfo
 from connect_runtime.waiting import TakesTooLong
@@ -49,12 +54,13 @@ def validate_java(config: Config) -> ConfigInfos:
 
 
 def _of_jvm(config: Config) -> Iterator[ConfigInfo]:
-    """Yields the key that is not Connect's if its options are refused."""
-    text = config.get(OPTIONS_KEY)
-    problem = None if text is None else options_problem(text)
-    if problem is not None:
-        error = f"Invalid value {text} for configuration {OPTIONS_KEY}: {problem}"
-        yield ConfigInfo(None, ValueInfo(OPTIONS_KEY, text, errors=(error,)))
+    """Yields the keys that are not Connect's and whose values are refused."""
+    for key, problem_of in ((OPTIONS_KEY, options_problem), (TASKS_KEY, tasks_problem)):
+        text = config.get(key)
+        problem = None if text is None else problem_of(text)
+        if problem is not None:
+            error = f"Invalid value {text} for configuration {key}: {problem}"
+            yield ConfigInfo(None, ValueInfo(key, text, errors=(error,)))
 
 
 def _with_error(info: ConfigInfo, errors: Mapping[str, str]) -> ConfigInfo:

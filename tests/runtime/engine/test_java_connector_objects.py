@@ -11,7 +11,7 @@ import pytest
 
 from connect_runtime.engine import catalog, java_connectors, java_loggers
 from connect_runtime.engine.java_connectors import JavaConnectors
-from connect_runtime.engine.jvm import Fields, JvmEnded
+from connect_runtime.engine.jvm_connection import Fields, JvmEnded
 from connect_runtime.herder.instances import PluginCalls
 from connect_runtime.herder.runs import Event, InstanceFailed, InstanceStarted
 from connect_runtime.storage.log import LogBlocked

@@ -15,7 +15,7 @@ from connect_runtime.herder.verbs import RequestError
 from connect_runtime.kafka.log import KafkaLogs
 from connect_runtime.plugins import registry
 from connect_runtime.rest.plugin_resources import keys_json, plugins_json
-from connect_runtime.settings.jvm_options import OPTIONS_KEY
+from connect_runtime.settings.jvm_options import OPTIONS_KEY, TASKS_KEY
 from connect_runtime.settings.worker_config import WorkerConfig, from_properties
 from connect_runtime.storage.snapshots import State
 from connect_runtime.validation.validate import validate
@@ -144,6 +144,9 @@ def test_options_of_a_jvm_are_validated_beside_connects_keys(
         "Invalid value -Xmx1g -Da=b for configuration java.jvm.options: -Da=b is not allowed"
     )
     assert infos.error_count == 1
+    assert not validate(config | {TASKS_KEY: "Own"}, worker).error_count
+    (error,) = validate(config | {TASKS_KEY: "mine"}, worker).errors
+    assert error == ("Invalid value mine for configuration java.tasks.jvm: it must be node or own")
 
 
 def test_what_a_reference_stands_for_is_in_no_answer(
@@ -298,6 +301,7 @@ def test_a_connector_that_ends_the_jvm_fails_alone(
 def test_no_jvm_outlives_its_attempt(cluster: ThreadCluster, unique: str) -> None:
     before = engine_jvms()
     config = {"name": unique, "connector.class": "Counting", "topic": unique, "tasks.max": "2"}
+    config["java.tasks.jvm"] = "own"
     cluster.verbs.create(unique, config, TargetState.RUNNING)
     cluster.wait_for(unique, State.RUNNING, State.RUNNING, State.RUNNING, timeout_s=START_S)
     assert len(engine_jvms() - before) >= 2

@@ -7,14 +7,12 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from connect_runtime.engine import java_connectors, jvm_on_demand
-from connect_runtime.engine import jvm as jvm_module
+from connect_runtime.engine import java_connectors, jvm_connection, jvm_on_demand
 from connect_runtime.engine.catalog import used_catalog
 from connect_runtime.engine.java_connectors import JavaConnectors
 from connect_runtime.engine.jvm import PluginJvm
@@ -29,20 +27,18 @@ from connect_runtime.tasks import java_task
 from connect_runtime.validation.java_infos import validate_java
 from connect_specs.desired import OffsetEntry, TargetState
 from support.broker import BrokerAddress, read_to_end
+from support.java_cluster import START_S, Sibling, attempts, java_cluster
 from support.java_plugins import (
     COUNTING,
     SOURCE,
     add_compiled,
-    java_catalog,
 )
 from support.own_broker import own_broker
 from support.processes import process
-from support.thread_cluster import STRING, ThreadCluster, thread_cluster
+from support.thread_cluster import ThreadCluster
 from support.wait import wait_until
 
 pytestmark = pytest.mark.long
-
-START_S = 180
 
 
 @pytest.fixture(scope="module")
@@ -53,50 +49,12 @@ def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@contextmanager
-def java_cluster(kafka: str, group: str, plugin_path: Path, **more: str) -> Iterator[ThreadCluster]:
-    settings = {"plugin.path": str(plugin_path), "task.shutdown.graceful.timeout.ms": "3000"}
-    settings |= more
-    worker = {
-        "bootstrap.servers": kafka,
-        "group.id": group,
-        "key.converter": STRING,
-        "value.converter": STRING,
-        **{f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")},
-    }
-    with java_catalog(worker | settings), thread_cluster(kafka, group, settings) as cluster:
-        yield cluster
-
-
 @pytest.fixture(scope="module")
 def cluster(broker: BrokerAddress, plugin_path: Path) -> Iterator[ThreadCluster]:
-    with java_cluster(broker.bootstrap_servers, f"faults-{os.getpid()}", plugin_path) as cluster:
+    own = {"java.tasks.jvm": "own"}
+    group = f"faults-{os.getpid()}"
+    with java_cluster(broker.bootstrap_servers, group, plugin_path, **own) as cluster:
         yield cluster
-
-
-class Sibling:
-    """A connector that counts beside the unruly ones."""
-
-    def __init__(self, cluster: ThreadCluster, broker: BrokerAddress, name: str) -> None:
-        self._cluster, self._broker, self.name = cluster, broker, name
-        config = {"name": name, "connector.class": "Counting", "topic": name, "tasks.max": "1"}
-        cluster.verbs.create(name, config, TargetState.RUNNING)
-        cluster.wait_for(name, State.RUNNING, State.RUNNING, timeout_s=START_S)
-
-    def records(self) -> list[int]:
-        records = read_to_end(self._broker.bootstrap_servers, self.name)
-        return [int(record.value() or b"") for record in records]
-
-    def moves_on(self) -> None:
-        before = len(self.records())
-        wait_until(lambda: len(self.records()) > before + 20, what="records", timeout_s=START_S)
-
-    def check(self) -> None:
-        """Each number once, in order, by one attempt."""
-        self.moves_on()
-        assert attempts(self._cluster, self.name) == 1
-        records = self.records()
-        assert records == list(range(1, len(records) + 1))
 
 
 @pytest.fixture(scope="module")
@@ -142,10 +100,6 @@ def jvms(monkeypatch: pytest.MonkeyPatch) -> list[PluginJvm]:
 
     monkeypatch.setattr(java_task, "PluginJvm", Noted)
     return jvms
-
-
-def attempts(cluster: ThreadCluster, name: str) -> int:
-    return len([a for a in cluster.launcher.launches if a.id.connector == name])
 
 
 def connector_status(cluster: ThreadCluster, name: str) -> Status | None:
@@ -256,7 +210,7 @@ def test_a_connector_that_hangs_is_stopped_and_another_one_starts_after_it(
 def test_a_connector_that_does_not_divide_its_work_says_so(
     cluster: ThreadCluster, unruly: Callable[[str, str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jvm_module, "SLOW_S", 2.0)
+    monkeypatch.setattr(jvm_connection, "SLOW_S", 2.0)
     monkeypatch.setattr(java_connectors, "SLOW_S", 2.0)
     name = unruly("taskConfigs", "hangs")
     traced(cluster, name, connector_status, State.RUNNING, "has not returned its task configs")
@@ -278,7 +232,7 @@ def test_a_task_that_closes_or_floods_its_outputs_goes_on(
         timeout_s=START_S,
     )
     if how == "floods":
-        wait_until(lambda: "were left out in a second" in caplog.text, what="the count")
+        wait_until(lambda: "of a second were left out" in caplog.text, what="the count")
     assert attempts(cluster, name) == 1
 
 

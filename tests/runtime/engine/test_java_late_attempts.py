@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from connect_runtime.engine.jvm import Fields, PluginJvm
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import Fields
 from connect_runtime.herder.runs import RunPhase
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_runtime.tasks import java_task
@@ -34,7 +35,12 @@ def cluster(
 ) -> Iterator[ThreadCluster]:
     plugin_path = tmp_path_factory.mktemp("built") / "plugins"
     add_compiled("Counting", COUNTING, plugin_path)
-    settings = {"plugin.path": str(plugin_path), "task.shutdown.graceful.timeout.ms": "1000"}
+    settings = {
+        "plugin.path": str(plugin_path),
+        "task.shutdown.graceful.timeout.ms": "1000",
+        # whose processes live on
+        "java.tasks.jvm": "own",
+    }
     group = f"late-{os.getpid()}"
     worker = {
         "bootstrap.servers": broker.bootstrap_servers,

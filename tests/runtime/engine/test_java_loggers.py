@@ -10,7 +10,7 @@ import pytest
 
 from connect_runtime.engine import java_loggers
 from connect_runtime.engine.java_loggers import SharedLevels, share_levels
-from connect_runtime.engine.jvm import JvmEnded
+from connect_runtime.engine.jvm_connection import JvmEnded
 from support.wait import wait_until
 
 

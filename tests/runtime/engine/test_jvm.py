@@ -18,8 +18,10 @@ from typing import Any
 import pytest
 
 from connect_runtime.engine import jvm as jvm_module
+from connect_runtime.engine import jvm_connection
 from connect_runtime.engine.engine_jar import class_archive, class_path
-from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import Fields, JvmEnded
 from connect_runtime.waiting import TakesTooLong
 from connect_specs.secrets import Redactor
 from support.processes import frozen, process
@@ -31,8 +33,9 @@ Run = Callable[..., PluginJvm]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Starts a program in place of Java, and waits only shortly for it."""
-    monkeypatch.setattr(jvm_module, "_PATIENCE", struct.pack("ll", 0, 300_000))
-    monkeypatch.setattr(jvm_module, "_END_S", 0.3)
+    monkeypatch.setattr(jvm_connection, "_PATIENCE", struct.pack("ll", 0, 300_000))
+    for module in (jvm_module, jvm_connection):
+        monkeypatch.setattr(module, "_END_S", 0.3)
     monkeypatch.setattr(jvm_module, "LOOK_EVERY_S", 0.05)
 
     def started(*command: str, **more: Any) -> PluginJvm:
@@ -94,7 +97,7 @@ def test_output_without_a_line_s_end_takes_no_memory(run: Run) -> None:
 
 
 def test_a_call_that_takes_long_says_so_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jvm_module, "SLOW_S", 0.1)
+    monkeypatch.setattr(jvm_connection, "SLOW_S", 0.1)
     jvm = run("/bin/sleep", "600")
     slow: list[float] = []
     began = time.monotonic()

@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connect_runtime.engine import jvm_log
 from connect_runtime.engine.engine_jar import class_archive
-from connect_runtime.engine.jvm import Fields, JvmEnded, PluginJvm
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import Fields, JvmEnded
 from connect_runtime.herder.view import View
 from connect_runtime.kafka.local_processes import find_java, free_port
 from connect_runtime.metrics.jvm_metrics import samples_of, task_reading

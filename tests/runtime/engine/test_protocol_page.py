@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs/engine-protocol.md").read_text()
 TABLES = {
     "## Calls of the runtime": r'calls\.put\(\s*"([a-z-]+)"',
     "## Calls of the JVM": r'wire\.ask\(\s*"([a-z-]+)"',
-    "## Events": r'(?:wire\.event|report)\(\s*"([a-z-]+)"',
+    "## Events": r'(?:\w+\.event|report)\(\s*"([a-z-]+)"',
 }
 
 

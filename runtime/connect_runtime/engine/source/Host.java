@@ -9,7 +9,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.admin.AdminClientConfig;
 import org.apache.kafka.common.config.ConfigDef;
@@ -48,29 +47,38 @@ final class Host {
     private static final long TOPIC_REPORTED_MS = 5_000;
     private static final String ADMIN_OVERRIDE = "admin.override.";
     private final Wire wire;
-    private final Set<String> secrets = new TreeSet<>();
+    private final Secrets secrets;
     private final Map<String, Long> reloads = new ConcurrentHashMap<>();
     private final String workerId;
     private Herder herder;
 
     /**
-     * Builds the worker, which asks Kafka for its cluster's id. {@code properties} are those of the
-     * worker's file, with Apache's names.
+     * Builds the worker, which asks Kafka for its cluster's id, unless {@code config} has done so. It
+     * and {@code policy} are the worker's file's.
      */
-    Host(Wire wire, Plugins plugins, Map<String, String> properties, String workerId) {
+    Host(
+            Wire wire,
+            Secrets secrets,
+            Plugins plugins,
+            WorkerConfig config,
+            ConnectorClientConfigOverridePolicy policy,
+            String workerId) {
         this.wire = wire;
+        this.secrets = secrets;
         this.plugins = plugins;
-        boolean alone = properties.containsKey(StandaloneConfig.OFFSET_STORAGE_FILE_FILENAME_CONFIG);
-        config = alone ? new StandaloneConfig(properties) : new DistributedConfig(properties);
-        policy = plugins.newPlugin(
-                config.getString(WorkerConfig.CONNECTOR_CLIENT_POLICY_CLASS_CONFIG),
-                config,
-                ConnectorClientConfigOverridePolicy.class);
+        this.config = config;
+        this.policy = policy;
         offsets = new OffsetRows(wire);
         worker = new Worker(workerId, Time.SYSTEM, plugins, config, offsets, policy);
         this.workerId = workerId;
         replaceHerderOfTasks();
         worker.start();
+    }
+
+    /** Returns the config that the properties of a worker's file, with Apache's names, mean. */
+    static WorkerConfig configOf(Map<String, String> properties) {
+        boolean alone = properties.containsKey(StandaloneConfig.OFFSET_STORAGE_FILE_FILENAME_CONFIG);
+        return alone ? new StandaloneConfig(properties) : new DistributedConfig(properties);
     }
 
     /** Returns a config with its references resolved, and reports what they stand for as secrets. */
@@ -94,7 +102,7 @@ final class Host {
                 provided.add(value);
             }
         });
-        reportSecrets(provided);
+        secrets.report(provided);
         return resolved;
     }
 
@@ -145,18 +153,7 @@ final class Host {
                 values.add(config.get(key));
             }
         });
-        reportSecrets(values);
-    }
-
-    /** Names values that no text may hold; the other side redacts them from whatever follows. */
-    void reportSecrets(Collection<String> values) {
-        List<String> fresh;
-        synchronized (secrets) {
-            fresh = values.stream().filter(secrets::add).toList();
-            if (!fresh.isEmpty()) {
-                wire.event("secrets", Map.of("values", fresh));
-            }
-        }
+        secrets.report(values);
     }
 
     private static <T> T proxy(Class<T> type, InvocationHandler handler) {

@@ -27,7 +27,7 @@ import org.apache.logging.log4j.core.selector.BasicContextSelector;
  * from being heard. A thread of its own sends, so no plugin waits for the other side.
  */
 final class LogLines extends AbstractAppender {
-    private static final String CONTEXT = "connector.context";
+    static final String CONTEXT = "connector.context";
     private static final int A_SECOND = 1_000;
     private static final int SECOND_MS = 1_000;
     private static final int LONGEST = 16_384;
@@ -54,6 +54,8 @@ final class LogLines extends AbstractAppender {
     static void redirect(Wire wire) {
         // One for all class loaders: by default Log4j finds it by the caller, which class archives change
         System.setProperty("log4j2.contextSelector", BasicContextSelector.class.getName());
+        // What threads of plugins log is their task's
+        System.setProperty("log4j2.isThreadContextMapInheritable", "true");
         LogLines lines = new LogLines(wire);
         lines.start();
         var builder = ConfigurationBuilderFactory.newConfigurationBuilder();

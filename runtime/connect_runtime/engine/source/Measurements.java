@@ -11,6 +11,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Predicate;
 import java.util.regex.Pattern;
 import javax.management.JMException;
 import javax.management.MBeanAttributeInfo;
@@ -38,6 +39,7 @@ final class Measurements {
     private static final long PATIENCE_MS = 500;
 
     private final Host host;
+    private final Predicate<ObjectName> isOwn;
     private final MBeanServer beans = ManagementFactory.getPlatformMBeanServer();
     private final ExecutorService reader = Executors.newSingleThreadExecutor(run -> {
         Thread thread = new Thread(run, "engine-metrics");
@@ -47,8 +49,15 @@ final class Measurements {
     private Future<OfPlugins> reading;
     private OfPlugins latest = new OfPlugins(List.of(), 0);
 
-    Measurements(Host host) {
+    /** Reads those of one worker; {@code isOwn} says which MBeans concern it. */
+    Measurements(Host host, Predicate<ObjectName> isOwn) {
         this.host = host;
+        this.isOwn = isOwn;
+    }
+
+    /** Ends the thread that reads. */
+    void close() {
+        reader.shutdown();
     }
 
     /** A number: of Connect's own metrics by group and tags, of an MBean by domain and key properties. */
@@ -57,7 +66,7 @@ final class Measurements {
     /** The first 10,000 numbers of plugins, and how many there are besides. */
     record OfPlugins(List<Measurement> measurements, int left) { }
 
-    /** All numbers of this JVM but its own; {@code clients} are those of Kafka's clients. */
+    /** All numbers of a worker but the JVM's own; {@code clients} are those of Kafka's clients. */
     record All(List<Measurement> connect, List<Measurement> clients, OfPlugins plugins) { }
 
     /** Returns all numbers. Those of plugins are older ones while their code takes long. */
@@ -108,7 +117,7 @@ final class Measurements {
 
     private Iterable<ObjectName> names(String pattern) {
         try {
-            return beans.queryNames(new ObjectName(pattern), null);
+            return beans.queryNames(new ObjectName(pattern), null).stream().filter(isOwn).toList();
         } catch (JMException impossible) {
             throw new IllegalArgumentException(impossible);
         }

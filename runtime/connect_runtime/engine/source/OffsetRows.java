@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
-import java.util.concurrent.Executor;
+import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
@@ -32,7 +32,7 @@ final class OffsetRows implements OffsetBackingStore {
     private static final long PATIENCE_S = 5;
     private final Wire wire;
     /** A write begins when the one before has ended, or an older offset could be the last one. */
-    private final Executor inOrder = Executors.newSingleThreadExecutor(run -> {
+    private final ExecutorService inOrder = Executors.newSingleThreadExecutor(run -> {
         Thread thread = new Thread(run, "write-offsets");
         thread.setDaemon(true);
         return thread;
@@ -114,7 +114,9 @@ final class OffsetRows implements OffsetBackingStore {
     public void start() { }
 
     @Override
-    public void stop() { }
+    public void stop() {
+        inOrder.shutdown();
+    }
 
     @Override
     public void configure(WorkerConfig config) { }

@@ -16,14 +16,14 @@ final class Providers {
     private static final TypeReference<Set<String>> KEYS = new TypeReference<>() { };
 
     private final Plugins plugins;
-    private final Wire wire;
+    private final Secrets secrets;
     private final Map<Declared, ConfigProvider> configured = new ConcurrentHashMap<>();
 
     private record Declared(String className, Map<String, String> params) { }
 
-    Providers(Plugins plugins, Wire wire) {
+    Providers(Plugins plugins, Secrets secrets) {
         this.plugins = plugins;
-        this.wire = wire;
+        this.secrets = secrets;
     }
 
     /**
@@ -45,7 +45,7 @@ final class Providers {
         try (var swap = plugins.withClassLoader(provider.getClass().getClassLoader())) {
             data = provider.get(call.get("path").asText(), Wire.JSON.convertValue(call.get("keys"), KEYS));
         }
-        wire.event("secrets", Map.of("values", data.data().values()));
+        secrets.report(data.data().values());
         Map<String, Object> answer = new LinkedHashMap<>();
         answer.put("values", data.data());
         answer.put("ttlMs", data.ttl());

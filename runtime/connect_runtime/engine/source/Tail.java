@@ -38,9 +38,9 @@ record Tail(List<List<String>> rows, Map<Integer, Long> positions, boolean own) 
     /** Fields of Apache's classes that no method leads to. */
     private static final List<Field> FIELDS = List.of(
             field(Worker.class, "tasks"),
-            field(abstractSourceTask(), "offsetStore"),
-            field(abstractSourceTask(), "admin"),
-            field(abstractSourceTask(), "producer"),
+            field(ofConnect("AbstractWorkerSourceTask"), "offsetStore"),
+            field(ofConnect("AbstractWorkerSourceTask"), "admin"),
+            field(ofConnect("AbstractWorkerSourceTask"), "producer"),
             field(ConnectorOffsetBackingStore.class, "connectorStore"),
             field(ConnectorOffsetBackingStore.class, "workerStore"),
             field(KafkaOffsetBackingStore.class, "offsetLog"),
@@ -48,9 +48,10 @@ record Tail(List<List<String>> rows, Map<Integer, Long> positions, boolean own) 
             field(KafkaBasedLog.class, "initializer"),
             field(KafkaBasedLog.class, "topic"));
 
-    private static Class<?> abstractSourceTask() {
+    /** Returns a class that only Connect's own package can name. */
+    static Class<?> ofConnect(String name) {
         try {
-            return Class.forName("org.apache.kafka.connect.runtime.AbstractWorkerSourceTask");
+            return Class.forName("org.apache.kafka.connect.runtime." + name);
         } catch (ClassNotFoundException error) {
             throw new IllegalStateException("This is another version of Connect", error);
         }
@@ -98,7 +99,7 @@ record Tail(List<List<String>> rows, Map<Integer, Long> positions, boolean own) 
      */
     @SuppressWarnings("unchecked")
     void giveTo(Worker worker, ConnectorTaskId id) {
-        Object task = ((Map<ConnectorTaskId, Object>) get(worker, "tasks")).get(id);
+        Object task = taskOf(worker, id);
         Object store = get(task, "offsetStore");
         Optional<KafkaOffsetBackingStore> inKafka =
                 (Optional<KafkaOffsetBackingStore>) get(store, "connectorStore");
@@ -113,6 +114,11 @@ record Tail(List<List<String>> rows, Map<Integer, Long> positions, boolean own) 
                 set(store, "workerStore", Optional.empty());
             }
         });
+    }
+
+    /** Returns a task that the worker runs; null: it does not. */
+    static Object taskOf(Worker worker, ConnectorTaskId id) {
+        return ((Map<?, ?>) get(worker, "tasks")).get(id);
     }
 
     @SuppressWarnings("unchecked")

@@ -1,9 +1,12 @@
 package connect.engine;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.lang.reflect.Method;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import javax.management.ObjectName;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
 import org.apache.kafka.connect.runtime.TargetState;
@@ -14,8 +17,14 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
 
 /** Runs tasks, and reports what becomes of each attempt. */
 final class Tasks {
+    /** No method that may be called from here leads to what ends a task. */
+    private static final Class<?> WORKER_TASK = Tail.ofConnect("WorkerTask");
+    /** An exception may be its own cause. */
+    private static final int CAUSES = 50;
     private final Host host;
     private final Wire wire;
+    private final Map<ConnectorTaskId, Object> started = new ConcurrentHashMap<>();
+    private volatile boolean outOfMemory;
 
     Tasks(Host host, Wire wire) {
         this.host = host;
@@ -63,6 +72,17 @@ final class Tasks {
                 Map.of(id, attempt.taskConfig),
                 Map.of(), Map.of(), Map.of(), Set.of(), Set.of(),
                 host.worker.configTransformer());
+        boolean begun = start(attempt, state, config, taskConfig);
+        Object task = Tail.taskOf(host.worker, id);
+        if (task != null) {
+            started.put(id, task);
+        }
+        return begun;
+    }
+
+    private boolean start(
+            Attempt attempt, ClusterConfigState state, Map<String, String> config, Map<String, String> taskConfig) {
+        ConnectorTaskId id = attempt.id();
         TargetState target = attempt.paused ? TargetState.PAUSED : TargetState.STARTED;
         Listener listener = new Listener(attempt);
         if (isSink(config)) {
@@ -114,12 +134,77 @@ final class Tasks {
         host.worker.stopAndAwaitTask(new ConnectorTaskId(connector, task));
     }
 
+    /**
+     * Ends the tasks without a last commit. Returns whether all of their threads have ended within
+     * {@code task.shutdown.graceful.timeout.ms}.
+     */
+    boolean cancel() {
+        boolean ended = true;
+        for (Map.Entry<ConnectorTaskId, Object> task : started.entrySet()) {
+            call(task.getValue(), "stop");
+            call(task.getValue(), "cancel");
+            if (Tail.taskOf(host.worker, task.getKey()) != null) {
+                host.worker.stopAndAwaitTask(task.getKey());
+            }
+            ended &= (boolean) call(task.getValue(), "awaitStop", 0L);
+        }
+        return ended;
+    }
+
+    private static Object call(Object task, String name, Object... arguments) {
+        try {
+            Class<?>[] types = arguments.length == 0 ? new Class<?>[0] : new Class<?>[] {long.class};
+            Method method = WORKER_TASK.getDeclaredMethod(name, types);
+            method.setAccessible(true);
+            return method.invoke(task, arguments);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException("This is another version of Connect", error);
+        }
+    }
+
+    /** Returns whether one of them has failed for want of memory or threads. */
+    boolean ranOutOfMemory() {
+        return outOfMemory;
+    }
+
+    /** Returns whether one of them has registered an MBean. */
+    boolean own(BeanOwners owners, ObjectName bean) {
+        return started.keySet().stream().anyMatch(id -> owners.isOf(id.connector(), id.task(), bean));
+    }
+
     private static Map<String, Object> fields(Attempt attempt) {
         Map<String, Object> fields = new LinkedHashMap<>();
         fields.put("connector", attempt.connector);
         fields.put("task", attempt.task);
         fields.put("attempt", attempt.attempt);
         return fields;
+    }
+
+    private static boolean isOutOfMemory(Throwable thrown) {
+        try {
+            Throwable cause = thrown;
+            for (int depth = 0; depth < CAUSES && cause != null; depth++) {
+                if (cause instanceof OutOfMemoryError) {
+                    return true;
+                }
+                cause = cause.getCause();
+            }
+        } catch (RuntimeException | StackOverflowError ofPlugin) {
+            // It cannot be asked.
+        }
+        return false;
+    }
+
+    /** Returns whether this JVM runs its shutdown hooks, such as those that close what others use. */
+    private static boolean isEnding() {
+        Thread hook = new Thread(() -> { });
+        try {
+            Runtime.getRuntime().addShutdownHook(hook);
+            Runtime.getRuntime().removeShutdownHook(hook);
+            return false;
+        } catch (IllegalStateException ending) {
+            return true;
+        }
     }
 
     private final class Listener implements TaskStatus.Listener {
@@ -142,6 +227,11 @@ final class Tasks {
 
         @Override
         public void onFailure(ConnectorTaskId id, Throwable cause) {
+            if (isEnding()) {
+                // Another one ends the JVM, and this one has failed by that: it is interrupted.
+                return;
+            }
+            outOfMemory |= isOutOfMemory(cause);
             Map<String, Object> fields = fields(attempt);
             fields.put("failure", Failure.of(cause));
             wire.event("task-failed", fields);

@@ -5,11 +5,13 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.DataInputStream;
-import java.io.DataOutputStream;
 import java.io.FileDescriptor;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -20,7 +22,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * The socket to the process that started this JVM. A frame is its length in 4 bytes, big-endian, and
+ * A socket to a process that this JVM works for. A frame is its length in 4 bytes, big-endian, and
  * a JSON object. Both sides send requests ({@code id}, {@code call} and arguments), answers to them
  * ({@code answer}, and {@code result} or {@code error}), and this side also events ({@code event}).
  * {@code docs/engine-protocol.md} lists them all.
@@ -30,10 +32,12 @@ final class Wire {
     private static final int LONGEST = 256 << 20;
 
     private final DataInputStream input;
-    private final DataOutputStream output;
+    private final OutputStream output;
+    private final Runnable close;
     private final AtomicLong lastId = new AtomicLong();
     private final Map<Long, CompletableFuture<JsonNode>> waiting = new ConcurrentHashMap<>();
     private final ExecutorService calls = Executors.newCachedThreadPool(Wire::daemon);
+    private volatile boolean closed;
 
     /** Answers one kind of request. */
     interface Call {
@@ -41,10 +45,22 @@ final class Wire {
         Object answer(JsonNode arguments) throws Exception;
     }
 
-    /** Uses file descriptor 0, which is a socket: a path or port would have to be kept secret. */
-    Wire() {
-        this.input = new DataInputStream(new FileInputStream(FileDescriptor.in));
-        this.output = new DataOutputStream(new FileOutputStream(FileDescriptor.in));
+    /** Uses streams of a socket. {@code close} runs when nothing can be sent any more, perhaps twice. */
+    Wire(InputStream input, OutputStream output, Runnable close) {
+        this.input = new DataInputStream(input);
+        this.output = output;
+        this.close = close;
+    }
+
+    /**
+     * Returns the socket to the process that started this JVM, which ends with it: file descriptor 0,
+     * as a path or port would have to be kept secret.
+     */
+    static Wire toOwner() {
+        // Not exit: hooks of plugins may hang, and the process that would end this one is gone.
+        return new Wire(
+                new FileInputStream(FileDescriptor.in), new FileOutputStream(FileDescriptor.in),
+                () -> Runtime.getRuntime().halt(0));
     }
 
     private static Thread daemon(Runnable run) {
@@ -55,6 +71,16 @@ final class Wire {
 
     /** Answers requests, each on a thread of its own, until the other side has closed the socket, or is gone. */
     void serve(Map<String, Call> handlers) {
+        try {
+            serveOpen(handlers);
+        } finally {
+            calls.shutdown();
+            closed = true;
+            waiting.values().forEach(Wire::refuse);
+        }
+    }
+
+    private void serveOpen(Map<String, Call> handlers) {
         while (true) {
             JsonNode frame;
             try {
@@ -74,7 +100,8 @@ final class Wire {
         }
     }
 
-    private JsonNode read() throws IOException {
+    /** Returns the next frame. */
+    JsonNode read() throws IOException {
         int length = input.readInt();
         if (length < 0 || length > LONGEST) {
             throw new IOException("a frame of " + length + " bytes");
@@ -110,14 +137,17 @@ final class Wire {
         long id = lastId.incrementAndGet();
         CompletableFuture<JsonNode> future = new CompletableFuture<>();
         waiting.put(id, future);
+        if (closed) {
+            refuse(future);
+        }
         ObjectNode request = JSON.createObjectNode().put("id", id).put("call", call);
         request.setAll((ObjectNode) JSON.valueToTree(fields));
         send(request);
         JsonNode answer;
         try {
             answer = future.get();
-        } catch (ExecutionException impossible) {
-            throw new IllegalStateException(impossible);
+        } catch (ExecutionException gone) {
+            throw new IllegalStateException(gone.getCause());
         }
         if (answer.has("error")) {
             throw new IllegalStateException(answer.get("error").asText());
@@ -125,20 +155,22 @@ final class Wire {
         return answer.path("result");
     }
 
+    private static void refuse(CompletableFuture<JsonNode> future) {
+        future.completeExceptionally(new IOException("The process that this JVM worked for is gone"));
+    }
+
     private void send(ObjectNode frame) {
         try {
             // Half of a surrogate pair, which a text of a plugin may hold, becomes a question mark
             byte[] bytes = JSON.writeValueAsString(frame).getBytes(StandardCharsets.UTF_8);
+            ByteBuffer whole = ByteBuffer.allocate(Integer.BYTES + bytes.length).putInt(bytes.length).put(bytes);
             synchronized (output) {
-                output.writeInt(bytes.length);
-                output.write(bytes);
-                output.flush();
+                output.write(whole.array());
             }
         } catch (JsonProcessingException error) {
             throw new IllegalArgumentException(error);
         } catch (IOException gone) {
-            // The process that this JVM works for is gone.
-            Runtime.getRuntime().halt(0);
+            close.run();
         }
     }
 }

@@ -1,0 +1,96 @@
+"""Decides which tasks of a node share a JVM. Pure.
+
+All share one, until it ends and nobody can be named. Then they start in about as many JVMs as the
+root of their number, and those of a JVM that ends, too, in one each. So the task at fault stands
+alone in the third, and others have been interrupted twice. It stays alone until its config changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+# Connector and task
+TaskKey: TypeAlias = tuple[str, int]
+
+SHARED: Final = "shared"
+# After so long without another end, tasks that were not named share one again
+_SUSPECTED_S: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class JvmMember:
+    """A task in a JVM; `config` identifies its config."""
+
+    task: TaskKey
+    config: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Suspect:
+    config: str
+    place: str
+    since: float
+    is_culprit: bool = False
+
+
+class JvmPlaces:
+    """The places of tasks, by what has happened. Times are of a clock in seconds."""
+
+    def __init__(self) -> None:
+        self._suspects: dict[TaskKey, _Suspect] = {}
+        self._ends = 0
+        self._killed_at = -math.inf
+
+    def place(self, member: JvmMember, time_s: float) -> str:
+        """Returns the name of the JVM in which a task starts."""
+        suspect = self._suspects.get(member.task)
+        if suspect is None:
+            return SHARED
+        over = not suspect.is_culprit and time_s - suspect.since > _SUSPECTED_S
+        if over or suspect.config != member.config:
+            del self._suspects[member.task]
+            return SHARED
+        return suspect.place
+
+    def ended(
+        self, members: Collection[JvmMember], time_s: float, *, killed: bool
+    ) -> JvmMember | None:
+        """Takes note of the end of a JVM with these members. Returns the one that has ended it, if
+        that is known. One end by a signal from outside accuses nobody."""
+        if killed and time_s - self._killed_at > _SUSPECTED_S:
+            self._killed_at = time_s
+            return None
+        ordered = sorted(members, key=lambda member: member.task)
+        if len(ordered) == 1 and killed:
+            self._suspect_on(ordered[0], time_s)
+            return None
+        if len(ordered) == 1:
+            return self._name(ordered[0], time_s)
+        self._ends += 1
+        grouped = any(member.task in self._suspects for member in ordered)
+        count = len(ordered) if grouped else math.isqrt(len(ordered) - 1) + 1
+        for number, member in enumerate(ordered):
+            place = f"{self._ends}.{number % count}"
+            self._suspects[member.task] = _Suspect(member.config, place, time_s)
+        return None
+
+    def _suspect_on(self, member: JvmMember, time_s: float) -> None:
+        """Keeps one that was alone where it is, such as one that takes all memory of a machine."""
+        suspect = self._suspects.get(member.task)
+        if suspect is not None:
+            self._suspects[member.task] = replace(suspect, since=time_s)
+
+    def _name(self, member: JvmMember, time_s: float) -> JvmMember:
+        """Leaves one alone for good, and accuses the others no more."""
+        self._suspects = {task: s for task, s in self._suspects.items() if s.is_culprit}
+        place = alone(member.task)
+        self._suspects[member.task] = _Suspect(member.config, place, time_s, is_culprit=True)
+        return member
+
+
+def alone(task: TaskKey) -> str:
+    """Returns the name of a JVM for this task only."""
+    return f"{task[0]}-{task[1]}"
