@@ -220,16 +220,18 @@ class _Pace:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._begun = self._moved = self._used_s()
-        self._moved_at = time.monotonic()
+        self._looks = 0
 
     def problem(self) -> str | None:
-        """Returns what is wrong if the classes loop or stand still."""
-        used, now_s = self._used_s(), time.monotonic()
+        """Returns what is wrong if the classes loop or stand still; called every `_LOOK_S`. Only
+        calls count: if the whole machine stood still, the classes have not."""
+        used = self._used_s()
+        self._looks += 1
         if used - self._moved > _STILL_CPU_S:
-            self._moved, self._moved_at = used, now_s
+            self._moved, self._looks = used, 0
         if used - self._begun > _CPU_S:
             return f"its classes have not loaded in {_CPU_S:.0f} s of CPU time"
-        if now_s - self._moved_at > _STILL_S:
+        if self._looks * _LOOK_S > _STILL_S:
             return f"its classes have not loaded, and have stood still for {_STILL_S:.0f} s"
         return None
 
