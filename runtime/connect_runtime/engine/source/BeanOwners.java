@@ -1,10 +1,13 @@
 package connect.engine;
 
 import java.lang.management.ManagementFactory;
+import java.util.Collection;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import javax.management.InstanceNotFoundException;
-import javax.management.MBeanServer;
 import javax.management.MBeanServerDelegate;
 import javax.management.MBeanServerNotification;
 import javax.management.Notification;
@@ -12,16 +15,18 @@ import javax.management.ObjectName;
 import org.apache.logging.log4j.ThreadContext;
 
 /**
- * Remembers which task has registered an MBean, where several tasks share a JVM: whose logging context
- * its thread has, or the thread that started it.
+ * Remembers which task has registered which MBeans, where several tasks share a JVM: the one whose
+ * logging context the registering thread has, or has got from the thread that started it.
  */
 final class BeanOwners {
-    private final Map<ObjectName, String> contexts = new ConcurrentHashMap<>();
+    /** {@code [orders|task-0] }, or {@code [orders|task-0|offsets] } */
+    private static final Pattern OF_TASK = Pattern.compile("\\[(.*\\|task-\\d+)(\\|[a-z]+)?\\] ?");
+    private final Map<ObjectName, String> tasks = new ConcurrentHashMap<>();
+    private final Map<String, Set<ObjectName>> beans = new ConcurrentHashMap<>();
 
     BeanOwners() {
-        MBeanServer beans = ManagementFactory.getPlatformMBeanServer();
         try {
-            beans.addNotificationListener(
+            ManagementFactory.getPlatformMBeanServer().addNotificationListener(
                     MBeanServerDelegate.DELEGATE_NAME, (change, unused) -> note(change), null, null);
         } catch (InstanceNotFoundException impossible) {
             throw new IllegalStateException(impossible);
@@ -31,19 +36,38 @@ final class BeanOwners {
     /** Runs on the thread that registers the MBean. */
     private void note(Notification notification) {
         if (notification instanceof MBeanServerNotification change) {
-            String context = ThreadContext.get(LogLines.CONTEXT);
-            if (!change.getType().equals(MBeanServerNotification.REGISTRATION_NOTIFICATION)) {
-                contexts.remove(change.getMBeanName());
-            } else if (context != null) {
-                contexts.put(change.getMBeanName(), context);
+            forget(change.getMBeanName());
+            if (change.getType().equals(MBeanServerNotification.REGISTRATION_NOTIFICATION)) {
+                remember(change.getMBeanName());
             }
         }
     }
 
-    /** Returns whether a task has registered it. */
-    boolean isOf(String connector, int task, ObjectName bean) {
-        String begins = "[" + connector + "|task-" + task;
-        String context = contexts.getOrDefault(bean, "");
-        return context.startsWith(begins + "]") || context.startsWith(begins + "|");
+    private void remember(ObjectName bean) {
+        Matcher context = OF_TASK.matcher(String.valueOf(ThreadContext.get(LogLines.CONTEXT)));
+        if (context.matches()) {
+            String task = context.group(1);
+            tasks.put(bean, task);
+            beans.compute(task, (key, names) -> {
+                Set<ObjectName> more = names == null ? ConcurrentHashMap.newKeySet() : names;
+                more.add(bean);
+                return more;
+            });
+        }
+    }
+
+    private void forget(ObjectName bean) {
+        String task = tasks.remove(bean);
+        if (task != null) {
+            beans.computeIfPresent(task, (key, names) -> {
+                names.remove(bean);
+                return names.isEmpty() ? null : names;
+            });
+        }
+    }
+
+    /** Returns the names of a task's MBeans. */
+    Collection<ObjectName> beansOf(String connector, int task) {
+        return beans.getOrDefault(connector + "|task-" + task, Set.of());
     }
 }

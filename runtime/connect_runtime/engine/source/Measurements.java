@@ -2,6 +2,7 @@ package connect.engine;
 
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -11,7 +12,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.function.Predicate;
+import java.util.function.Function;
 import java.util.regex.Pattern;
 import javax.management.JMException;
 import javax.management.MBeanAttributeInfo;
@@ -39,7 +40,7 @@ final class Measurements {
     private static final long PATIENCE_MS = 500;
 
     private final Host host;
-    private final Predicate<ObjectName> isOwn;
+    private final Function<ObjectName, Collection<ObjectName>> names;
     private final MBeanServer beans = ManagementFactory.getPlatformMBeanServer();
     private final ExecutorService reader = Executors.newSingleThreadExecutor(run -> {
         Thread thread = new Thread(run, "engine-metrics");
@@ -49,10 +50,10 @@ final class Measurements {
     private Future<OfPlugins> reading;
     private OfPlugins latest = new OfPlugins(List.of(), 0);
 
-    /** Reads those of one worker; {@code isOwn} says which MBeans concern it. */
-    Measurements(Host host, Predicate<ObjectName> isOwn) {
+    /** Reads those of one worker; {@code names} returns those of its MBeans that match a pattern. */
+    Measurements(Host host, Function<ObjectName, Collection<ObjectName>> names) {
         this.host = host;
-        this.isOwn = isOwn;
+        this.names = names;
     }
 
     /** Ends the thread that reads. */
@@ -117,7 +118,7 @@ final class Measurements {
 
     private Iterable<ObjectName> names(String pattern) {
         try {
-            return beans.queryNames(new ObjectName(pattern), null).stream().filter(isOwn).toList();
+            return names.apply(new ObjectName(pattern));
         } catch (JMException impossible) {
             throw new IllegalArgumentException(impossible);
         }

@@ -2,7 +2,9 @@ package connect.engine;
 
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
+import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -54,7 +56,7 @@ final class Peer {
         this.giveUp = giveUp;
         host = new Later<>(this::makeHost);
         tasks = new Later<>(() -> new Tasks(host(), wire));
-        measurements = new Later<>(() -> new Measurements(host(), this::isOwn));
+        measurements = new Later<>(() -> new Measurements(host(), this::beans));
     }
 
     /** Returns the requests that it may make. */
@@ -184,8 +186,12 @@ final class Peer {
         return new End(threadLeft, tasks.isMade() && tasks.get().ranOutOfMemory());
     }
 
-    private boolean isOwn(ObjectName bean) {
-        return owners == null || tasks.isMade() && tasks.value.own(owners, bean);
+    /** Returns the names of this process's MBeans that match a pattern, without a look at all others. */
+    private Collection<ObjectName> beans(ObjectName pattern) {
+        if (owners == null) {
+            return ManagementFactory.getPlatformMBeanServer().queryNames(pattern, null);
+        }
+        return tasks.isMade() ? tasks.value.beans(owners).filter(pattern::apply).toList() : List.of();
     }
 
     /** Fences transactional ids, all at once, with the admin client of the connector. */

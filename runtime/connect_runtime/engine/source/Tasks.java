@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Stream;
 import javax.management.ObjectName;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
@@ -19,6 +20,8 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
 final class Tasks {
     /** No method that may be called from here leads to what ends a task. */
     private static final Class<?> WORKER_TASK = Tail.ofConnect("WorkerTask");
+    /** A source waits as long for its last records, by default, as Connect does for the task. */
+    private static final long SLACK_MS = 1_000;
     /** An exception may be its own cause. */
     private static final int CAUSES = 50;
     private final Host host;
@@ -136,7 +139,7 @@ final class Tasks {
 
     /**
      * Ends the tasks without a last commit. Returns whether all of their threads have ended within
-     * {@code task.shutdown.graceful.timeout.ms}.
+     * {@code task.shutdown.graceful.timeout.ms}, or a second later.
      */
     boolean cancel() {
         boolean ended = true;
@@ -146,7 +149,7 @@ final class Tasks {
             if (Tail.taskOf(host.worker, task.getKey()) != null) {
                 host.worker.stopAndAwaitTask(task.getKey());
             }
-            ended &= (boolean) call(task.getValue(), "awaitStop", 0L);
+            ended &= (boolean) call(task.getValue(), "awaitStop", SLACK_MS);
         }
         return ended;
     }
@@ -167,9 +170,9 @@ final class Tasks {
         return outOfMemory;
     }
 
-    /** Returns whether one of them has registered an MBean. */
-    boolean own(BeanOwners owners, ObjectName bean) {
-        return started.keySet().stream().anyMatch(id -> owners.isOf(id.connector(), id.task(), bean));
+    /** Returns the names of the MBeans that they have registered. */
+    Stream<ObjectName> beans(BeanOwners owners) {
+        return started.keySet().stream().flatMap(id -> owners.beansOf(id.connector(), id.task()).stream());
     }
 
     private static Map<String, Object> fields(Attempt attempt) {
@@ -249,7 +252,7 @@ final class Tasks {
 
         @Override
         public void onShutdown(ConnectorTaskId id) {
-            // The other side ends this JVM soon
+            // The other side ends this JVM, or its connection, soon
             host.offsets.awaitWrites();
             report("task-ended");
         }
