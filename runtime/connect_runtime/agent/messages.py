@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
 import orjson
@@ -105,7 +105,7 @@ def request_content(request: Request, properties: Mapping[str, str]) -> bytes:
             entries = [(_text(key), _text(value)) for key, value in offsets]
             content = ["write offsets", topic, entries]
         case JoinJvm():
-            content = ["join", asdict(request)]
+            content = ["join", *astuple(request)]
     return orjson.dumps([dict(properties), *content])
 
 
@@ -130,17 +130,18 @@ def _request(fields: list[object]) -> Request:
             return WriteStatus(NewRecord(topic, b64decode(key), _content(value)))
         case ["write offsets", str(topic), list(entries)]:
             return WriteOffsets(topic, tuple(_offset(entry) for entry in entries))
-        case ["join", dict(named)]:
-            return _join(named)
+        case [
+            "join",
+            str(connector),
+            int(task),
+            str(config),
+            dict(worker),
+            str(worker_id),
+            int() | float() as graceful_s,
+        ] if all(isinstance(value, str) for value in worker.values()):
+            return JoinJvm(connector, task, config, worker, worker_id, graceful_s)
         case _:
             raise ValueError("no request of a task")
-
-
-def _join(fields: dict[str, Any]) -> JoinJvm:
-    try:
-        return JoinJvm(**fields)
-    except TypeError:
-        raise ValueError("no request of a task") from None
 
 
 def _offset(entry: object) -> tuple[bytes, bytes | None]:

@@ -1,7 +1,7 @@
 """Owns the JVMs that the Java tasks of a node share, and gives each task its way there.
 
 A JVM serves a Unix socket in its private folder. The agent connects there for a task and passes the
-connection on, so the task speaks with the JVM itself. Its end is this process's to notice: members
+connection on, so the task speaks with the JVM itself. The agent notices when a JVM ends: its tasks
 hear the reason, and start again where `jvm_places` says.
 """
 
@@ -138,7 +138,7 @@ class NodeJvms:
                         connection.pass_on(joined)
         except OSError:
             with self._changed:
-                node.members.pop(number, None)
+                self._leave(node, number, thread_left=False)
                 self._retire(node)
                 self._changed.notify_all()
             raise
@@ -147,16 +147,33 @@ class NodeJvms:
         """Returns the place of a task, once no earlier attempt at it is in any JVM; if something of
         one is left, one where that is not in its way."""
 
-        def is_free() -> bool:
-            members = (m for node in self._all for m, _ in node.members.values())
-            return all(running.task != member.task for running in members)
+        def earlier() -> list[tuple[_NodeJvm, int]]:
+            return [
+                (node, number)
+                for node in self._all
+                for number, (running, _) in node.members.items()
+                if running.task == member.task
+            ]
 
         with self._changed:
-            is_over = self._changed.wait_for(is_free, graceful_s + _SLACK_S)
-            if is_over and self._left_in.get(member.task) not in self._all:
+            self._changed.wait_for(lambda: not earlier(), graceful_s + _SLACK_S)
+            for node, number in earlier():
+                # also one that its JVM has never accepted, for want of threads
+                self._leave(node, number, thread_left=True)
+            if self._left_in.get(member.task) not in self._all:
                 return self._places.place(member, time.monotonic())
             self._last_number += 1
             return f"{alone(member.task)} {self._last_number}"
+
+    def _leave(self, node: _NodeJvm, number: int, *, thread_left: bool) -> None:
+        """Removes a member, of which a thread may be left."""
+        former = node.members.pop(number, None)
+        node.unused_since = time.monotonic()
+        if thread_left and former is not None:
+            node.left_threads += 1
+            self._left_in[former[0].task] = node
+            if node.left_threads > _LEFT_THREADS:
+                self._retire(node)
 
     def _jvm(self, place: str, request: JoinJvm) -> _NodeJvm:
         """Returns the JVM of a place, and starts it first if there is none. Raises what starting it
@@ -220,12 +237,8 @@ class NodeJvms:
         match event:
             case "peer-ended":
                 with self._changed:
-                    former = node.members.pop(fields["peer"], None)
-                    node.unused_since = time.monotonic()
-                    if fields["threadLeft"] and former is not None:
-                        node.left_threads += 1
-                        self._left_in[former[0].task] = node
-                    if fields["outOfMemory"] or node.left_threads > _LEFT_THREADS:
+                    self._leave(node, fields["peer"], thread_left=fields["threadLeft"])
+                    if fields["outOfMemory"]:
                         self._retire(node)
                     self._changed.notify_all()
             case "ended":

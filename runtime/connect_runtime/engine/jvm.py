@@ -47,6 +47,7 @@ _TAIL: Final = 20
 _END_S: Final = 5.0
 # Its last lines have the reason; a process that it started may keep the output open
 _LAST_LINES_S: Final = 1.0
+
 _running: weakref.WeakSet[PluginJvm] = weakref.WeakSet()
 _running_lock = threading.Lock()
 

@@ -81,8 +81,8 @@ def node_jvm_options(worker: Mapping[str, str]) -> tuple[str, ...]:
 def shares_jvm(worker: Mapping[str, str], connector: Mapping[str, str]) -> bool:
     """Returns whether tasks of the connector share a JVM with others on their node. Options of a
     connector need JVMs of their own."""
-    own = connector.get(TASKS_KEY) or worker.get(TASKS_KEY) or NODE
-    return own.strip().lower() != OWN and not connector.get(OPTIONS_KEY)
+    jvm = connector.get(TASKS_KEY) or worker.get(TASKS_KEY) or NODE
+    return jvm.strip().lower() != OWN and not connector.get(OPTIONS_KEY)
 
 
 def jvm_properties(worker: Mapping[str, str]) -> dict[str, str]:

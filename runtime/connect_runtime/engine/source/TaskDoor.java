@@ -16,7 +16,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * The way of tasks to a JVM that they share: a Unix socket, in a folder that only the owner can enter.
- * It connects each task's process, and names itself to the JVM first by a number.
+ * The owner connects for a task, sends a frame with the number of this connection, and passes it on.
  */
 final class TaskDoor {
     private static final Logger LOG = LoggerFactory.getLogger(TaskDoor.class);
