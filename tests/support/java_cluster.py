@@ -9,11 +9,18 @@ from pathlib import Path
 from connect_runtime.storage.snapshots import State
 from connect_specs.desired import TargetState
 from support.broker import BrokerAddress, read_to_end
-from support.java_plugins import java_catalog
+from support.java_plugins import COUNTING, SOURCE, add_compiled, java_catalog
 from support.thread_cluster import STRING, ThreadCluster, thread_cluster
 from support.wait import wait_until
 
 START_S = 180
+
+
+def add_unruly(folder: Path) -> Path:
+    """Adds plugins that count and that misbehave to a folder, and returns it."""
+    add_compiled("Counting", COUNTING, folder)
+    add_compiled("Unruly", {SOURCE: "tests.Unruly\ntests.Unruly$Slow"}, folder)
+    return folder
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from connect_runtime.agent.assignment_tail import AssignmentTail
 from connect_runtime.agent.client import AgentClient, LineReader, file_of
 from connect_runtime.agent.messages import (
     Follow,
+    JoinJvm,
     ReadAssignment,
     ReadOffsets,
     Request,
@@ -55,6 +56,7 @@ REFUSED_S = 0.2
         WriteStatus(NewRecord("t", b"k", b"v")),
         WriteStatus(NewRecord("t", b"k", None)),
         WriteOffsets("t", ((b"k", b"v"), (b"l", None))),
+        JoinJvm("a", 0, "c", {"group.id": "g"}, "w:1", 5.0),
     ],
 )
 def test_requests_arrive_as_they_were_sent(request_: Request) -> None:
@@ -73,6 +75,9 @@ def test_requests_arrive_as_they_were_sent(request_: Request) -> None:
         b'[{"a":5},"offsets","t","a"]',
         b'[{},"follow","t","a-0",{}]',
         b'[{},"status","t","k",5]',
+        b'[{},"join","a",0,"c",{},"w:1"]',
+        b'[{},"join","a","0","c",{},"w:1",5]',
+        b'[{},"join","a",0,"c",{"group.id":5},"w:1",5]',
         b'[{},"status","t","no base64","v"]',
         b'[{},"write offsets","t",[5]]',
         b'[{},"write offsets","t",[["a",5]]]',

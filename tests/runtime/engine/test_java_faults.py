@@ -27,12 +27,7 @@ from connect_runtime.tasks import java_task
 from connect_runtime.validation.java_infos import validate_java
 from connect_specs.desired import OffsetEntry, TargetState
 from support.broker import BrokerAddress, read_to_end
-from support.java_cluster import START_S, Sibling, attempts, java_cluster
-from support.java_plugins import (
-    COUNTING,
-    SOURCE,
-    add_compiled,
-)
+from support.java_cluster import START_S, Sibling, add_unruly, attempts, java_cluster
 from support.own_broker import own_broker
 from support.processes import process
 from support.thread_cluster import ThreadCluster
@@ -43,10 +38,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built") / "plugins"
-    add_compiled("Counting", COUNTING, folder)
-    add_compiled("Unruly", {SOURCE: "tests.Unruly\ntests.Unruly$Slow"}, folder)
-    return folder
+    return add_unruly(tmp_path_factory.mktemp("built") / "plugins")
 
 
 @pytest.fixture(scope="module")

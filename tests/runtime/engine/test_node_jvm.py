@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import queue
+import socket
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
+from connect_runtime.engine.jvm import PluginJvm
+from connect_runtime.engine.jvm_connection import Fields, JvmConnection, framed
 from connect_runtime.storage.snapshots import State, TaskId
 from connect_specs.desired import TargetState
-from support.broker import BrokerAddress
-from support.java_cluster import START_S, Sibling, attempts, java_cluster
-from support.java_plugins import COUNTING, SOURCE, add_compiled, engine_jvms
-from support.thread_cluster import ThreadCluster
+from support.broker import BrokerAddress, create_topic, read_to_end
+from support.java_cluster import START_S, Sibling, add_unruly, attempts, java_cluster
+from support.java_plugins import engine_jvms
+from support.thread_cluster import STRING, ThreadCluster
 from support.wait import wait_until
 
 pytestmark = pytest.mark.long
@@ -21,12 +28,17 @@ pytestmark = pytest.mark.long
 Create = Callable[..., str]
 
 
+@contextmanager
+def closing_jvm(jvm: PluginJvm) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        jvm.end()
+
+
 @pytest.fixture(scope="module")
 def plugin_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built") / "plugins"
-    add_compiled("Counting", COUNTING, folder)
-    add_compiled("Unruly", {SOURCE: "tests.Unruly\ntests.Unruly$Slow"}, folder)
-    return folder
+    return add_unruly(tmp_path_factory.mktemp("built") / "plugins")
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +87,100 @@ def all_once(siblings: list[Sibling]) -> None:
         sibling.moves_on()
         records = sibling.records()
         assert records == list(range(1, len(records) + 1))
+
+
+class Peer(JvmConnection):
+    """The process of a task that shares a JVM."""
+
+    def __init__(self, path: str, number: int) -> None:
+        connected = socket.socket(socket.AF_UNIX)
+        connected.connect(path)
+        connected.sendall(framed({"peer": number}))
+        answers = {
+            "offsets": lambda fields: [None for _ in fields["keys"]],
+            "write-offsets": lambda fields: None,
+        }
+        super().__init__(connected, {}, lambda event, fields: None, answers)
+        self._start_reading()
+
+    def _reason(self) -> tuple[str, bool]:
+        return "its connection is over", False
+
+    def ask(self, name: str, **arguments: Any) -> None:
+        """Sends a request, and waits for no answer."""
+        self._write({"id": 1, "call": name, **arguments})
+
+    def start_task(self, topic: str) -> None:
+        """Begins to start a task without transactions."""
+        config = {"name": topic, "connector.class": "tests.Counting", "topic": topic}
+        attempt = {
+            "connector": topic,
+            "task": 0,
+            "attempt": 1,
+            "count": 1,
+            "connectorConfig": config,
+            "taskConfig": {"task.class": "tests.Counting$Counter", "number": "0"} | config,
+            "exactlyOnce": False,
+            "paused": False,
+            "tail": None,
+        }
+        self.ask("start-task", attempt=attempt)
+
+
+def test_what_runs_for_a_connection_ends_with_it_whatever_is_on_its_way(
+    broker: BrokerAddress, plugin_path: Path, unique: str
+) -> None:
+    ends: queue.SimpleQueue[Fields] = queue.SimpleQueue()
+    kafka = broker.bootstrap_servers
+    worker = {
+        "bootstrap.servers": kafka,
+        "group.id": unique,
+        "key.converter": STRING,
+        "value.converter": STRING,
+        **{f"{kind}.storage.topic": f"{unique}-{kind}" for kind in ("config", "offset", "status")},
+        "plugin.path": str(plugin_path),
+    }
+    jvm = PluginJvm(
+        worker, "w:1", on_event=lambda event, fields: event == "peer-ended" and ends.put(fields)
+    )
+
+    def count(topic: str) -> int:
+        return len(read_to_end(kafka, topic))
+
+    def is_over(number: int) -> None:
+        end = ends.get(timeout=START_S)
+        assert (end["peer"], end["threadLeft"], end["outOfMemory"]) == (number, False, False)
+
+    # pytest's folders may be too long for a socket
+    with TemporaryDirectory(prefix="peers-") as folder, closing_jvm(jvm):
+        path = f"{folder}/socket"
+        jvm.call("listen", START_S, path=path)
+        for number in range(200):
+            peer = Peer(path, number)
+            for _ in range(3):  # answers are on their way when it is gone
+                peer.ask("loggers")
+            peer.end()
+            is_over(number)
+        create_topic(kafka, f"{unique}-runs", partitions=1)
+        create_topic(kafka, f"{unique}-starts", partitions=1)
+        create_topic(kafka, f"{unique}-other", partitions=1)
+        runs = Peer(path, 1_000)
+        runs.start_task(f"{unique}-runs")
+        wait_until(lambda: count(f"{unique}-runs") > 20, what="records", timeout_s=START_S)
+        runs.end()
+        is_over(1_000)
+        for number in range(1_001, 1_011):
+            starts = Peer(path, number)
+            starts.start_task(f"{unique}-starts")
+            starts.end()
+            is_over(number)
+        before = [count(f"{unique}-{name}") for name in ("runs", "starts")]
+        other = Peer(path, 2_000)
+        other.start_task(f"{unique}-other")
+        wait_until(lambda: count(f"{unique}-other") > 200, what="records", timeout_s=START_S)
+        assert [count(f"{unique}-{name}") for name in ("runs", "starts")] == before
+        other.end()
+        is_over(2_000)
 
 
 def test_tasks_share_one_jvm(
