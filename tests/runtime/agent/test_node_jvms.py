@@ -39,6 +39,7 @@ class Jvm:
         self.ended = False
         self.peers: list[socket.socket] = []
         self._server = socket.socket(socket.AF_UNIX)
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
         started.append(self)
 
     def call(self, name: str, timeout_s: float, **arguments: Any) -> None:
@@ -48,18 +49,20 @@ class Jvm:
             self.path = Path(arguments["path"])
             self._server.bind(str(self.path))
             self._server.listen()
-            threading.Thread(target=self._accept, daemon=True).start()
+            self._accepting.start()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                self.peers.append(self._server.accept()[0])
+                c = self._server.accept()[0]; import time; time.sleep(0.05); self.peers.append(c)
 
     def end(self, why: str = "it was ended", *, killed: bool = False) -> None:
         if not self.ended:
             self.ended = True
             with suppress(OSError):
                 self._server.shutdown(socket.SHUT_RDWR)
+            if self._accepting.is_alive():
+                self._accepting.join(LIMIT_S)
             for each in (self._server, *self.peers):
                 each.close()
             self.event("ended", {"why": why, "killed": killed})
