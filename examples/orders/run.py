@@ -129,7 +129,7 @@ class Orders(Walkthrough):
             time.sleep(0.2)
 
     def task_jvms(self) -> list[int]:
-        """Returns the JVMs of tasks: each is a child of its task's process, which Spark forked."""
+        """Returns the JVMs of tasks: children of the agent of this node, which Spark forked."""
         parents: dict[int, int] = {}
         jvms = []
         for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -198,13 +198,12 @@ def change_under_load(orders: Orders) -> None:
 
 
 def kill(orders: Orders) -> None:
-    orders.title("Kill the JVMs of both tasks (SIGKILL). They start again by themselves.")
+    orders.title("Kill the JVM of both tasks (SIGKILL). They start again by themselves.")
     jvms = orders.task_jvms()
-    if len(jvms) != 2:
-        raise Off(f"2 JVMs run tasks, not {len(jvms)}")
-    for pid in jvms:
-        say(f"$ kill -9 {pid}")
-        os.kill(pid, signal.SIGKILL)
+    if len(jvms) != 1:
+        raise Off(f"{len(jvms)} JVMs run the tasks, which share one")
+    say(f"$ kill -9 {jvms[0]}")
+    os.kill(jvms[0], signal.SIGKILL)
     orders.taking_orders.join(PATIENCE_S)
     newest = _number(orders.shop_sql("SELECT max(id) FROM orders"))
     if newest != ORDERS:

@@ -18,6 +18,7 @@ from connect_specs.secrets import Redactor
 _CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
 _STACKS: Final = 256
+_OWN_JVM: Final = "This task has a JVM of its own until its config changes"
 
 
 class JavaError(ConnectorError):
@@ -30,6 +31,16 @@ class JavaError(ConnectorError):
         self.text = text
         self.status = status
         self.trace = trace
+
+
+def own_jvm_trace(reason: str) -> str:
+    """Returns the trace of a task that has ended a JVM, and shares none since."""
+    return f"{_OWN_JVM}, as it was alone in one that ended: {reason}"
+
+
+def names_own_jvm(trace: str | None) -> bool:
+    """Returns whether a task that has ended a JVM has this trace."""
+    return trace is not None and _OWN_JVM in trace
 
 
 def trace_text(error: BaseException, redactor: Redactor) -> str:

@@ -35,6 +35,7 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
+from connect_runtime.traces import names_own_jvm
 from connect_specs.desired import Project, partition_key
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import listed
@@ -293,8 +294,9 @@ def running_with_errors(rest_side: ClusterOverRest) -> Iterator[Diagnostic]:
         instances = [("the connector", status.connector)]
         instances += [(f"task {number}", task) for number, task in sorted(status.tasks.items())]
         for subject, instance in instances:
-            if instance.state is State.RUNNING and instance.trace:
-                problem = f"{subject} runs with an error: {error_line(instance.trace)}"
+            trace = instance.trace
+            if instance.state is State.RUNNING and trace and not names_own_jvm(trace):
+                problem = f"{subject} runs with an error: {error_line(trace)}"
                 yield warning("doctor.running-with-error", problem, name)
 
 

@@ -30,10 +30,12 @@ class JvmMember:
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
+    """A task's place since a JVM ended; `reason`: of the end of a JVM that it caused."""
+
     config: str
     place: str
     since: float
-    is_culprit: bool = False
+    reason: str | None = None
 
 
 class JvmPlaces:
@@ -49,14 +51,19 @@ class JvmPlaces:
         suspect = self._suspects.get(member.task)
         if suspect is None:
             return SHARED
-        over = not suspect.is_culprit and time_s - suspect.since > _SUSPECTED_S
+        over = suspect.reason is None and time_s - suspect.since > _SUSPECTED_S
         if over or suspect.config != member.config:
             del self._suspects[member.task]
             return SHARED
         return suspect.place
 
+    def reason(self, task: TaskKey) -> str | None:
+        """Returns why a JVM ended, if this task has ended it; after `place`."""
+        suspect = self._suspects.get(task)
+        return None if suspect is None else suspect.reason
+
     def ended(
-        self, members: Collection[JvmMember], time_s: float, *, killed: bool
+        self, members: Collection[JvmMember], time_s: float, reason: str, *, killed: bool
     ) -> JvmMember | None:
         """Takes note of the end of a JVM with these members. Returns the one that has ended it, if
         that is known. One end by a signal from outside accuses nobody."""
@@ -68,7 +75,7 @@ class JvmPlaces:
             self._suspect_on(ordered[0], time_s)
             return None
         if len(ordered) == 1:
-            return self._name(ordered[0], time_s)
+            return self._name(ordered[0], time_s, reason)
         self._ends += 1
         grouped = any(member.task in self._suspects for member in ordered)
         count = len(ordered) if grouped else math.isqrt(len(ordered) - 1) + 1
@@ -83,11 +90,11 @@ class JvmPlaces:
         if suspect is not None:
             self._suspects[member.task] = replace(suspect, since=time_s)
 
-    def _name(self, member: JvmMember, time_s: float) -> JvmMember:
+    def _name(self, member: JvmMember, time_s: float, reason: str) -> JvmMember:
         """Leaves one alone for good, and accuses the others no more."""
-        self._suspects = {task: s for task, s in self._suspects.items() if s.is_culprit}
+        self._suspects = {task: s for task, s in self._suspects.items() if s.reason is not None}
         place = alone(member.task)
-        self._suspects[member.task] = _Suspect(member.config, place, time_s, is_culprit=True)
+        self._suspects[member.task] = _Suspect(member.config, place, time_s, reason)
         return member
 
 

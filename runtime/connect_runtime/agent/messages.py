@@ -211,6 +211,17 @@ def _raise(content: Any) -> NoReturn:
     raise _READ_ERRORS[content["error"]](*(Diagnostic(*row) for row in content["diagnostics"]))
 
 
+def joined_line(own_jvm: str | None) -> bytes:
+    """Returns what comes with a connection to a JVM: the trace of a task that shares none."""
+    return orjson.dumps(own_jvm)
+
+
+def own_jvm_of(line: bytes) -> str | None:
+    """Returns the trace in a line of `joined_line`."""
+    trace: str | None = orjson.loads(line)
+    return trace
+
+
 def jvm_end_line(reason: str, *, killed: bool) -> bytes:
     """Returns why a JVM has ended, and whether a signal from outside ended it, as one line."""
     return orjson.dumps([reason, killed])

@@ -23,12 +23,13 @@ from typing import Final, TypeAlias
 import orjson
 
 from connect_runtime.agent.jvm_places import JvmMember, JvmPlaces, TaskKey, alone
-from connect_runtime.agent.messages import JoinJvm, jvm_end_line
+from connect_runtime.agent.messages import JoinJvm, joined_line, jvm_end_line
 from connect_runtime.agent.server import TaskConnection
 from connect_runtime.api import ConnectorError
 from connect_runtime.engine.jvm import PluginJvm
 from connect_runtime.engine.jvm_connection import Fields, JvmEnded, framed
 from connect_runtime.settings.jvm_options import node_jvm_options
+from connect_runtime.traces import own_jvm_trace
 from connect_runtime.waiting import TakesTooLong
 from connect_specs.diagnostics import ConnectError
 
@@ -124,6 +125,8 @@ class NodeJvms:
         member = JvmMember((request.connector, request.task), request.config)
         node = self._jvm(self._place(member, request.graceful_s), request)
         with self._changed:
+            reason = self._places.reason(member.task)
+            line = joined_line(None if reason is None else own_jvm_trace(reason))
             self._last_number += 1
             number = self._last_number
             if node.reason is not None:
@@ -135,7 +138,7 @@ class NodeJvms:
                 joined.sendall(framed({"peer": number}))
                 with self._changed:
                     if connection in self._waiting:
-                        connection.pass_on(joined)
+                        connection.pass_on(joined, line)
         except OSError:
             with self._changed:
                 self._leave(node, number, thread_left=False)
@@ -248,6 +251,7 @@ class NodeJvms:
 
     def _end(self, node: _NodeJvm, reason: str, *, killed: bool) -> None:
         """Tells the members of a JVM that it has ended."""
+        reason = reason[:_LONGEST_REASON]
         with self._changed:
             self._retire(node)
             self._all.discard(node)
@@ -257,16 +261,17 @@ class NodeJvms:
             unusable = node.jvm is not None and node.jvm.unusable
             if members and not unusable:
                 culprit = self._places.ended(
-                    [member for member, _ in members], time.monotonic(), killed=killed
+                    [member for member, _ in members], time.monotonic(), reason, killed=killed
                 )
                 if culprit is not None:
-                    reason += f"\n{_accusation(culprit)}"
+                    _log.error("Task %d of %s has ended its JVM", culprit.task[1], culprit.task[0])
+                    reason = own_jvm_trace(reason)
                 _log.error("The JVM of %d tasks has ended: %s", len(members), reason)
             node.reason = node.reason or reason
             self._changed.notify_all()
         rmtree(node.socket.parent, ignore_errors=True)
         for _, connection in members:
-            self._tell(connection, jvm_end_line(reason[:_LONGEST_REASON], killed=killed))
+            self._tell(connection, jvm_end_line(reason, killed=killed))
 
     def _tell(self, connection: TaskConnection, line: bytes) -> None:
         with self._changed:
@@ -311,11 +316,3 @@ def _socket_path() -> Path:
         return path
     path.parent.rmdir()
     return Path(mkdtemp(prefix="connect-tasks-", dir="/tmp"), "socket")
-
-
-def _accusation(member: JvmMember) -> str:
-    connector, task = member.task
-    return (
-        f"Task {task} of {connector} was alone in this JVM, and has a JVM of its own until its "
-        "config changes"
-    )

@@ -58,10 +58,10 @@ class TaskConnection:
             pass
         self.end()
 
-    def pass_on(self, joined: socket.socket) -> None:
-        """Sends a connection, or ends this one."""
+    def pass_on(self, joined: socket.socket, line: bytes) -> None:
+        """Sends a connection with a line, or ends this one."""
         try:
-            socket.send_fds(self.connected, [b"!"], [joined.fileno()])
+            socket.send_fds(self.connected, [line], [joined.fileno()])
         except OSError:
             self.end()
 

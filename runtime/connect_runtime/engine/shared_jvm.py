@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from connect_runtime.agent.client import AgentClient
-from connect_runtime.agent.messages import JoinJvm, jvm_end_of
+from connect_runtime.agent.messages import JoinJvm, jvm_end_of, own_jvm_of
 from connect_runtime.engine.jvm_connection import Answers, JvmConnection, OnEvent
 from connect_runtime.tasks.kafka_failures import Interrupted
 
@@ -24,7 +24,8 @@ _CHUNK: Final = 65_536
 
 
 class SharedJvm(JvmConnection):
-    """A place in the JVM. Its end ends this task only."""
+    """A place in the JVM. Its end ends this task only. `own_jvm`: the trace of a task that has
+    ended a JVM, and has one to itself since."""
 
     def __init__(
         self, agent: AgentClient, request: JoinJvm, on_event: OnEvent, answers: Answers
@@ -44,12 +45,13 @@ class SharedJvm(JvmConnection):
     def _joined(self, limit_s: float) -> socket.socket:
         self._agent.settimeout(limit_s)
         try:
-            first, descriptors, _, _ = socket.recv_fds(self._agent, 1, 1)
+            line, descriptors, _, _ = socket.recv_fds(self._agent, _CHUNK, 1)
         except OSError as error:
             raise Interrupted(f"There is no JVM for this task: {error}") from error
         if not descriptors:
-            reason, killed = self._end_line(limit_s, first)
+            reason, killed = self._end_line(limit_s, line)
             raise Interrupted(reason, killed=killed)
+        self.own_jvm = own_jvm_of(line)
         return socket.socket(fileno=descriptors[0])
 
     def _end_line(self, limit_s: float, line: bytes = b"") -> tuple[str, bool]:

@@ -161,6 +161,7 @@ class ConnectCluster:
             unconfirmed=unconfirmed,
             unconfirmed_since=utc_text(view, view.led_at) if unconfirmed else None,
             plugin_problems=plugin_problems(),
+            own_jvms=requests.tasks_with_own_jvms(view),
         )
 
     def changes(self) -> int:

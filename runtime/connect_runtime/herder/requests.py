@@ -44,6 +44,7 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
+from connect_runtime.traces import names_own_jvm
 from connect_specs.desired import Offset, OffsetEntry, Partition, TargetState
 from connect_specs.diagnostics import Failed
 
@@ -223,6 +224,12 @@ def waiting_tasks(view: View, now: float) -> tuple[TaskId, ...]:
         and task.connector not in view.waits
         and (task not in view.runs or view.runs[task].may_be_followed(now))
     )
+
+
+def tasks_with_own_jvms(view: View) -> tuple[TaskId, ...]:
+    """Returns the tasks that have ended a JVM, and have one of their own since."""
+    statuses = view.status.tasks.items()
+    return tuple(sorted(task for task, status in statuses if names_own_jvm(status.trace)))
 
 
 def unconfirmed_tasks(view: View, now: float) -> tuple[TaskId, ...]:

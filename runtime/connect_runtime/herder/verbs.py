@@ -114,6 +114,7 @@ class RuntimeInfo:
     `unconfirmed` holds tasks that an earlier leader launched and that may still run, as far
     as this one knows; `unconfirmed_since` is when it began to lead, in UTC.
     `plugin_problems` has a sentence for each file or class on `plugin.path` that cannot be used.
+    `own_jvms` holds tasks that have ended a JVM, and share none until their config changes.
     """
 
     leader: str | None
@@ -127,3 +128,4 @@ class RuntimeInfo:
     unconfirmed: tuple[TaskId, ...] = ()
     unconfirmed_since: str | None = None
     plugin_problems: tuple[str, ...] = ()
+    own_jvms: tuple[TaskId, ...] = ()

@@ -130,6 +130,7 @@ def runtime_json(runtime: RuntimeInfo) -> Json:
         "not_confirmed": [task_id_json(task) for task in runtime.unconfirmed],
         "not_confirmed_since": runtime.unconfirmed_since,
         "plugin_problems": list(runtime.plugin_problems),
+        "own_jvms": [task_id_json(task) for task in runtime.own_jvms],
     }
 
 
@@ -146,4 +147,5 @@ def runtime_from_json(value: Mapping[str, Any]) -> RuntimeInfo:
         unconfirmed=tuple(map(task_id_from_json, value.get("not_confirmed", ()))),
         unconfirmed_since=value.get("not_confirmed_since"),
         plugin_problems=tuple(value.get("plugin_problems", ())),
+        own_jvms=tuple(map(task_id_from_json, value.get("own_jvms", ()))),
     )

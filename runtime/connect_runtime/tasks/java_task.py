@@ -91,6 +91,7 @@ class _JavaTask:
         self._ending = False
         self._offsets_writer: KafkaOffsets | ServedOffsets | None = None
         self._levels = SharedLevels(setup.logger_levels)
+        self._own_jvm_trace: str | None = None
         self._jvm = self._shared_jvm() if setup.shares_jvm else self._own_jvm()
 
     def _shared_jvm(self) -> JvmConnection:
@@ -104,7 +105,9 @@ class _JavaTask:
             setup.worker_id,
             setup.graceful_s,
         )
-        return SharedJvm(AgentClient(setup.socket, {}), request, self._take, self._answers())
+        jvm = SharedJvm(AgentClient(setup.socket, {}), request, self._take, self._answers())
+        self._own_jvm_trace = jvm.own_jvm
+        return jvm
 
     def _own_jvm(self) -> JvmConnection:
         setup = self._setup
@@ -316,9 +319,9 @@ class _JavaTask:
         match event:
             case "task-running":
                 reporter.version = fields["version"]
-                reporter.write(reporter.record(State.RUNNING))
+                reporter.write(reporter.record(State.RUNNING, self._own_jvm_trace))
             case "task-resumed":
-                reporter.write(reporter.record(State.RUNNING))
+                reporter.write(reporter.record(State.RUNNING, self._own_jvm_trace))
             case "task-paused":
                 reporter.write(reporter.record(State.PAUSED))
             case "topic":

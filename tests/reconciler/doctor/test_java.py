@@ -35,6 +35,14 @@ def test_plugins_that_a_runtime_cannot_use_are_named() -> None:
     assert not [*_runtime_problem(Runtime(problem=None), "http://a")]  # type: ignore[arg-type]
 
 
+def test_tasks_that_have_ended_their_jvm_are_named() -> None:
+    runtime = Runtime(problem=None, own_jvms=[{"connector": "orders", "task": 2}])
+    (finding,) = _runtime_problem(runtime, "http://a")  # type: ignore[arg-type]
+    assert (finding.code, finding.severity) == ("doctor.own-jvm", "warning")
+    assert finding.where == "orders"
+    assert finding.what.startswith("task 2 has ended its JVM")
+
+
 @pytest.mark.long
 def test_plugins_that_no_runtime_could_use_are_named(broker: BrokerAddress, tmp_path: Path) -> None:
     bad = tmp_path / "plugins" / "bad" / "bad.jar"

@@ -37,12 +37,16 @@ def test_a_task_that_ends_its_jvm_stands_alone_after_two_ends(count: int) -> Non
         jvm = of(shared_by(places, members, now), culprit)
         for member in jvm:
             interrupted[member] += 1
-        named = places.ended(jvm, now, killed=False)
+        named = places.ended(jvm, now, "exit code 7", killed=False)
         if named is not None:
             break
         now += 1
     assert named == culprit
     assert jvm == {culprit}
+    assert [places.reason(member.task) for member in members if member != culprit] == [None] * (
+        count - 1
+    )
+    assert places.reason(culprit.task) == "exit code 7"
     others = [member for member in members if member != culprit]
     assert max(interrupted[member] for member in others) <= 2
     # the others share a JVM again, and this one stays alone until its config changes
@@ -54,10 +58,10 @@ def test_a_task_that_ends_its_jvm_stands_alone_after_two_ends(count: int) -> Non
 
 def test_tasks_start_in_as_many_jvms_as_the_root_of_their_number() -> None:
     places, members = JvmPlaces(), tasks(50)
-    assert places.ended(members, 0, killed=False) is None
+    assert places.ended(members, 0, "exit code 7", killed=False) is None
     jvms = shared_by(places, members, 1)
     assert sorted(map(len, jvms)) == [6, 6, 6, 6, 6, 6, 7, 7]
-    assert places.ended(jvms[0], 2, killed=False) is None
+    assert places.ended(jvms[0], 2, "exit code 7", killed=False) is None
     assert sorted(map(len, shared_by(places, members, 3))) == sorted(
         [*map(len, jvms[1:]), *[1] * len(jvms[0])]
     )
@@ -65,7 +69,7 @@ def test_tasks_start_in_as_many_jvms_as_the_root_of_their_number() -> None:
 
 def test_tasks_share_a_jvm_again_if_none_has_ended_for_a_while() -> None:
     places, members = JvmPlaces(), tasks(4)
-    places.ended(members, 0, killed=False)
+    places.ended(members, 0, "exit code 7", killed=False)
     assert len(shared_by(places, members, 599)) == 2
     assert shared_by(places, members, 601) == [set(members)]
 
@@ -73,17 +77,17 @@ def test_tasks_share_a_jvm_again_if_none_has_ended_for_a_while() -> None:
 def test_one_end_by_a_signal_accuses_nobody_and_two_do() -> None:
     """Such as the kernel's, for want of memory that a plugin has taken."""
     places, members = JvmPlaces(), tasks(4)
-    assert places.ended(members, 0, killed=True) is None
+    assert places.ended(members, 0, "exit code 7", killed=True) is None
     assert shared_by(places, members, 1) == [set(members)]
-    assert places.ended(members, HOUR, killed=True) is None
+    assert places.ended(members, HOUR, "exit code 7", killed=True) is None
     assert shared_by(places, members, HOUR) == [set(members)]
-    assert places.ended(members, HOUR + 60, killed=True) is None
+    assert places.ended(members, HOUR + 60, "exit code 7", killed=True) is None
     assert len(shared_by(places, members, HOUR + 60)) == 2
 
 
 def test_who_is_alone_in_a_killed_jvm_is_not_named() -> None:
     places, (member,) = JvmPlaces(), tasks(1)
     for second in range(3):
-        assert places.ended([member], second, killed=True) is None
+        assert places.ended([member], second, "exit code 7", killed=True) is None
         assert places.place(member, second) == SHARED
-    assert places.ended([member], 4, killed=False) == member
+    assert places.ended([member], 4, "exit code 7", killed=False) == member

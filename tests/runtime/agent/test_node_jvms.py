@@ -15,11 +15,12 @@ import pytest
 
 from connect_runtime.agent import node_jvms
 from connect_runtime.agent.client import AgentClient
-from connect_runtime.agent.messages import JoinJvm
+from connect_runtime.agent.messages import JoinJvm, joined_line, own_jvm_of
 from connect_runtime.agent.node_jvms import NodeJvms
 from connect_runtime.agent.server import TaskConnection
 from connect_runtime.engine.jvm_connection import JvmEnded
 from connect_runtime.engine.shared_jvm import SharedJvm
+from connect_runtime.traces import names_own_jvm
 from support.wait import wait_until
 
 LIMIT_S = 10
@@ -54,7 +55,7 @@ class Jvm:
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
-                c = self._server.accept()[0]; import time; time.sleep(0.05); self.peers.append(c)
+                self.peers.append(self._server.accept()[0])
 
     def end(self, why: str = "it was ended", *, killed: bool = False) -> None:
         if not self.ended:
@@ -81,7 +82,8 @@ class Task:
         self._theirs = theirs
         request = JoinJvm(name, 0, config, {"group.id": "g"}, "w", graceful_s=0.0)
         assert jvms.add(TaskConnection(theirs), request)
-        content, descriptors, _, _ = socket.recv_fds(self._ours, 1, 1)
+        content, descriptors, _, _ = socket.recv_fds(self._ours, 65_536, 1)
+        self.own_jvm = own_jvm_of(content) if descriptors else None
         self.jvm = [socket.socket(fileno=each) for each in descriptors]
         self._line = b"" if descriptors else content
 
@@ -188,12 +190,14 @@ def test_a_jvm_that_ends_has_its_reason_told_to_its_tasks_and_the_next_ones_have
 def test_who_was_alone_is_named_and_joins_no_other_until_its_config_changes(join: Join) -> None:
     task = join("a")
     started[0].end("exit code 7")
-    assert "Task 0 of a was alone in this JVM" in task.reason()
-    join("a")
-    join("b")
+    said = task.reason()
+    assert names_own_jvm(said)
+    assert "exit code 7" in said
+    assert join("a").own_jvm in said
+    assert join("b").own_jvm is None
     assert len(started) == 3
     started[1].event("peer-ended", {"peer": 2, "threadLeft": False, "outOfMemory": False})
-    join("a", config="2")
+    assert join("a", config="2").own_jvm is None
     assert len(started) == 3
 
 
@@ -257,7 +261,7 @@ def test_a_door_that_is_full_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> 
     joined, of_jvm = socket.socketpair()
     with ours, of_agent, joined, of_jvm:
         answers.append(ours)
-        socket.send_fds(of_agent, [b"!"], [joined.fileno()])
+        socket.send_fds(of_agent, [joined_line(None)], [joined.fileno()])
 
         def begin(self: AgentClient, request: object) -> socket.socket:
             answer = answers.pop(0)

@@ -16,6 +16,7 @@ import pytest
 from connect_runtime.engine.jvm import PluginJvm
 from connect_runtime.engine.jvm_connection import Fields, JvmConnection, framed
 from connect_runtime.storage.snapshots import State, TaskId
+from connect_runtime.traces import names_own_jvm
 from connect_specs.desired import TargetState
 from support.broker import BrokerAddress, create_topic, read_to_end
 from support.java_cluster import START_S, Sibling, add_unruly, attempts, java_cluster
@@ -237,9 +238,9 @@ def test_a_task_that_ends_the_jvm_stands_alone_in_the_end_and_is_named(
         status = cluster.connect.herder.view.status.tasks.get(TaskId(name, 0))
         return (status.trace if status is not None else None) or ""
 
-    wait_until(lambda: "was alone in this JVM" in trace(), what="its name", timeout_s=START_S)
+    wait_until(lambda: names_own_jvm(trace()), what="its name", timeout_s=START_S)
     assert "exit code 7" in trace()
-    assert f"Task 0 of {name}" in trace()
+    assert cluster.verbs.runtime().own_jvms == (TaskId(name, 0),)
     now = interrupted(cluster, siblings)
     assert all(now[sibling] - before[sibling] <= 2 for sibling in now)
     wait_until(
@@ -251,6 +252,7 @@ def test_a_task_that_ends_the_jvm_stands_alone_in_the_end_and_is_named(
     config = {"name": name, "connector.class": "Unruly", "topic": name, "where": "nowhere"}
     cluster.verbs.create(name, {**config, "how": ""}, TargetState.RUNNING)
     cluster.wait_for(name, State.RUNNING, State.RUNNING, timeout_s=START_S)
+    assert cluster.verbs.runtime().own_jvms == ()
     jvms = engine_jvms()
     other = unruly("nowhere", "")
     cluster.wait_for(other, State.RUNNING, State.RUNNING, timeout_s=START_S)
