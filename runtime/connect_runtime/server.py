@@ -47,6 +47,7 @@ from connect_runtime.rest.tls import (
     client_context,
     renewed_context,
 )
+from connect_runtime.settings.executor_memory import overhead_problem
 from connect_runtime.settings.jvm_options import start_variables, with_start_variables
 from connect_runtime.settings.worker_config import WorkerConfig
 from connect_runtime.spark.launcher import SparkLauncher
@@ -66,8 +67,6 @@ _log = logging.getLogger(__name__)
 _LEAVING_S = 5.0
 # In which a task of a former leader reads that it is to end, and writes that it has ended
 _REPORT_S = 10.0
-
-_NO_JAVA_PLUGINS = "plugin.path has no effect here: Java connectors run on one machine"
 
 
 class Runtime:
@@ -199,11 +198,10 @@ class Runtime:
         properties = self._config.properties
         if not has_java_plugins(properties):
             return
-        if not self._config.master.startswith("local"):
-            _log.warning(_NO_JAVA_PLUGINS)
-            check_worker_converters(self._config)
-            return
         properties = self._with_start_variables()
+        problem = overhead_problem(self._config.master, properties)
+        if problem is not None:
+            _log.warning("%s", problem)
         share_levels(self._levels_file)
         with self._scanning():
             netloc = urlsplit(self.url).netloc

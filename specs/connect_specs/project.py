@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
@@ -58,15 +58,26 @@ _WORKER_REFERENCE = re.compile(r"\$\{(?!env:)[A-Za-z]\w*:[^}]*\}")
 
 def find_project(start: Path) -> Path:
     """Returns the connect.yaml in `start` or the nearest folder above it. Raises Invalid."""
+    file = next(_project_files(start), None)
+    if file is not None:
+        return file
+    message = f"there is no {PROJECT_FILE} in this folder or above it"
+    hint = "run `connect init` to create one, or change to the project's folder"
+    raise Invalid(Diagnostic("project.not-found", message, Location(str(start)), hint=hint))
+
+
+def has_project(start: Path) -> bool:
+    """Returns whether `find_project` finds one."""
+    return next(_project_files(start), None) is not None
+
+
+def _project_files(start: Path) -> Iterator[Path]:
     folder = start.resolve()
     for candidate in (folder, *folder.parents):
         file = candidate / PROJECT_FILE
         # A broken link is reported when it is read
         if file.is_file() or file.is_symlink():
-            return file
-    message = f"there is no {PROJECT_FILE} in this folder or above it"
-    hint = "run `connect init` to create one, or change to the project's folder"
-    raise Invalid(Diagnostic("project.not-found", message, Location(str(start)), hint=hint))
+            yield file
 
 
 def load_project(

@@ -22,6 +22,7 @@ from typing import Final
 
 from connect_runtime import KAFKA_VERSION
 from connect_runtime.class_archives import ClassArchive
+from connect_runtime.engine.sent_files import sent_jars
 from connect_runtime.kafka.jars import cache_folder, jars_folder
 from connect_runtime.kafka.local_processes import NO_JAVA_HINT, find_java
 from connect_specs.diagnostics import ConnectError, Diagnostic, Failed
@@ -63,8 +64,11 @@ _OF_BROKER: Final = (
 
 @cache
 def class_path() -> tuple[Path, ...]:
-    """Returns the jars of an engine, its own first. Raises ArtifactsError if Connect's are missing,
-    Failed if the engine cannot be compiled."""
+    """Returns the jars of an engine, its own first: on a node those that were sent there. Raises
+    ArtifactsError if Connect's are missing, Failed if the engine cannot be compiled."""
+    sent = sent_jars()
+    if sent:
+        return sent
     libraries = _libraries()
     return (_compiled(libraries), *libraries)
 

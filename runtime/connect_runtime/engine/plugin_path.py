@@ -36,6 +36,15 @@ def plugin_files(worker: Mapping[str, str]) -> Iterator[Path]:
             yield entry
 
 
+def every_file(worker: Mapping[str, str]) -> Iterator[Path]:
+    """Yields all files on `plugin.path`, such as the native libraries of plugins."""
+    for entry in entries(worker):
+        if entry.is_dir():
+            yield from _below(entry, "")
+        elif entry.is_file():
+            yield entry
+
+
 def _below(folder: Path, *further: str) -> Iterator[Path]:
     """Yields the archives below a folder, and files that end so, also where links lead."""
     folders, visited = [folder], set[str]()

@@ -16,9 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote
 
 import orjson
 
@@ -32,6 +30,7 @@ from connect_runtime.engine.plugin_path import (
     plugin_files,
     problems,
 )
+from connect_runtime.engine.sent_files import CLASS_PATH, LOADED, SCANNED, place
 from connect_runtime.files import replace_file
 from connect_runtime.kafka.jars import cache_folder
 from connect_runtime.kafka.local_processes import find_java
@@ -44,11 +43,8 @@ _log = logging.getLogger(__name__)
 
 PROVIDER: Final = "configprovider"
 _FORMAT: Final = 2
-_CLASS_PATH: Final = "classpath"
 _ISOLATION: Final = "org.apache.kafka.connect.runtime.isolation"
 # Properties of the engine: the class Discovery has them
-_LOADED: Final = "java.plugins.loaded"
-_SCANNED: Final = "java.plugins.scanned"
 _OF_A_SCAN: Final = ("scanning", "scanned", "ended")
 _LEFT_OUT: Final = "java.plugins.left.out"
 # Apache's worker has no limit. The classes of one place may take so much CPU time, which does not
@@ -127,12 +123,12 @@ def scan(worker: Mapping[str, str], *, anew: bool = False) -> Scan:
 
 def settings(worker: Mapping[str, str], plugins: Iterable[JavaPlugin]) -> Mapping[str, str]:
     """Returns the properties with which a JVM loads these plugins, and no others of plugin.path."""
-    loaded = {_CLASS_PATH: None} | {plugin.location: None for plugin in plugins}
+    loaded = {CLASS_PATH: None} | {plugin.location: None for plugin in plugins}
     scanned = {p.location: None for p in plugins if not p.has_manifest and p.location in loaded}
     path = ",".join(map(str, entries(worker)))
     # Connect refuses an empty one
     on_path = {PLUGIN_PATH: path} if path else {}
-    return {**on_path, _LOADED: "\n".join(loaded), _SCANNED: "\n".join(scanned)}
+    return {**on_path, LOADED: "\n".join(loaded), SCANNED: "\n".join(scanned)}
 
 
 def _scanned(worker: Mapping[str, str]) -> dict[str, Any]:
@@ -151,7 +147,7 @@ def _scanned(worker: Mapping[str, str]) -> dict[str, Any]:
     manifests = Manifests()
 
     def has_manifest(location: str, class_name: str) -> bool:
-        return location == _CLASS_PATH or manifests.name(_place(location), class_name)
+        return location == CLASS_PATH or manifests.name(place(location), class_name)
 
     rows = [[row[column] for column in ("class", "type", "version", "location")] for row in plugins]
     return {
@@ -193,13 +189,13 @@ def _looked_for(
 def _follow(looking: queue.SimpleQueue[Fields], jvm: PluginJvm) -> None:
     """Returns when the scan is complete, or its JVM has ended and no place is to blame. Raises
     _PlaceUnusable, and TakesTooLong if no place is."""
-    location, pace = _CLASS_PATH, _Pace(jvm.pid)
+    location, pace = CLASS_PATH, _Pace(jvm.pid)
     while True:
         try:
             step = looking.get(timeout=_LOOK_S)
         except queue.Empty:
             reason = pace.problem()
-            if reason and location == _CLASS_PATH:
+            if reason and location == CLASS_PATH:
                 raise TakesTooLong from None
             if reason:
                 raise _PlaceUnusable(location, _left_out(location, reason)) from None
@@ -207,7 +203,7 @@ def _follow(looking: queue.SimpleQueue[Fields], jvm: PluginJvm) -> None:
         match step["event"]:
             case "scanning":
                 location, pace = step["location"], _Pace(jvm.pid)
-            case "ended" if not (location == _CLASS_PATH or step["killed"] or jvm.unusable):
+            case "ended" if not (location == CLASS_PATH or step["killed"] or jvm.unusable):
                 reason = f"its classes ended the JVM that loaded them: {step['why']}"
                 raise _PlaceUnusable(location, _left_out(location, reason))
             case _:
@@ -240,11 +236,7 @@ class _Pace:
 
 
 def _left_out(location: str, reason: str) -> str:
-    return f"{_place(location)} on plugin.path is left out until a runtime starts: {reason}"
-
-
-def _place(location: str) -> Path:
-    return Path(unquote(location.removeprefix("file:")))
+    return f"{place(location)} on plugin.path is left out until a runtime starts: {reason}"
 
 
 def _key(worker: Mapping[str, str]) -> str:

@@ -26,9 +26,9 @@ OWN: Final = "own"
 
 _MIB: Final = 1 << 20
 # Debezium's snapshot and stream, and its JDBC sink, are as fast with more
-_HEAP_MIB: Final = 512
+HEAP_MIB: Final = 512
 # As Apache's start script gives a worker, which holds as many tasks
-_NODE_HEAP_MIB: Final = 2048
+NODE_HEAP_MIB: Final = 2048
 _SIZE: Final = re.compile(r"-X(mx|ms|ss)[1-9]\d*[kKmMgG]?")
 _COLLECTOR: Final = re.compile(r"-XX:\+Use(Serial|Parallel|G1|Z|Shenandoah)GC")
 _ALLOWED: Final = "-Xmx, -Xms, -Xss and -XX:+Use…GC"
@@ -74,7 +74,7 @@ def jvm_options(
 
 def node_jvm_options(worker: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the options of a JVM that tasks share on this machine. Raises ValueError."""
-    heap = _heap_mib(memory_limit(), _NODE_HEAP_MIB)
+    heap = _heap_mib(memory_limit(), NODE_HEAP_MIB)
     return joined(_defaults(heap), split_options(worker.get(OPTIONS_KEY, "")))
 
 
@@ -103,7 +103,7 @@ def default_options(memory_bytes: int) -> tuple[str, ...]:
     """Returns the options of a JVM on a machine or in a container with so much memory. A small heap
     at first and one thread that collects: a task that waits takes little. A quarter of a small
     machine is what Java itself would take."""
-    return _defaults(_heap_mib(memory_bytes, _HEAP_MIB))
+    return _defaults(_heap_mib(memory_bytes, HEAP_MIB))
 
 
 def _heap_mib(memory_bytes: int, most: int) -> int:

@@ -188,9 +188,7 @@ def from_project(
         if key != "bootstrap.servers":
             base |= {f"{client}.{key}": value for client in ("admin", "consumer", "producer")}
     worker = {key: value.strip() for key, value in project.worker.items()}
-    if project.plugins.is_dir():
-        paths = filter(None, (worker.get("plugin.path"), str(project.plugins)))
-        worker["plugin.path"] = ",".join(paths)
+    worker |= plugin_path(project)
     warnings = _warnings(dict(project.worker), standalone=False, of_project=True)
     if resolve:
         resolved = _resolved(base | worker)
@@ -198,6 +196,16 @@ def from_project(
         plain = {key: value for key, value in worker.items() if not holds_reference(value)}
         resolved = Resolved(base | worker, base | plain, {})
     return _config(resolved, project.topics, project.data, warnings), warnings
+
+
+def plugin_path(project: Project) -> Mapping[str, str]:
+    """Returns the property `plugin.path` of a project's runtime, if it has any: the worker's and
+    the folder of plugins that were installed."""
+    paths = [project.worker.get("plugin.path", "").strip()]
+    if project.plugins.is_dir():
+        paths.append(str(project.plugins))
+    path = ",".join(filter(None, paths))
+    return {"plugin.path": path} if path else {}
 
 
 def project_tls(project: Project) -> Mapping[str, str]:

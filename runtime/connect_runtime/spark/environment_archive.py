@@ -1,7 +1,8 @@
 """Packs this Python environment for `spark.archives`, so that nodes of a cluster need no packages.
 
 The archive is a virtual environment: `bin/python` links to the node's Python, which finds the
-packages beside it wherever Spark unpacks it. Spark brings PySpark itself.
+packages beside it wherever Spark unpacks it. Spark brings PySpark itself. Java plugins come along,
+with the engine that runs them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from connect_runtime.engine.engine_jar import class_path
+from connect_runtime.engine.plugin_path import every_file, has_java_plugins
+from connect_runtime.engine.sent_files import FILES, JARS
 from connect_runtime.plugins.modules import ENTRY_POINTS
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 
@@ -51,12 +55,13 @@ class Packed:
         }
 
 
-def pack(file: Path, python: str, further: Iterable[str]) -> Packed:
+def pack(file: Path, python: str, further: Iterable[str], worker: Mapping[str, str] = {}) -> Packed:
     """Writes the archive. It holds connect, all packages that register plugins, `further` packages
-    or modules by name, and what they require. `python` is the path of Python on the nodes.
+    or modules by name, and what they require; of a worker with Java plugins their files, and the
+    engine. `python` is the path of Python on the nodes.
 
-    Raises Invalid for a name that is not installed, Failed for a package that cannot be built, and
-    OSError.
+    Raises Invalid for a name that is not installed, Failed for a package or an engine that cannot
+    be built, ArtifactsError if the engine's jars cannot be fetched, and OSError.
     """
     installed = _installed()
     roots = {_OURS[0]: _OURS[1], **dict.fromkeys(_plugin_packages(installed), frozenset())}
@@ -75,6 +80,7 @@ def pack(file: Path, python: str, further: Iterable[str]) -> Packed:
                 _add_package(archive, installed[name])
             for path in modules:
                 archive.add(path, f"{_site()}/{path.name}", filter=_no_caches)
+            _add_java(archive, worker)
         partial.replace(file)
     finally:
         partial.unlink(missing_ok=True)
@@ -169,6 +175,17 @@ def _add_package(archive: tarfile.TarFile, package: Distribution) -> None:
         path = Path(str(package.locate_file(file)))
         if ".." not in file.parts and path.exists():
             archive.add(path, f"{_site()}/{file}")
+
+
+def _add_java(archive: tarfile.TarFile, worker: Mapping[str, str]) -> None:
+    """Adds Java plugins, each file in the place of a link, and what runs them."""
+    if not has_java_plugins(worker):
+        return
+    archive.dereference = True
+    for jar in class_path():
+        archive.add(jar, f"{JARS}/{jar.name}")
+    for path in every_file(worker):
+        archive.add(path, f"{FILES}{path}")
 
 
 def _editable_source(package: Distribution) -> Path | None:

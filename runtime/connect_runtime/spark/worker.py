@@ -26,6 +26,9 @@ from pyspark import TaskContext
 
 from connect_runtime.api import ConnectorError
 from connect_runtime.config_providers.references import holds_reference
+from connect_runtime.engine.engine_jar import class_path
+from connect_runtime.engine.sent_files import missing_places
+from connect_runtime.kafka.local_processes import find_java
 from connect_runtime.logs.log_output import process_is_about
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.plugins import registry
@@ -47,6 +50,7 @@ from connect_runtime.spark.attempts import (
     sockets,
 )
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
+from connect_specs.diagnostics import ConnectError
 
 _log = logging.getLogger(__name__)
 
@@ -191,6 +195,7 @@ def check_plugins(launch: TaskLaunch) -> None:
     """Raises NodeMissingPlugin if a class that the task needs is not on this node, where the driver
     has it."""
     if launch.java:
+        _check_java(launch)
         return
     allow_modules(launch.worker)
     try:
@@ -203,6 +208,19 @@ def check_plugins(launch: TaskLaunch) -> None:
                 registry.plugin(kind, key, name)
     except ConnectorError as error:
         raise NodeMissingPlugin(str(error)) from error
+
+
+def _check_java(launch: TaskLaunch) -> None:
+    missing = missing_places(launch.worker)
+    if missing:
+        paths = ", ".join(map(str, missing))
+        raise NodeMissingPlugin(f"{paths} on plugin.path is neither here nor in the archive")
+    if find_java() is None:
+        raise NodeMissingPlugin("Java plugins need Java 17 or newer, in JAVA_HOME or PATH")
+    try:
+        class_path()
+    except ConnectError as error:
+        raise NodeMissingPlugin(f"{error}") from error
 
 
 def _run(

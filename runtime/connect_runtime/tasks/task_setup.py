@@ -17,6 +17,7 @@ from connect_runtime.api import ConfigError, SinkTask, SourceTask
 from connect_runtime.config_providers.references import PROVIDERS
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
 from connect_runtime.data.converters import Converters, converters_of
+from connect_runtime.engine.sent_files import with_places_here
 from connect_runtime.errors.handler import ErrorPolicy, LogReporter
 from connect_runtime.metrics.task_metrics import TaskMetrics
 from connect_runtime.plugins import registry
@@ -67,7 +68,8 @@ def resolve_launch(launch: TaskLaunch) -> TaskSetup:
         worker = providers.worker
         _check(worker)
         if launch.java:
-            return TaskSetup(replace(launch, worker=worker.config), worker.provided.values())
+            config = with_places_here(worker.config)
+            return TaskSetup(replace(launch, worker=config), worker.provided.values())
         connector = providers.resolve(launch.connector_config)
         task = providers.resolve(launch.config)
     finally:

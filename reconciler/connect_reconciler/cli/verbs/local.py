@@ -160,7 +160,7 @@ def package(
         typer.Argument(
             metavar="NAME",
             help="Further packages or modules to include. Packages that register plugins are"
-            " included anyway.",
+            " included anyway, and so are the Java plugins of the project.",
         ),
     ] = None,
     output: Annotated[
@@ -170,6 +170,12 @@ def package(
         str | None,
         typer.Option(
             metavar="PATH", help="Where Python is on the nodes; by default, where it is here."
+        ),
+    ] = None,
+    plugin_path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATHS", help="The Java plugins to include; by default, those of the project."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -185,8 +191,9 @@ def package(
     file = invocation(context).path(output).resolve()
     # not the one of a virtual environment, which nodes do not have
     interpreter: str = getattr(sys, "_base_executable", sys.executable)
+    path = _project_plugin_path(context) if plugin_path is None else plugin_path
     try:
-        packed = pack(file, python or interpreter, names or ())
+        packed = pack(file, python or interpreter, names or (), {"plugin.path": path})
     except OSError as error:
         raise not_written("the archive cannot be written", file, error) from error
     if as_json:
@@ -206,6 +213,15 @@ def package(
         progress(f"  {requirement}")
     progress("Worker properties that use it (in connect.yaml under cluster.worker):")
     result("\n".join(f"{key}: {value}" for key, value in packed.properties.items()))
+
+
+def _project_plugin_path(context: typer.Context) -> str:
+    """Returns the `plugin.path` of the project that the command runs in; empty without one."""
+    from connect_runtime.settings.worker_config import plugin_path
+    from connect_specs.project import has_project
+
+    call = invocation(context)
+    return plugin_path(call.project()).get("plugin.path", "") if has_project(call.folder) else ""
 
 
 class Shell(StrEnum):

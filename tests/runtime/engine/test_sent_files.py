@@ -1,0 +1,111 @@
+"""Where a node of a cluster finds Java plugins."""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.engine.engine_jar import class_path
+from connect_runtime.engine.plugin_path import PLUGIN_PATH
+from connect_runtime.engine.sent_files import (
+    CLASS_PATH,
+    FILES,
+    LOADED,
+    SCANNED,
+    missing_places,
+    sent_jars,
+    with_places_here,
+)
+from connect_runtime.spark import environment_archive
+from connect_runtime.spark.environment_archive import pack
+
+
+def of_jvm(*places: Path) -> dict[str, str]:
+    """The properties of a JVM that loads these places, and looks at the classes of the first."""
+    locations = [f"{place.as_uri().replace('file://', 'file:')}/" for place in places]
+    return {
+        PLUGIN_PATH: ",".join(str(place.parent) for place in places),
+        LOADED: "\n".join([CLASS_PATH, *locations]),
+        SCANNED: locations[0],
+        "group.id": "g",
+    }
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The Python environment of a node, which Spark runs by a link."""
+    real, link = tmp_path / "unpacked archive", tmp_path / "environment"
+    real.mkdir()
+    link.symlink_to(real)
+    monkeypatch.setattr(sys, "prefix", str(link))
+    return real
+
+
+def test_plugins_that_are_here_are_used_as_they_are(environment: Path, tmp_path: Path) -> None:
+    plugin = tmp_path / "plugins" / "lines"
+    plugin.mkdir(parents=True)
+    worker = of_jvm(plugin)
+    assert with_places_here(worker) == worker
+    assert missing_places(worker) == []
+
+
+def test_plugins_that_were_sent_are_in_the_environment(environment: Path, tmp_path: Path) -> None:
+    here = tmp_path / "plugins" / "here"
+    here.mkdir(parents=True)
+    (environment / FILES / "srv" / "a b" / "lines").mkdir(parents=True)
+    worker = of_jvm(Path("/srv/a b/lines"), here)
+    assert missing_places(worker) == []
+    found = with_places_here(worker)
+    sent = environment / FILES / "srv" / "a b"
+    url = f"file:{str(sent).replace(' ', '%20')}/lines/"
+    assert found[LOADED].split("\n") == [CLASS_PATH, url, f"file:{here}/"]
+    assert found[SCANNED] == url
+    assert found[PLUGIN_PATH] == f"{sent},{here.parent}"
+    assert found["group.id"] == "g"
+
+
+def test_plugins_that_are_nowhere_are_named(environment: Path) -> None:
+    assert missing_places(of_jvm(Path("/srv/a b/lines"))) == [Path("/srv/a b/lines")]
+
+
+def test_a_worker_that_has_no_plugins_lacks_none(environment: Path) -> None:
+    worker = {"group.id": "g", LOADED: CLASS_PATH, SCANNED: ""}
+    assert with_places_here(worker) == worker
+    assert missing_places({"group.id": "g"}) == []
+
+
+def test_the_archive_has_the_files_of_plugins_and_the_engine(
+    environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also files that links lead to, and those that are no jars."""
+    plugin = tmp_path / "plugins" / "lines"
+    plugin.mkdir(parents=True)
+    (tmp_path / "elsewhere.jar").write_bytes(b"jar")
+    (plugin / "lines.jar").symlink_to(tmp_path / "elsewhere.jar")
+    (plugin / "native.so").write_bytes(b"library")
+    monkeypatch.setattr(environment_archive, "_installed", dict)
+    jars = class_path()
+    file = pack(tmp_path / "env.tar.gz", "/usr/bin/python3", [], {PLUGIN_PATH: str(plugin.parent)})
+    assert sent_jars() == ()
+    with tarfile.open(file.file) as archive:
+        archive.extractall(environment, filter="tar")
+    sent = Path(f"{environment}/{FILES}{plugin}")
+    assert {path.name: path.read_bytes() for path in sent.iterdir()} == {
+        "lines.jar": b"jar",
+        "native.so": b"library",
+    }
+    assert not (sent / "lines.jar").is_symlink()
+    assert sent_jars()[0].name == jars[0].name
+    assert {jar.name for jar in sent_jars()} == {jar.name for jar in jars}
+
+
+def test_an_archive_without_java_plugins_has_no_jars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment_archive, "_installed", dict)
+    file = pack(tmp_path / "env.tar.gz", "/usr/bin/python3", [])
+    with tarfile.open(file.file) as archive:
+        assert not [name for name in archive.getnames() if name.startswith("share")]
