@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from connect_reconciler.actions import UpdateConfig
+from connect_reconciler.apply.report import Outcome
 from connect_specs.desired import DesiredConnector, Pin, TargetState
 from connect_specs.diagnostics import Location
 from support import http
@@ -68,7 +69,9 @@ class Changing:
             renamed_from=old or None,
         )
         self.project.want(spec)
-        self.project.apply()
+        report = self.project.apply()
+        results = [result for connector in report.connectors for result in connector.results]
+        assert {result.outcome for result in results} <= {Outcome.DONE}, report
 
     def said(self, name: str, config: Mapping[str, Any], key: str) -> tuple[str, str]:
         """Returns the consequence and the words of the change to this config."""
@@ -108,7 +111,10 @@ class Changing:
                 return bool(self.trace(name))
             return len(arrived()) >= len(expected) or bool(self.trace(name))
 
-        wait_until(over, what=f"{name}: {expected}", timeout_s=90)
+        try:
+            wait_until(over, what=f"{name}: {expected}", timeout_s=90)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it has {arrived()}, {self.status(name)}") from None
         if isinstance(expected, str):
             assert expected in self.trace(name)
         else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from connect_specs.desired import Pin
 from oracle.changing import Change, Changing, changing
 from support.broker import BrokerAddress, create_topic, produce
 from support.postgres import PASSWORD, USER, Postgres, postgres
@@ -24,6 +25,24 @@ CHANGES = {
     "insert": Change({"insert.mode": "insert"}, "added or refused", "duplicate key"),
     "update": Change({"insert.mode": "update"}, "adds none", [("1", "a"), ("2", "b")]),
     "delete": Change({"delete.enabled": "true"}, "deletes its row", MERGED[1:]),
+    "no_delete": Change(
+        {"delete.enabled": "false"}, "no longer deletes", MERGED, before={"delete.enabled": "true"}
+    ),
+    "same_key": Change(
+        {"primary.key.mode": "record_value", "primary.key.fields": "id"}, "another key", MERGED
+    ),
+    "other_key": Change({"primary.key.mode": "kafka"}, "another key", "__connect"),
+    "table": Change({"collection.name.format": "NAME_b"}, "go elsewhere", MERGED[1:]),
+    "columns": Change(
+        {"field.exclude.list": "NAME:note"},
+        "other columns",
+        [("1", "a"), ("2", "a"), ("3", None), ("4", None)],
+    ),
+    "evolution": Change({"schema.evolution": "none"}, "decided anew", MERGED),
+    "group": Change(
+        {"consumer.override.group.id": "NAME-b"}, "new consumer group", MERGED, "new-group"
+    ),
+    "batches": Change({"batch.size": "1"}, "", MERGED),
 }
 KEY = {"type": "struct", "fields": [{"field": "id", "type": "int32"}]}
 ROW = {
@@ -65,17 +84,17 @@ class Reports:
         value = json.dumps({"schema": ROW, "payload": {"id": row, "note": note}}).encode()
         produce(self.kafka, topic, [(key, None if note is None else value)])
 
-    def rows(self, table: str) -> list[tuple[str | None, ...]]:
-        (exists,) = self.server.sql(f"SELECT to_regclass('{table}') IS NOT NULL")
+    def rows(self, table: str, database: str = USER) -> list[tuple[str | None, ...]]:
+        (exists,) = self.server.sql(f"SELECT to_regclass('{table}') IS NOT NULL", database)
         if exists == ("f",):
             return []
-        return self.server.sql(f"SELECT id, note FROM {table} ORDER BY id")
+        return self.server.sql(f"SELECT id, note FROM {table} ORDER BY id", database)
 
 
 @pytest.fixture(scope="module")
 def reports(broker: BrokerAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reports]:
     folder, kafka = tmp_path_factory.mktemp("changes"), broker.bootstrap_servers
-    with postgres() as server, changing(folder, kafka, ["debezium-jdbc"]) as runtime:
+    with postgres(["other"]) as server, changing(folder, kafka, ["debezium-jdbc"]) as runtime:
         yield Reports(server, kafka, runtime)
 
 
@@ -113,4 +132,36 @@ def test_a_plan_says_what_a_change_does(reports: Reports, name: str, change: Cha
     reports.runtime.apply(name, after)
     reports.put(name, 4, "c")
     reports.put(name, 1, None)
-    reports.runtime.wait_until_equal(name, change.then, lambda: reports.rows(name))
+    table = f"{name}_b" if key == "collection.name.format" else name
+    reports.runtime.wait_until_equal(name, change.then, lambda: reports.rows(table))
+    if table != name:
+        assert reports.rows(name) == FIRST
+
+
+def test_another_database_gets_the_records_from_then_on(reports: Reports, name: str) -> None:
+    config = reports.config(name, {})
+    run_first(reports, name, config)
+    elsewhere = {**config, "connection.url": reports.server.url("other")}
+    reports.runtime.apply(name, elsewhere)
+    reports.put(name, 4, "c")
+    reports.runtime.wait_until_equal(name, MERGED[1:], lambda: reports.rows(name, "other"))
+    assert reports.rows(name) == FIRST
+
+
+def test_a_rewind_repairs_the_table(reports: Reports, name: str) -> None:
+    config = reports.config(name, {})
+    run_first(reports, name, config)
+    reports.server.sql(f"DELETE FROM {name}")
+    reports.put(name, 4, "c")
+    reports.runtime.apply(name, config, Pin("again", to="earliest"))
+    reports.runtime.wait_until_equal(name, MERGED, lambda: reports.rows(name))
+
+
+def test_a_renamed_sink_goes_on_where_it_was(reports: Reports, name: str) -> None:
+    config = reports.config(name, {})
+    run_first(reports, name, config)
+    reports.server.sql(f"DELETE FROM {name}")
+    renamed = f"{name}-renamed"
+    reports.runtime.apply(renamed, config, old=name)
+    reports.put(name, 4, "c")
+    reports.runtime.wait_until_equal(renamed, MERGED[1:], lambda: reports.rows(name))
