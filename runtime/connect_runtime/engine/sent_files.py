@@ -6,13 +6,14 @@ package` has it: below `FILES`, the same path.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote
 
-from connect_runtime.engine.plugin_path import PLUGIN_PATH
+from connect_runtime.engine.plugin_path import PLUGIN_PATH, entries
 
 # In the environment that the archive holds
 FILES: Final = "share/connect/files"
@@ -41,39 +42,42 @@ def sent_jars() -> tuple[Path, ...]:
 
 
 def with_places_here(worker: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns a JVM's properties with the places of its plugins on this node."""
-    locations = [*_locations(worker)]
-    moved = {location: _here(location) for location in locations}
-    if all(location == local for location, local in moved.items()):
+    """Returns the properties of a worker, or of one of its JVMs, with the places of their plugins
+    on this node."""
+    paths = [path for entry in entries(worker) for path in (entry, _sent(entry)) if path.exists()]
+    if not (_environment() / FILES).is_dir() or not paths:
         return worker
-    # links of an entry may lead elsewhere here, so the folder of each place is an entry
-    folders = dict.fromkeys(str(place(local).parent) for local in moved.values())
     lists = {
-        key: "\n".join(moved.get(location, location) for location in worker[key].split("\n"))
+        key: "\n".join(map(_local, worker[key].split("\n")))
         for key in (LOADED, SCANNED)
+        if key in worker
     }
-    return {**worker, **lists, PLUGIN_PATH: ",".join(folders)}
+    return {**worker, **lists, PLUGIN_PATH: ",".join(map(str, paths))}
 
 
 def missing_places(worker: Mapping[str, str]) -> list[Path]:
     """Returns the places of a JVM's plugins that this node lacks, as they are on the runtime's
     machine."""
-    lacking = (location for location in _locations(worker) if not place(_here(location)).exists())
-    return [place(location) for location in lacking]
+    locations = [line for line in worker.get(LOADED, "").split("\n") if line.startswith(_FILE)]
+    return [place(location) for location in locations if not place(_local(location)).exists()]
 
 
-def _locations(worker: Mapping[str, str]) -> Iterator[str]:
-    for location in worker.get(LOADED, "").split("\n"):
-        if location.startswith(_FILE):
-            yield location
+def sent_path(path: Path) -> str:
+    """Returns the path in the archive of a file of the runtime's machine."""
+    return f"{FILES}{os.path.normpath(path)}"
 
 
-def _here(location: str) -> str:
+def _local(location: str) -> str:
+    """Returns the URL of a place here; of the class path its own."""
     path = place(location)
-    if path.exists():
+    if not location.startswith(_FILE) or path.exists() or not _sent(path).exists():
         return location
-    sent = _environment() / FILES
-    return location.replace(_FILE, f"{_FILE}{quote(str(sent), safe=_AS_JAVA)}", 1)
+    folder = "/" if location.endswith("/") else ""
+    return f"{_FILE}{quote(str(_sent(path)), safe=_AS_JAVA)}{folder}"
+
+
+def _sent(path: Path) -> Path:
+    return _environment() / sent_path(path)
 
 
 def _environment() -> Path:

@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from connect_runtime.engine.engine_jar import class_path
 from connect_runtime.engine.plugin_path import every_file, has_java_plugins
-from connect_runtime.engine.sent_files import FILES, JARS
+from connect_runtime.engine.sent_files import JARS, sent_path
 from connect_runtime.plugins.modules import ENTRY_POINTS
 from connect_specs.diagnostics import Diagnostic, Failed, Invalid
 
@@ -185,7 +185,7 @@ def _add_java(archive: tarfile.TarFile, worker: Mapping[str, str]) -> None:
     for jar in class_path():
         archive.add(jar, f"{JARS}/{jar.name}")
     for path in every_file(worker):
-        archive.add(path, f"{FILES}{path}")
+        archive.add(path, sent_path(path))
 
 
 def _editable_source(package: Distribution) -> Path | None:

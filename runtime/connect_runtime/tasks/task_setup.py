@@ -63,13 +63,12 @@ def resolve_launch(launch: TaskLaunch) -> TaskSetup:
 
     Raises ConfigError for a reference that cannot be resolved here.
     """
-    providers = ConfigProviders(launch.worker)
+    providers = ConfigProviders(with_places_here(launch.worker))
     try:
         worker = providers.worker
         _check(worker)
         if launch.java:
-            config = with_places_here(worker.config)
-            return TaskSetup(replace(launch, worker=config), worker.provided.values())
+            return TaskSetup(replace(launch, worker=worker.config), worker.provided.values())
         connector = providers.resolve(launch.connector_config)
         task = providers.resolve(launch.config)
     finally:

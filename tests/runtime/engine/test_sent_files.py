@@ -34,6 +34,10 @@ def of_jvm(*places: Path) -> dict[str, str]:
     }
 
 
+def _url(place: Path) -> str:
+    return f"file:{str(place).replace(' ', '%20')}/"
+
+
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The Python environment of a node, which Spark runs by a link."""
@@ -60,11 +64,34 @@ def test_plugins_that_were_sent_are_in_the_environment(environment: Path, tmp_pa
     assert missing_places(worker) == []
     found = with_places_here(worker)
     sent = environment / FILES / "srv" / "a b"
-    url = f"file:{str(sent).replace(' ', '%20')}/lines/"
+    url = _url(sent / "lines")
     assert found[LOADED].split("\n") == [CLASS_PATH, url, f"file:{here}/"]
     assert found[SCANNED] == url
     assert found[PLUGIN_PATH] == f"{sent},{here.parent}"
     assert found["group.id"] == "g"
+
+
+def test_providers_of_a_worker_are_found_where_they_were_sent(
+    environment: Path, tmp_path: Path
+) -> None:
+    """Also those of tasks in Python, whose JVM scans plugin.path."""
+    here = tmp_path / "here"
+    here.mkdir()
+    (environment / FILES / "srv" / "plugins").mkdir(parents=True)
+    worker = {PLUGIN_PATH: f"/srv/runtime/../plugins,{here}"}
+    assert with_places_here(worker) == {PLUGIN_PATH: f"{environment / FILES}/srv/plugins,{here}"}
+
+
+def test_a_folder_that_lacks_one_plugin_gets_it_from_where_it_was_sent(
+    environment: Path, tmp_path: Path
+) -> None:
+    plugins = tmp_path / "plugins"
+    sent = Path(f"{environment / FILES}{plugins}")
+    for place in (plugins / "here", sent / "here", sent / "lines"):
+        place.mkdir(parents=True)
+    found = with_places_here(of_jvm(plugins / "here", plugins / "lines"))
+    assert found[LOADED].split("\n")[1:] == [f"file:{plugins}/here/", _url(sent / "lines")]
+    assert found[PLUGIN_PATH].split(",")[:2] == [str(plugins), str(sent)]
 
 
 def test_plugins_that_are_nowhere_are_named(environment: Path) -> None:
@@ -88,7 +115,9 @@ def test_the_archive_has_the_files_of_plugins_and_the_engine(
     (plugin / "native.so").write_bytes(b"library")
     monkeypatch.setattr(environment_archive, "_installed", dict)
     jars = class_path()
-    file = pack(tmp_path / "env.tar.gz", "/usr/bin/python3", [], {PLUGIN_PATH: str(plugin.parent)})
+    (tmp_path / "runtime").mkdir()
+    worker = {PLUGIN_PATH: str(tmp_path / "runtime" / ".." / "plugins")}
+    file = pack(tmp_path / "env.tar.gz", "/usr/bin/python3", [], worker)
     assert sent_jars() == ()
     with tarfile.open(file.file) as archive:
         archive.extractall(environment, filter="tar")
