@@ -7,6 +7,7 @@ plugins once, and lets each do a little of its work.
 from __future__ import annotations
 
 import contextlib
+import logging
 import shlex
 import sys
 import tempfile
@@ -153,6 +154,8 @@ def _attempt(file: Path) -> dict[str, Any]:
 
 def main() -> int:
     """Returns the exit code."""
+    # a topic that does not exist yet is no concern of a reader
+    logging.getLogger("org.apache.kafka").setLevel(logging.ERROR)
     try:
         make_missing()
     except Unreachable as error:
