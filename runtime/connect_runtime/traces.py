@@ -18,7 +18,7 @@ from connect_specs.secrets import Redactor
 _CAUSE: Final = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT: Final = "\nDuring handling of the above exception, another exception occurred:\n\n"
 _STACKS: Final = 256
-_OWN_JVM: Final = "This task has a JVM of its own until its config changes"
+_OWN_JVM: Final = "This task shares no JVM on this node until its config changes"
 
 
 class JavaError(ConnectorError):

@@ -228,7 +228,10 @@ def _runtime_problem(client: RestClient, address: str) -> Iterator[Diagnostic]:
         yield Diagnostic("doctor.runtime", "the runtime has a problem", address, body["problem"])
     yield from plugin_problems(map(str, body.get("plugin_problems") or ()))
     for task in body.get("own_jvms") or ():
-        problem = f"task {task['task']} has ended its JVM, and shares none until its config changes"
+        problem = (
+            f"task {task['task']} has ended its JVM, and shares none on its node until its config "
+            "changes"
+        )
         hint = "`connect status` shows the end of its JVM"
         yield warning("doctor.own-jvm", problem, task["connector"], hint=hint)
 

@@ -57,10 +57,12 @@ class JvmPlaces:
             return SHARED
         return suspect.place
 
-    def reason(self, task: TaskKey) -> str | None:
-        """Returns why a JVM ended, if this task has ended it; after `place`."""
-        suspect = self._suspects.get(task)
-        return None if suspect is None else suspect.reason
+    def reason(self, member: JvmMember) -> str | None:
+        """Returns why a JVM ended, if this task has ended it with this config."""
+        suspect = self._suspects.get(member.task)
+        if suspect is None or suspect.config != member.config:
+            return None
+        return suspect.reason
 
     def ended(
         self, members: Collection[JvmMember], time_s: float, reason: str, *, killed: bool

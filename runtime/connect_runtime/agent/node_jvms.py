@@ -46,6 +46,8 @@ _UNUSED_S: Final = 60.0
 _LEFT_THREADS: Final = 3
 # A message to a task must fit into the buffer of its connection
 _LONGEST_REASON: Final = 16_384
+# A line with a descriptor is received at once if it has up to some 32 KB
+_LONGEST_OF_JOINED: Final = 4_096
 _LONGEST_PATH: Final = 100
 
 # Its place, and what it was started with
@@ -125,8 +127,8 @@ class NodeJvms:
         member = JvmMember((request.connector, request.task), request.config)
         node = self._jvm(self._place(member, request.graceful_s), request)
         with self._changed:
-            reason = self._places.reason(member.task)
-            line = joined_line(None if reason is None else own_jvm_trace(reason))
+            reason = self._places.reason(member)
+            trace = None if reason is None else own_jvm_trace(reason[:_LONGEST_OF_JOINED])
             self._last_number += 1
             number = self._last_number
             if node.reason is not None:
@@ -138,7 +140,7 @@ class NodeJvms:
                 joined.sendall(framed({"peer": number}))
                 with self._changed:
                     if connection in self._waiting:
-                        connection.pass_on(joined, line)
+                        connection.pass_on(joined, joined_line(trace))
         except OSError:
             with self._changed:
                 self._leave(node, number, thread_left=False)
@@ -258,6 +260,7 @@ class NodeJvms:
             self._left_in = {task: jvm for task, jvm in self._left_in.items() if jvm is not node}
             members = list(node.members.values())
             node.members.clear()
+            node.reason = node.reason or reason
             unusable = node.jvm is not None and node.jvm.unusable
             if members and not unusable:
                 culprit = self._places.ended(
@@ -267,7 +270,6 @@ class NodeJvms:
                     _log.error("Task %d of %s has ended its JVM", culprit.task[1], culprit.task[0])
                     reason = own_jvm_trace(reason)
                 _log.error("The JVM of %d tasks has ended: %s", len(members), reason)
-            node.reason = node.reason or reason
             self._changed.notify_all()
         rmtree(node.socket.parent, ignore_errors=True)
         for _, connection in members:

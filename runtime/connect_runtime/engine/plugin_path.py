@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -37,12 +37,19 @@ def plugin_files(worker: Mapping[str, str]) -> Iterator[Path]:
 
 
 def every_file(worker: Mapping[str, str]) -> Iterator[Path]:
-    """Yields all files on `plugin.path`, such as the native libraries of plugins."""
+    """Yields all files on `plugin.path`, also native libraries. Raises OSError."""
     for entry in entries(worker):
-        if entry.is_dir():
-            yield from _below(entry, "")
-        elif entry.is_file():
-            yield entry
+        yield from _files(entry, ())
+
+
+def _files(path: Path, folders: Sequence[str]) -> Iterator[Path]:
+    """Yields a file, or those below a folder, also where links lead, but for links to a folder that
+    they are in."""
+    if path.is_file():
+        yield path
+    elif path.is_dir() and (real := os.path.realpath(path)) not in folders:
+        for child in sorted(path.iterdir()):
+            yield from _files(child, (*folders, real))
 
 
 def _below(folder: Path, *further: str) -> Iterator[Path]:

@@ -37,8 +37,10 @@ def place(location: str) -> Path:
 
 def sent_jars() -> tuple[Path, ...]:
     """Returns the engine's class path in the archive, its own jar first; none elsewhere."""
-    jars = (_environment() / JARS).glob("*.jar")
-    return tuple(sorted(jars, key=lambda jar: (not jar.name.startswith("engine-"), jar.name)))
+    folder = _environment() / JARS
+    engines = [*folder.glob("engine-*.jar")]
+    further = sorted({*folder.glob("*.jar")} - {*engines})
+    return (*engines, *further) if len(engines) == 1 else ()
 
 
 def with_places_here(worker: Mapping[str, str]) -> Mapping[str, str]:

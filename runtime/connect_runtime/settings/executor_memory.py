@@ -1,12 +1,13 @@
 """Compares the memory of an executor's container with what Java tasks need there beside Spark.
 
 YARN and Kubernetes end a container that takes more than it asked for: `spark.executor.memory`
-for Spark's own heap, `spark.executor.pyspark.memory`, and `spark.executor.memoryOverhead` for all
-else: JVMs of Java tasks and, unless it is set apart, Python.
+for Spark's own heap, and `spark.executor.memoryOverhead` for JVMs of Java tasks and, unless YARN
+sets `spark.executor.pyspark.memory` apart, Python.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -14,7 +15,8 @@ from typing import Final
 from connect_runtime.settings.jvm_options import HEAP_MIB, NODE_HEAP_MIB, OPTIONS_KEY, shares_jvm
 from connect_runtime.settings.slots import LOADED_TASK_BYTES
 
-_CONTAINERS: Final = ("yarn", "k8s:")
+_YARN: Final = "yarn"
+_KUBERNETES: Final = "k8s:"
 _SIZE: Final = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _UNIT_MIB: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _LARGEST: Final = re.compile(r"-Xmx(\d+[kmg]?)", re.IGNORECASE)
@@ -25,29 +27,25 @@ _PYTHON_MIB: Final = 100
 # Spark's defaults
 _EXECUTOR_MIB: Final = 1024
 _LEAST_OVERHEAD_MIB: Final = 384
-_FACTORS: Final = {"yarn": 0.1, "k8s:": 0.4}
-_FACTOR_KEYS: Final = (
-    "spark.executor.memoryOverheadFactor",
-    "spark.kubernetes.memoryOverheadFactor",
-)
+_FACTOR: Final = 0.1
 
 
 def overhead_problem(master: str, worker: Mapping[str, str]) -> str | None:
     """Returns a sentence if the executors of a worker with Java plugins have less memory beside
     Spark's heap than its JVMs and Python may take; None if it suffices, and on masters that limit
     nothing. Sizes are in MiB."""
-    manager = next((prefix for prefix in _CONTAINERS if master.startswith(prefix)), None)
-    if manager is None:
+    if not master.startswith((_YARN, _KUBERNETES)):
         return None
     heap = _mib(worker.get("spark.executor.memory", ""), 1) or _EXECUTOR_MIB
-    factors = (worker[key] for key in _FACTOR_KEYS if worker.get(key))
-    factor = _number(next(factors, ""), _FACTORS[manager])
+    factor = _number(worker.get("spark.executor.memoryOverheadFactor", ""), _FACTOR)
     default = max(heap * factor, _LEAST_OVERHEAD_MIB)
     overhead = _mib(worker.get("spark.executor.memoryOverhead", ""), 1) or default
-    python = _mib(worker.get("spark.executor.pyspark.memory", ""), 1)
     slots = _slots(worker)
-    needed = _needed(worker, heap + overhead + python, slots)
-    if not python:
+    # a JVM sees the limit of a container, which YARN's need not have: it counts memory itself
+    most = heap + overhead if master.startswith(_KUBERNETES) else math.inf
+    needed = _needed(worker, most, slots)
+    # Kubernetes sets it apart in cluster mode only, and the runtime is the driver
+    if not (master.startswith(_YARN) and worker.get("spark.executor.pyspark.memory")):
         needed += _PYTHON_MIB + slots * LOADED_TASK_BYTES // (1 << 20)
     if overhead >= needed:
         return None

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from connect_runtime.config_providers.references import holds_reference
 from connect_runtime.config_providers.registry import ConfigProviders, Resolved
+from connect_runtime.engine.plugin_path import PLUGIN_PATH, entries
 from connect_runtime.plugins.registry import CONVERTER_KINDS
 from connect_runtime.rest.rest_settings import (
     DEFAULT_LISTENER,
@@ -362,6 +363,9 @@ def _task_properties(properties: Mapping[str, str], values: Mapping[str, Any]) -
     # as validated: the leader and its tasks must not read these differently
     decided = {key: str(values[key]) for key in ("exactly.once.source.support", PAUSED_RELEASE)}
     own = {key: text for key, text in properties.items() if not key.startswith(_LISTENERS_TLS)}
+    if PLUGIN_PATH in own and not holds_reference(own[PLUGIN_PATH]):
+        # the same on nodes that have another working directory
+        own[PLUGIN_PATH] = ",".join(map(str, entries(own)))
     return defaults | own | decided
 
 

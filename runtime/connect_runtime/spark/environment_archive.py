@@ -184,8 +184,8 @@ def _add_java(archive: tarfile.TarFile, worker: Mapping[str, str]) -> None:
     archive.dereference = True
     for jar in class_path():
         archive.add(jar, f"{JARS}/{jar.name}")
-    for path in every_file(worker):
-        archive.add(path, sent_path(path))
+    for path, file in {sent_path(file): file for file in every_file(worker)}.items():
+        archive.add(file, path)
 
 
 def _editable_source(package: Distribution) -> Path | None:

@@ -13,6 +13,7 @@ import logging
 import os
 import select
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -219,7 +220,7 @@ def _check_java(launch: TaskLaunch) -> None:
         raise NodeMissingPlugin("Java plugins need Java 17 or newer, in JAVA_HOME or PATH")
     try:
         class_path()
-    except ConnectError as error:
+    except (ConnectError, OSError, subprocess.SubprocessError) as error:
         raise NodeMissingPlugin(f"{error}") from error
 
 

@@ -106,7 +106,8 @@ class _JavaTask:
             setup.graceful_s,
         )
         jvm = SharedJvm(AgentClient(setup.socket, {}), request, self._take, self._answers())
-        self._own_jvm_trace = jvm.own_jvm
+        if jvm.own_jvm is not None:
+            self._own_jvm_trace = setup.redact(jvm.own_jvm)
         return jvm
 
     def _own_jvm(self) -> JvmConnection:
@@ -137,7 +138,9 @@ class _JavaTask:
         if state.end is not None:
             return state.end
         try:
-            self._jvm.hide((*self._setup.secret_values, *secrets_in(self._setup.connector_config)))
+            setup = self._setup
+            of_configs = (s for c in (setup.connector_config, setup.config) for s in secrets_in(c))
+            self._jvm.hide((*setup.secret_values, *of_configs))
             self._set_levels()
             end = self._fence()
             if end is not None:

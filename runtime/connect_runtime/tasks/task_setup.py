@@ -173,9 +173,13 @@ class TaskSetup:
         with_records = policy.logs_messages
         return [LogReporter(str(self.id), self.trace, metrics, with_records=with_records)]
 
+    def redact(self, text: str) -> str:
+        """Returns a text without the secrets of all configs."""
+        return self._redactor.redact(text)
+
     def text(self, error: BaseException) -> str:
         """Returns the error's text, with the secrets of all configs redacted."""
-        return self._redactor.redact(str(error))
+        return self.redact(str(error))
 
     def trace(self, error: BaseException) -> str:
         """Returns the error's traceback, with the secrets of all configs redacted."""

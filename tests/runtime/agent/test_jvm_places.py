@@ -43,10 +43,11 @@ def test_a_task_that_ends_its_jvm_stands_alone_after_two_ends(count: int) -> Non
         now += 1
     assert named == culprit
     assert jvm == {culprit}
-    assert [places.reason(member.task) for member in members if member != culprit] == [None] * (
+    assert [places.reason(member) for member in members if member != culprit] == [None] * (
         count - 1
     )
-    assert places.reason(culprit.task) == "exit code 7"
+    assert places.reason(culprit) == "exit code 7"
+    assert places.reason(JvmMember(culprit.task, "2")) is None
     others = [member for member in members if member != culprit]
     assert max(interrupted[member] for member in others) <= 2
     # the others share a JVM again, and this one stays alone until its config changes

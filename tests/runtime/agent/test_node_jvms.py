@@ -201,10 +201,21 @@ def test_who_was_alone_is_named_and_joins_no_other_until_its_config_changes(join
     assert len(started) == 3
 
 
-def test_a_reason_without_end_reaches_the_task(join: Join) -> None:
+@pytest.mark.parametrize("text", ["x", "\x1b", "漢", "😀"])
+def test_a_reason_without_end_reaches_the_task_and_its_next_attempts(join: Join, text: str) -> None:
     task = join("a")
-    started[0].end("x" * (8 << 20))
+    started[0].end(text * (1 << 20))
     assert task.reason().endswith("\n")
+    assert text in (join("a").own_jvm or "")
+
+
+def test_what_a_task_is_told_with_its_jvm_is_of_its_config(join: Join) -> None:
+    """Also where something of the attempt with the former one is left."""
+    join("a")
+    started[0].end("exit code 7")
+    join("a")
+    started[1].event("peer-ended", {"peer": 2, "threadLeft": True, "outOfMemory": False})
+    assert join("a", config="2").own_jvm is None
 
 
 def test_a_jvm_that_cannot_listen_is_no_place_for_the_next_task(

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.engine.engine_jar import class_path
-from connect_runtime.engine.plugin_path import PLUGIN_PATH
+from connect_runtime.engine.plugin_path import PLUGIN_PATH, every_file
 from connect_runtime.engine.sent_files import (
     CLASS_PATH,
     FILES,
+    JARS,
     LOADED,
     SCANNED,
     missing_places,
@@ -129,6 +130,25 @@ def test_the_archive_has_the_files_of_plugins_and_the_engine(
     assert not (sent / "lines.jar").is_symlink()
     assert sent_jars()[0].name == jars[0].name
     assert {jar.name for jar in sent_jars()} == {jar.name for jar in jars}
+
+
+def test_plugins_and_folders_that_two_links_lead_to_are_packed_for_each(tmp_path: Path) -> None:
+    plugins, shared = tmp_path / "plugins", tmp_path / "shared"
+    for folder in (shared, plugins / "a", plugins / "b"):
+        folder.mkdir(parents=True)
+    (shared / "driver.jar").write_bytes(b"jar")
+    for name in "ab":
+        (plugins / name / "lib").symlink_to(shared)
+    (plugins / "latest").symlink_to(plugins / "a")
+    (plugins / "a" / "loop").symlink_to(plugins)
+    files = [str(file.relative_to(plugins)) for file in every_file({PLUGIN_PATH: str(plugins)})]
+    assert files == ["a/lib/driver.jar", "b/lib/driver.jar", "latest/lib/driver.jar"]
+
+
+def test_jars_without_one_engine_are_those_of_somebody_else(environment: Path) -> None:
+    (environment / JARS).mkdir(parents=True)
+    (environment / JARS / "other.jar").write_bytes(b"")
+    assert sent_jars() == ()
 
 
 def test_an_archive_without_java_plugins_has_no_jars(

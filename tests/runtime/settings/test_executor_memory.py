@@ -17,20 +17,22 @@ def test_masters_without_containers_limit_nothing(master: str) -> None:
 @pytest.mark.parametrize(
     ("master", "worker", "needed"),
     [
-        # 1,024 + 384 of Spark's: a quarter is the heap, + 300, + 100 and 18 of Python
-        (YARN, {}, 770),
-        # 409.6 of overhead
-        (KUBERNETES, {}, 776),
+        # heap, 300 beside it, 100 and 18 of Python
+        (YARN, {}, 2466),
+        # a quarter of 1,024 + 384 is the heap
+        (KUBERNETES, {}, 770),
+        (KUBERNETES, {"spark.executor.memory": "8g", "spark.executor.cores": "8"}, 2592),
         (YARN, {"spark.executor.memory": "8g", "spark.executor.cores": "10"}, 2628),
         # a JVM for each of four tasks
         (
             YARN,
             {"spark.executor.cores": "8", "spark.task.cpus": "2", "java.tasks.jvm": "own"},
-            2780,
+            3420,
         ),
         (YARN, {"java.jvm.options": "-Xmx256m -Xmx1G"}, 1442),
         # Python is set apart
-        (YARN, {"spark.executor.pyspark.memory": "1g"}, 908),
+        (YARN, {"spark.executor.pyspark.memory": "1g"}, 2348),
+        (KUBERNETES, {"spark.executor.pyspark.memory": "1g"}, 770),
     ],
 )
 def test_less_than_the_jvms_may_take_is_a_problem(
@@ -44,9 +46,9 @@ def test_less_than_the_jvms_may_take_is_a_problem(
 @pytest.mark.parametrize(
     "worker",
     [
-        {"spark.executor.memoryOverhead": "2g"},
-        {"spark.executor.memoryOverhead": "2048"},
-        {"spark.executor.memoryOverheadFactor": "1.5"},
+        {"spark.executor.memoryOverhead": "3g"},
+        {"spark.executor.memoryOverhead": "3072"},
+        {"spark.executor.memoryOverheadFactor": "3"},
         {"java.jvm.options": "-Xmx64m", "spark.executor.memoryOverhead": "500m"},
     ],
 )

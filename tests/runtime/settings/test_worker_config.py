@@ -258,6 +258,13 @@ def test_a_project_on_the_embedded_broker() -> None:
     assert config.reach_s == 60
 
 
+def test_plugins_of_a_relative_path_are_where_the_runtime_runs() -> None:
+    """Also on nodes of a cluster; what only a provider knows is resolved there."""
+    for path, there in (("a,../b", f"{Path.cwd()}/a,{Path.cwd()}/../b"), ("${env:X}", "${env:X}")):
+        config, _ = from_project(_project(None, {"plugin.path": path}), "a:1", resolve=False)
+        assert config.properties["plugin.path"] == there
+
+
 def test_installed_plugins_are_behind_those_of_plugin_path(tmp_path: Path) -> None:
     project = replace(_project(None, {"plugin.path": "/opt/a,/opt/b"}), file=tmp_path / "c.yaml")
     config, _ = from_project(project, "127.0.0.1:1")

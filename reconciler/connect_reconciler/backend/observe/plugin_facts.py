@@ -21,6 +21,7 @@ from connect_reconciler.model.secrets import (
 )
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import ConnectorState, OffsetSnapshot, State, Status
+from connect_runtime.traces import names_own_jvm
 from connect_specs.desired import Desired, DesiredConnector
 from connect_specs.plain_text import one_line
 from connect_specs.plugin_definitions import (
@@ -242,7 +243,14 @@ def with_statuses(
         of_spec = {} if spec is None else spec.config
         of_texts = redactor.for_texts(connector.config, *task_configs, of_spec)
         failure, error = (
-            _reasons((trace for state, trace in traces if state is sought), of_texts)
+            _reasons(
+                (
+                    trace
+                    for state, trace in traces
+                    if state is sought and not (sought is State.RUNNING and names_own_jvm(trace))
+                ),
+                of_texts,
+            )
             for sought in (State.FAILED, State.RUNNING)
         )
         connectors[name] = replace(connector, failure=failure, error=error)
@@ -271,6 +279,8 @@ def cause_in(trace: str | None) -> str:
     lines = [line for line in (trace or "").splitlines() if line.strip()]
     if not lines:
         return "there is no trace"
+    if names_own_jvm(trace):
+        return lines[0].strip()
     if not any(line.startswith(_PYTHON_STACK) or _PYTHON_GROUP in line for line in lines):
         causes = [line.strip() for line in lines if line.strip().startswith(_JAVA_CAUSE)]
         return causes[-1].removeprefix(_JAVA_CAUSE) if causes else lines[0].strip()

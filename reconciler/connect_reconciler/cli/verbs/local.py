@@ -191,7 +191,7 @@ def package(
     file = invocation(context).path(output).resolve()
     # not the one of a virtual environment, which nodes do not have
     interpreter: str = getattr(sys, "_base_executable", sys.executable)
-    path = _project_plugin_path(context) if plugin_path is None else plugin_path
+    path = _plugin_path(context, plugin_path)
     try:
         packed = pack(file, python or interpreter, names or (), {"plugin.path": path})
     except OSError as error:
@@ -208,6 +208,8 @@ def package(
         return
     size = packed.file.stat().st_size / 1_000_000
     progress(f"{packed.file}: {size:.0f} MB, {len(packed.packages)} packages")
+    if path:
+        progress(f"with the Java plugins in {path}")
     progress("Each node needs:")
     for requirement in packed.needs:
         progress(f"  {requirement}")
@@ -215,13 +217,23 @@ def package(
     result("\n".join(f"{key}: {value}" for key, value in packed.properties.items()))
 
 
-def _project_plugin_path(context: typer.Context) -> str:
-    """Returns the `plugin.path` of the project that the command runs in; empty without one."""
+def _plugin_path(context: typer.Context, paths: str | None) -> str:
+    """Returns the paths that the user wrote, or those of the project that the command runs in;
+    empty without one. Raises Invalid for a path that is not there."""
     from connect_runtime.settings.worker_config import plugin_path
     from connect_specs.project import has_project
 
     call = invocation(context)
-    return plugin_path(call.project()).get("plugin.path", "") if has_project(call.folder) else ""
+    if paths is None:
+        return (
+            plugin_path(call.project()).get("plugin.path", "") if has_project(call.folder) else ""
+        )
+    written = [call.path(Path(path.strip())) for path in paths.split(",")]
+    missing = [str(path) for path in written if not path.exists()]
+    if missing:
+        problem = f"{', '.join(missing)} of --plugin-path does not exist"
+        raise Invalid(Diagnostic("package.plugin-path", problem))
+    return ",".join(map(str, written))
 
 
 class Shell(StrEnum):
