@@ -59,8 +59,8 @@ def server() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(tmp_path / "rig")
+def rig(tmp_path: Path, unique: str) -> Iterator[Rig]:
+    rig = Rig(tmp_path / "rig", unique)
     yield rig
     assert rig.end() == []
 
