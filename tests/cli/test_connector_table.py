@@ -26,7 +26,7 @@ from connect_runtime.herder.connect_cluster import ConnectCluster
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus, RuntimeInfo
 from connect_runtime.logs.log_output import VARIABLE
 from connect_runtime.storage.snapshots import State, TaskId
-from connect_runtime.traces import trace_text
+from connect_runtime.traces import own_jvm_trace, trace_text
 from connect_specs.plain_text import width_of
 from connect_specs.secrets import Redactor
 from support.connectors import SOURCE
@@ -216,6 +216,11 @@ def test_a_reason_is_the_first_line_of_an_error_without_a_stack() -> None:
     text = "Error encountered in task c-0. Executing stage 'TRANSFORMATION'\nwith class 'x'."
     assert error_line(text) == "Error encountered in task c-0. Executing stage 'TRANSFORMATION'"
     assert error_line(f"{TRACE}a note that was added\n") == "OSError: disk full"
+
+
+def test_the_reason_for_a_jvm_of_its_own_is_no_error_that_the_former_one_logged() -> None:
+    line = error_line(own_jvm_trace("The JVM ended with exit code 7\nCaused by: X: refused"))
+    assert line.endswith("The JVM ended with exit code 7")
 
 
 def test_a_table_is_as_wide_as_the_terminal() -> None:

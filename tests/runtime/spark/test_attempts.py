@@ -168,6 +168,26 @@ def test_a_plugin_that_is_not_here_is_named(
         check_plugins(given)
 
 
+@pytest.mark.parametrize("error", [FileNotFoundError("no home"), subprocess.TimeoutExpired("", 1)])
+def test_a_node_that_cannot_have_the_engine_is_named(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one without an archive and without a home that can be written to."""
+
+    def class_path() -> tuple[Path, ...]:
+        raise error
+
+    monkeypatch.setattr("connect_runtime.spark.worker.class_path", class_path)
+    with pytest.raises(NodeMissingPlugin, match=str(error)):
+        check_plugins(replace(launch("c"), java=True))
+
+
+def test_a_java_plugin_that_is_not_here_is_named() -> None:
+    worker = {"java.plugins.loaded": "classpath\nfile:/no/such/plugin/"}
+    with pytest.raises(NodeMissingPlugin, match=r"/no/such/plugin on plugin\.path"):
+        check_plugins(replace(launch("c"), java=True, worker=worker))
+
+
 def test_built_in_plugins_and_references_are_no_reason() -> None:
     config = {"value.converter": "${env:CONVERTER}", "key.converter": ""}
     task = {"task.class": "org.apache.kafka.connect.file.FileStreamSourceTask"}

@@ -27,6 +27,7 @@ from connect_reconciler.plan.consequences.explain import RULES
 from connect_reconciler.plan.planner import make_plan
 from connect_runtime.herder.verbs import ConnectorStatus, InstanceStatus
 from connect_runtime.storage.snapshots import State
+from connect_runtime.traces import own_jvm_trace
 from connect_specs.desired import (
     Desired,
     DesiredConnector,
@@ -183,6 +184,15 @@ def test_the_error_of_a_connector_that_runs_is_no_failure_and_shown_without_secr
     found = with_statuses(live, {"a": (runs, [waits])}, desired_of(wanted), PluginSet())
     connector = found.connectors["a"]
     assert (connector.error, connector.failure) == ("X: no (hidden) here", "")
+
+
+def test_a_task_that_has_a_jvm_of_its_own_runs_without_an_error() -> None:
+    wanted = spec("a")
+    live = look(worker_with(stored(wanted)), desired_of(wanted))
+    runs = InstanceStatus(State.RUNNING, "w")
+    alone = InstanceStatus(State.RUNNING, "w", own_jvm_trace("exit code 7\nCaused by: earlier"))
+    found = with_statuses(live, {"a": (runs, [alone])}, desired_of(wanted), PluginSet())
+    assert (found.connectors["a"].error, found.connectors["a"].failure) == ("", "")
 
 
 class Counted(dict[str, str]):
