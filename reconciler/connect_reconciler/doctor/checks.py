@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from connect_reconciler.backend.observe.plugin_facts import error_line
+from connect_reconciler.backend.observe.plugin_facts import error_line, reports_error
 from connect_reconciler.backend.rest.shapes import target_of
 from connect_reconciler.model.config_values import is_of_cluster
 from connect_reconciler.model.ledger import LedgerState
@@ -35,7 +35,6 @@ from connect_runtime.storage.snapshots import (
     StatusSnapshot,
     TaskId,
 )
-from connect_runtime.traces import names_own_jvm
 from connect_specs.desired import Project, partition_key
 from connect_specs.diagnostics import Diagnostic, warning
 from connect_specs.plain_text import listed
@@ -294,9 +293,8 @@ def running_with_errors(rest_side: ClusterOverRest) -> Iterator[Diagnostic]:
         instances = [("the connector", status.connector)]
         instances += [(f"task {number}", task) for number, task in sorted(status.tasks.items())]
         for subject, instance in instances:
-            trace = instance.trace
-            if instance.state is State.RUNNING and trace and not names_own_jvm(trace):
-                problem = f"{subject} runs with an error: {error_line(trace)}"
+            if instance.state is State.RUNNING and reports_error(instance):
+                problem = f"{subject} runs with an error: {error_line(instance.trace or '')}"
                 yield warning("doctor.running-with-error", problem, name)
 
 

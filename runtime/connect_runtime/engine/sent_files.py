@@ -46,8 +46,10 @@ def sent_jars() -> tuple[Path, ...]:
 def with_places_here(worker: Mapping[str, str]) -> Mapping[str, str]:
     """Returns the properties of a worker, or of one of its JVMs, with the places of their plugins
     on this node."""
+    if not (_environment() / FILES).is_dir():
+        return worker
     paths = [path for entry in entries(worker) for path in (entry, _sent(entry)) if path.exists()]
-    if not (_environment() / FILES).is_dir() or not paths:
+    if not paths:
         return worker
     lists = {
         key: "\n".join(map(_local, worker[key].split("\n")))

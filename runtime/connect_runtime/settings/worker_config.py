@@ -189,7 +189,9 @@ def from_project(
         if key != "bootstrap.servers":
             base |= {f"{client}.{key}": value for client in ("admin", "consumer", "producer")}
     worker = {key: value.strip() for key, value in project.worker.items()}
-    worker |= plugin_path(project)
+    path = plugin_path(project)
+    if path:
+        worker[PLUGIN_PATH] = path
     warnings = _warnings(dict(project.worker), standalone=False, of_project=True)
     if resolve:
         resolved = _resolved(base | worker)
@@ -199,14 +201,13 @@ def from_project(
     return _config(resolved, project.topics, project.data, warnings), warnings
 
 
-def plugin_path(project: Project) -> Mapping[str, str]:
-    """Returns the property `plugin.path` of a project's runtime, if it has any: the worker's and
-    the folder of plugins that were installed."""
-    paths = [project.worker.get("plugin.path", "").strip()]
+def plugin_path(project: Project) -> str:
+    """Returns the `plugin.path` of a project's runtime: the worker's, and the folder of plugins
+    that were installed; empty if there are none."""
+    paths = [project.worker.get(PLUGIN_PATH, "").strip()]
     if project.plugins.is_dir():
         paths.append(str(project.plugins))
-    path = ",".join(filter(None, paths))
-    return {"plugin.path": path} if path else {}
+    return ",".join(filter(None, paths))
 
 
 def project_tls(project: Project) -> Mapping[str, str]:

@@ -233,7 +233,7 @@ def with_statuses(
         traces = [
             (status.state, status.trace)
             for status in (own, *tasks)
-            if status is not None and status.trace
+            if status is not None and status.trace and reports_error(status)
         ]
         if not traces:
             continue
@@ -243,18 +243,18 @@ def with_statuses(
         of_spec = {} if spec is None else spec.config
         of_texts = redactor.for_texts(connector.config, *task_configs, of_spec)
         failure, error = (
-            _reasons(
-                (
-                    trace
-                    for state, trace in traces
-                    if state is sought and not (sought is State.RUNNING and names_own_jvm(trace))
-                ),
-                of_texts,
-            )
+            _reasons((trace for state, trace in traces if state is sought), of_texts)
             for sought in (State.FAILED, State.RUNNING)
         )
         connectors[name] = replace(connector, failure=failure, error=error)
     return replace(live, connectors=connectors)
+
+
+def reports_error(status: InstanceStatus | Status) -> bool:
+    """Returns whether a status has an error: that of a task that runs, but shares no JVM, has
+    none."""
+    alone = status.state is State.RUNNING and names_own_jvm(status.trace)
+    return bool(status.trace) and not alone
 
 
 def _reasons(traces: Iterable[str], redactor: Redactor) -> str:

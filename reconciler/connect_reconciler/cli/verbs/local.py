@@ -225,9 +225,7 @@ def _plugin_path(context: typer.Context, paths: str | None) -> str:
 
     call = invocation(context)
     if paths is None:
-        return (
-            plugin_path(call.project()).get("plugin.path", "") if has_project(call.folder) else ""
-        )
+        return plugin_path(call.project()) if has_project(call.folder) else ""
     written = [call.path(Path(path.strip())) for path in paths.split(",")]
     missing = [str(path) for path in written if not path.exists()]
     if missing:
