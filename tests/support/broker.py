@@ -61,9 +61,8 @@ def create_topics(
 ) -> None:
     """The same with several, at the cost of one."""
     admin = clients.admin({"bootstrap.servers": bootstrap_servers})
-    topics = {
-        name: NewTopic(name, n, 1, config=dict(config or {})) for name, n in partitions.items()
-    }
+    # with as many replicas as the broker has by default
+    topics = {name: NewTopic(name, n, config=dict(config or {})) for name, n in partitions.items()}
 
     def are_created() -> bool:
         for name, created in admin.create_topics([*topics.values()]).items():

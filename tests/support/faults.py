@@ -65,7 +65,7 @@ def broker_killed(world: World) -> Iterator[None]:
 @contextmanager
 def coordinators_away(world: World) -> Iterator[None]:
     """For the leader and its tasks: no group and no transaction has a coordinator."""
-    with world.running[world.leader].no_coordinators():
+    with world.ways[world.leader].no_coordinators():
         yield
 
 
@@ -174,7 +174,7 @@ def _says_why_it_does_not_run(status: Any) -> bool:
 
 @contextmanager
 def leader_cut_off(world: World) -> Iterator[None]:
-    with world.running[world.leader].cut():
+    with world.ways[world.leader].cut():
         yield
 
 

@@ -70,7 +70,7 @@ class Checkpoint:
 class Shop:
     """A database and a topic with changes, and the connectors' configs. `name` prefixes topics;
     sinks write to the database `warehouse`. `catalog` is the address of Iceberg's; without one it
-    is in that database. With `more`, all connectors run."""
+    is in that database. With `more`, all connectors run. Connectors make topics of `replicas`."""
 
     name: str
     kafka: str
@@ -79,6 +79,7 @@ class Shop:
     warehouse: str = WAREHOUSE
     catalog: str = ""
     more: bool = False
+    replicas: int = 1
     done: Change = field(default_factory=Change)
 
     def create_table(self) -> None:
@@ -166,12 +167,12 @@ class Shop:
             "groups.exclude": "console-consumer-.*",
             "emit.checkpoints.interval.seconds": "1",
             "refresh.groups.interval.seconds": "2",
-            "checkpoints.topic.replication.factor": "1",
+            "checkpoints.topic.replication.factor": str(self.replicas),
             "tasks.max": "1",
         }
         heartbeats = {
             "emit.heartbeats.interval.seconds": "1",
-            "heartbeats.topic.replication.factor": "1",
+            "heartbeats.topic.replication.factor": str(self.replicas),
             "tasks.max": "1",
         }
         return {
@@ -212,7 +213,7 @@ class Shop:
             "table.include.list": "public.orders",
             "producer.override.compression.type": "zstd",
             "topic.creation.default.partitions": "1",
-            "topic.creation.default.replication.factor": "1",
+            "topic.creation.default.replication.factor": str(self.replicas),
             "transforms": "mark",
             "transforms.mark.type": "org.apache.kafka.connect.transforms.InsertHeader",
             "transforms.mark.header": "by",
@@ -246,8 +247,8 @@ class Shop:
             "target.cluster.alias": "dst",
             "source.cluster.bootstrap.servers": self.kafka,
             "target.cluster.bootstrap.servers": self.kafka,
-            "replication.factor": "1",
-            "offset-syncs.topic.replication.factor": "1",
+            "replication.factor": str(self.replicas),
+            "offset-syncs.topic.replication.factor": str(self.replicas),
             "sync.topic.acls.enabled": "false",
             "sync.topic.configs.enabled": "false",
             "refresh.topics.interval.seconds": "2",

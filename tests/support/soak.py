@@ -1,6 +1,7 @@
 """`make soak`: connectors under load for half an hour, with a random fault every 20 seconds.
 
 python -m support.soak [--minutes N] [--pairs N] [--every S] [--seed N] [--cluster] [--report FILE]
+python -m support.soak --java [--jvm node|own] [--minutes N] [--every S] [--seed N] [--report FILE]
 
 Each fault is one line. The summary is JSON: no line may be lost, none may be in a topic twice, and
 the memory of the leader and of a task at the end must be within 10 % of what it was after the first
@@ -27,6 +28,7 @@ from typing import Any, Final
 
 from support import faults
 from support.faults import Happens
+from support.java_soak import java_holds, java_soak
 from support.lines import account, once
 from support.processes import frozen, pss_mb
 from support.rig import committed_lines
@@ -216,17 +218,22 @@ def main() -> int:
     place, cluster = Path(tempfile.mkdtemp(prefix="connect-soak-")), None
     # what is left of a run that fails, and how to repeat it
     _say(f"seed {options.seed}, in {place}")
-    with ExitStack() as stack:
-        if options.cluster:
-            cores = 4 * options.pairs
-            cluster = stack.enter_context(spark_cluster(place / "spark", cores=2 * cores))
-        world = stack.enter_context(new_world(place, cluster))
-        summary = soak(world, options)
+    if options.java:
+        summary = java_soak(place, options, _say)
+        good = java_holds(summary)
+    else:
+        with ExitStack() as stack:
+            if options.cluster:
+                cores = 4 * options.pairs
+                cluster = stack.enter_context(spark_cluster(place / "spark", cores=2 * cores))
+            world = stack.enter_context(new_world(place, cluster))
+            summary = soak(world, options)
+        good = holds(summary)
     text = json.dumps(summary, indent=1)
     print(text)
     if options.report is not None:
         options.report.write_text(f"{text}\n")
-    if not holds(summary):
+    if not good:
         return 1
     shutil.rmtree(place, ignore_errors=True)
     return 0
@@ -239,6 +246,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--every", type=float, default=20, help="seconds between faults")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--cluster", action="store_true", help="tasks run on a Spark cluster")
+    parser.add_argument("--java", action="store_true", help="connectors of Java plugins")
+    parser.add_argument(
+        "--jvm", choices=["node", "own"], default="node", help="java.tasks.jvm of --java"
+    )
     parser.add_argument("--report", type=Path, help="a file for the summary")
     return parser.parse_args()
 

@@ -11,22 +11,19 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import httpx
-
-from support import http
 from support.broker import create_topic
-from support.distributed import Runtime, start_runtime
+from support.distributed import Runtime
 from support.kafka_proxy import KafkaProxy
 from support.lines import Account, Feeder, account, last_number, once
 from support.own_broker import OwnBroker, own_broker
-from support.processes import Process, task_processes
+from support.processes import Process
 from support.rig import Ends, Rig, committed_lines, lines_of
+from support.runtimes import Runtimes
 from support.spark_cluster import SparkCluster
 from support.wait import wait_until
 
@@ -34,7 +31,6 @@ from support.wait import wait_until
 _SETTINGS = {"consumer.session.timeout.ms": "6000"}
 _DISK = "64m"
 _START_S = 120
-_END_S = 60
 _DELIVERED_S = 120
 _ASK_S = 20
 
@@ -123,17 +119,15 @@ class Pair:
         assert account(self.delivered(), once(last)).extra == 0
 
 
-@dataclass(slots=True)
-class World:
-    """The whole of it. `subject` and `bystander` are new for each fault."""
+@dataclass(slots=True, kw_only=True)
+class World(Runtimes):
+    """The whole of it. `subject` and `bystander` are new for each fault. Each runtime has a way to
+    Kafka of its own."""
 
-    rig: Rig
     broker: OwnBroker
     unused: list[KafkaProxy]
     closing: ExitStack
-    cluster: SparkCluster | None = None
-    running: dict[Runtime, KafkaProxy] = field(default_factory=dict)
-    started: int = 0
+    ways: dict[Runtime, KafkaProxy] = field(default_factory=dict)
     name: str = ""
     subject: Pair = field(init=False)
     bystander: Pair = field(init=False)
@@ -145,51 +139,22 @@ class World:
         return self.broker.kafka
 
     @property
-    def leader(self) -> Runtime:
-        """The runtime that leads; waits for one that does."""
-        return wait_until(
-            lambda: next((each for each in self.running if each.leads), None),
-            what="a runtime to lead",
-            timeout_s=_START_S,
-        )
-
-    @property
     def ends(self) -> Ends:
         return Ends(self.kafka)
 
     def start_runtime(self) -> None:
         """Starts one where there is none; returns when it is healthy."""
-        self.started += 1
         way = self.unused.pop()
-        kafka = f"127.0.0.1:{way.port}"
-        folder = self.rig.folder / f"runtime-{self.started}"
-        folder.mkdir()
+        self.ways[self.start(f"127.0.0.1:{way.port}", self._give_small_disk)] = way
+
+    def _give_small_disk(self, folder: Path) -> None:
         if MAY_MOUNT:
             self.closing.enter_context(_small_disk(folder))
-        runtime = start_runtime(self.rig, kafka, folder, _SETTINGS | self._of_spark)
-        self.running[runtime] = way
-        wait_until(
-            lambda: runtime.at.get("/health"), what="a runtime to be healthy", timeout_s=_START_S
-        )
 
     def gone(self, runtime: Runtime, *, code: int) -> None:
         """Waits for the end of a runtime, and of all that it started."""
-        assert runtime.command.wait(_END_S) == code
-        wait_until(lambda: not runtime.processes, what="its processes to be gone")
-        self.unused.append(self.running.pop(runtime))
-
-    @property
-    def _of_spark(self) -> dict[str, str]:
-        if self.cluster is None:
-            return {}
-        return {"spark.master": self.cluster.url} | self.cluster.settings
-
-    @property
-    def tasks(self) -> list[Process]:
-        """The processes of the leader's tasks, or of all that the cluster runs."""
-        if self.cluster is None:
-            return self.leader.tasks
-        return task_processes(self.cluster.processes())
+        self.ended(runtime, code=code)
+        self.unused.append(self.ways.pop(runtime))
 
     def task_of(self, connector: str) -> Process:
         """The process of a connector's only task: it has the connector's file open."""
@@ -199,53 +164,6 @@ class World:
             lambda: next((each for each in self.tasks if file in _files_of(each)), None),
             what=f"the process of {connector}",
         )
-
-    def assert_alive(self) -> None:
-        """No runtime has ended by itself."""
-        for each in self.running:
-            code = each.command.poll()
-            assert code is None, f"ended with {code}:\n{each.last_words()}"
-
-    # --- REST ---
-
-    def ask(self, method: str, path: str, body: object = None) -> Any:
-        """What the leader answers; waits for one that answers."""
-
-        def answered() -> httpx.Response | None:
-            try:
-                answer = http.request(
-                    method, f"{self.leader.at.url}{path}", json=body, timeout=_ASK_S
-                )
-            except httpx.TransportError:
-                return None
-            return answer if answer.status_code not in (408, 409, 500, 503) else None
-
-        found = wait_until(answered, what=f"{method} {path}", timeout_s=_START_S, every_s=0.5)
-        assert found.is_success, found.text
-        return found.json() if found.content else None
-
-    def put(self, name: str, config: Mapping[str, str]) -> None:
-        """Creates a connector of one task, or gives it another config."""
-        self.ask("PUT", f"/connectors/{name}/config", {"tasks.max": "1", **config})
-
-    def delete(self, *names: str) -> None:
-        """Deletes connectors; returns when nothing is known of them any more."""
-        for name in names:
-            self.ask("DELETE", f"/connectors/{name}")
-        wait_until(
-            lambda: not set(names) & {*self.ask("GET", "/connectors?expand=status")},
-            what="connectors to be gone",
-            timeout_s=_END_S,
-        )
-
-    def state_of(self, connector: str) -> str:
-        """The state of a connector and of its tasks, such as `RUNNING/RUNNING`; empty while there
-        is none."""
-        found = self.ask("GET", "/connectors?expand=status").get(connector)
-        if found is None:
-            return ""
-        status = found["status"]
-        return "/".join([status["connector"]["state"], *(t["state"] for t in status["tasks"])])
 
     def wait_for_states(self, states: Mapping[str, str], timeout_s: float) -> None:
         """Until all of these, as a row calls them, are in these states."""
@@ -260,24 +178,7 @@ class World:
         except AssertionError:
             assert found == states, found
 
-    def statuses(self, names: Iterable[str]) -> list[Any]:
-        """The statuses of connectors, as REST tells them; without tasks where there is none yet."""
-        found = self.ask("GET", "/connectors?expand=status")
-        return [found.get(name, {"status": {"tasks": []}})["status"] for name in names]
-
     # --- load and observation ---
-
-    @property
-    def logged(self) -> int:
-        """How many bytes the runtimes have written to their logs."""
-        return sum(file.stat().st_size for file in self.rig.folder.rglob("runtime-*/**/*.log"))
-
-    def health(self, runtime: Runtime) -> int:
-        """What GET /health of a runtime answers; 0 if it does not."""
-        try:
-            return http.get(f"{runtime.at.url}/health", timeout=5).status_code
-        except httpx.TransportError:
-            return 0
 
     def named(self, name: str) -> str:
         """The connector that a row calls so."""
@@ -345,7 +246,14 @@ def new_world(folder: Path, cluster: SparkCluster | None = None) -> Iterator[Wor
     runtimes end in order and leave nothing."""
     with own_broker(folder / "broker") as broker, ExitStack() as closing:
         rig = Rig(folder / "project", "chaos", f"{{bootstrap.servers: '{broker.kafka}'}}")
-        world = World(rig, broker, [*broker.ways], closing, cluster)
+        world = World(
+            rig=rig,
+            settings=_SETTINGS,
+            cluster=cluster,
+            broker=broker,
+            unused=[*broker.ways],
+            closing=closing,
+        )
         try:
             for _ in broker.ways:
                 world.start_runtime()
