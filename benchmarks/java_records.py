@@ -21,10 +21,9 @@ from typing import Final
 
 from benchmarks import worker
 from benchmarks.inputs import Inputs
-from benchmarks.java_transfers import WORKS, JavaWork, Site, make_plugin_path
+from benchmarks.java_transfers import WORKS, JavaWork, Site, keep_a_task, make_plugin_path
 from benchmarks.transfers import Measured, Whole
-from benchmarks.worker import APACHE_OPTIONS, Worker, wait_for
-from benchmarks.workloads import SOURCE
+from benchmarks.worker import APACHE_OPTIONS, Worker
 from support.postgres import postgres
 
 # label of the worker, and the worker's further properties
@@ -57,7 +56,7 @@ def java_records(folder: Path, bootstrap: str, options: argparse.Namespace) -> t
                 kind, place, bootstrap, f"java-{label}", settings=settings
             )
             stack.callback(workers[label].close)
-            _keep_a_task(workers[label], folder / f"idle-{label}.txt")
+            keep_a_task(workers[label], folder / f"idle-{label}.txt")
         for number in range(options.rounds):
             for work in works:
                 if work.name not in problems:
@@ -65,19 +64,6 @@ def java_records(folder: Path, bootstrap: str, options: argparse.Namespace) -> t
     return _section(works, figures, problems, options.rounds), not problems and all(
         _reached(work, figures[work.name]) for work in works
     )
-
-
-def _keep_a_task(worker: Worker, file: Path) -> None:
-    """Creates a connector that waits for lines of a file."""
-    file.touch()
-    config = {"connector.class": SOURCE, "tasks.max": "1", "file": str(file), "topic": "idle"}
-    worker.call("PUT", "/connectors/idle/config", config)
-
-    def runs() -> bool:
-        tasks = worker.statuses().get("idle", {}).get("tasks", [])
-        return [task["state"] for task in tasks] == ["RUNNING"]
-
-    wait_for(runs, "the idle connector", 60, 0.5)
 
 
 def _round(

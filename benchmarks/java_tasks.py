@@ -28,6 +28,7 @@ from benchmarks.java_transfers import (
     debezium,
     insert,
     is_streaming,
+    keep_a_task,
     make_plugin_path,
 )
 from benchmarks.topics import make_topic
@@ -149,6 +150,7 @@ def java_tasks(folder: Path, bootstrap: str, options: argparse.Namespace) -> tup
             group = place.name.replace("-", "_")
             running = workers.start(label, place, bootstrap, group, settings=settings)
             stack.callback(running.close)
+            keep_a_task(running, folder / f"{place.name}.txt")
             measurements[label] = _Measurement(running, server, place, group)
         for part in _PARTS:
             for measurement in measurements.values():

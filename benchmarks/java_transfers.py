@@ -78,6 +78,19 @@ def make_plugin_path(folder: Path) -> Path:
     return folder
 
 
+def keep_a_task(worker: Worker, file: Path) -> None:
+    """Creates a connector that waits for lines of a file, so that the JVM of tasks lasts."""
+    file.touch()
+    config = {"connector.class": SOURCE, "tasks.max": "1", "file": str(file), "topic": "idle"}
+    worker.call("PUT", "/connectors/idle/config", config)
+
+    def runs() -> bool:
+        tasks = worker.statuses().get("idle", {}).get("tasks", [])
+        return [task["state"] for task in tasks] == ["RUNNING"]
+
+    wait_for(runs, "the idle connector", 60, 0.5)
+
+
 def debezium(server: Postgres, name: str, table: str, **further: str) -> dict[str, str]:
     """Returns the config of a connector that reads a table into the topic `name.public.table`."""
     return {

@@ -11,7 +11,7 @@ import struct
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,14 +101,52 @@ def _row(content: bytes) -> Row:
 @contextmanager
 def postgres(databases: Sequence[str] = ()) -> Iterator[Postgres]:
     """A running server with these databases; nothing is left of it."""
+    with _installed() as folder, _running(folder, folder / "data") as server:
+        for database in databases:
+            server.sql(f"CREATE DATABASE {database}")
+        yield server
+
+
+@contextmanager
+def primary_and_standby(databases: Sequence[str] = ()) -> Iterator[tuple[Postgres, Postgres]]:
+    """A server with these databases, and one that follows it with each transaction and takes over
+    its slots for failover; nothing is left of them."""
+    with _installed() as folder, _running(folder, folder / "data") as primary:
+        for database in databases:
+            primary.sql(f"CREATE DATABASE {database}")
+        primary.sql("SELECT pg_create_physical_replication_slot('standby')")
+        primary.sql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        primary.sql("ALTER SYSTEM SET synchronized_standby_slots = 'standby'")
+        primary.stop()
+        subprocess.run(["cp", "-a", folder / "data", folder / "standby"], check=True)
+        (folder / "standby" / "standby.signal").touch()
+        follows = {
+            "primary_conninfo": f"host={LOOPBACK} port={primary.port} user={USER} dbname={USER}",
+            "primary_slot_name": "standby",
+            "hot_standby_feedback": "on",
+            "sync_replication_slots": "on",
+            # as it has none of its own once it is promoted
+            "synchronous_standby_names": "",
+            "synchronized_standby_slots": "",
+        }
+        primary.start()
+        with _running(folder, folder / "standby", follows) as standby:
+            yield primary, standby
+
+
+@contextmanager
+def _installed() -> Iterator[Path]:
+    """A folder with the programs, and an empty database cluster in `data`."""
     folder = Path(mkdtemp(prefix="connect-postgres-"))
     try:
         folder.chmod(0o755)
         _unpack(folder)
-        with _running(folder) as server:
-            for database in databases:
-                server.sql(f"CREATE DATABASE {database}")
-            yield server
+        data, account = folder / "data", _account()
+        data.mkdir(mode=0o700)
+        os.chown(data, account.pw_uid, account.pw_gid)
+        words = ["-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8"]
+        assert _run(folder, "initdb", data, *words).wait(120) == 0, (folder / "log").read_text()
+        yield folder
     finally:
         shutil.rmtree(folder)
 
@@ -121,43 +159,44 @@ def _unpack(folder: Path) -> None:
             files.extractall(folder, filter="data")
 
 
-@contextmanager
-def _running(folder: Path) -> Iterator[Postgres]:
-    data, port = folder / "data", free_port()
+def _account() -> pwd.struct_passwd:
     # it refuses to run as root
-    account = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
-    data.mkdir(mode=0o700)
-    os.chown(data, account.pw_uid, account.pw_gid)
+    return pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
 
-    def run(command: str, *arguments: str) -> subprocess.Popen[bytes]:
-        with (folder / "log").open("ab") as log:
-            return subprocess.Popen(
-                [str(folder / "bin" / command), "-D", str(data), *arguments],
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                user=account.pw_uid if os.getuid() == 0 else None,
-                group=account.pw_gid if os.getuid() == 0 else None,
-                extra_groups=[] if os.getuid() == 0 else None,
-                start_new_session=True,
-            )
 
-    made = run("initdb", "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
-    assert made.wait(120) == 0, (folder / "log").read_text()
-    settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
+def _run(folder: Path, command: str, data: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    account = _account()
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            [str(folder / "bin" / command), "-D", str(data), *arguments],
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            user=account.pw_uid if os.getuid() == 0 else None,
+            group=account.pw_gid if os.getuid() == 0 else None,
+            extra_groups=[] if os.getuid() == 0 else None,
+            start_new_session=True,
+        )
 
-    process = made
+
+@contextmanager
+def _running(folder: Path, data: Path, further: Mapping[str, str] = {}) -> Iterator[Postgres]:
+    port = free_port()
+    settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **further}.items()]
+    process: subprocess.Popen[bytes] | None = None
 
     def start() -> None:
         nonlocal process
-        process = run("postgres", f"--port={port}", *settings)
+        process = _run(folder, "postgres", data, f"--port={port}", *settings)
         wait_until(answers, what="Postgres")
 
     def stop() -> None:
+        assert process is not None
         process.send_signal(signal.SIGINT)  # SIGTERM would wait for its clients
         process.wait(60)
 
     def kill() -> None:
+        assert process is not None
         others = processes.children(process.pid)
         process.kill()
         process.wait(60)
@@ -166,6 +205,7 @@ def _running(folder: Path) -> Iterator[Postgres]:
     server = Postgres(port, start, stop, kill)
 
     def answers() -> bool:
+        assert process is not None
         assert process.poll() is None, (folder / "log").read_text()
         try:
             return server.sql("SELECT 1") == [("1",)]
