@@ -45,6 +45,7 @@ _SETTINGS: Final = {
     "key.converter": _JSON,
     "value.converter": _JSON,
     "topic.creation.enable": "true",
+    "offset.flush.interval.ms": "2000",
     # what takes all memory is done in seconds
     "java.jvm.options": "-Xmx768m",
     **{
@@ -75,6 +76,10 @@ class Load:
         python = {"key.converter": _STRING, "value.converter": _STRING}
         configs = {name: dict(config) for name, config in self.shop.configs().items()}
         configs[self.shop.connector("lines")] |= java
+        # its own clients know the worker's settings no more than other workers' do
+        configs[self.shop.connector("lake")]["iceberg.kafka.session.timeout.ms"] = "6000"
+        # not a transaction for each poll, fifty in a second
+        configs[self.shop.connector("count")] |= {"transaction.boundary": "interval"}
         configs[self.shop.connector("lines-out")] = {
             "connector.class": f"{_FILES}SinkConnector",
             "topics": self.shop.lines,
@@ -254,7 +259,7 @@ def _compared(expected: Sequence[object], arrived: Sequence[object]) -> tuple[in
 @contextmanager
 def java_load(place: Path, jvm: str, seed: int) -> Iterator[Load]:
     plugins = make_plugin_path(place / "plugins")
-    add_compiled("Unruly", {SOURCE: "tests.Unruly"}, plugins)
+    add_compiled("Unruly", {SOURCE: "tests.Unruly\ntests.Unruly$Slow"}, plugins)
     with ExitStack() as stack:
         brokers = stack.enter_context(three_brokers(place / "brokers"))
         server = stack.enter_context(postgres([SHOP, WAREHOUSE]))

@@ -71,7 +71,7 @@ def _out_of_memory(load: Load) -> Iterator[None]:
     """A connector takes all that a JVM has, until it is deleted."""
     name = load.shop.connector("unruly")
     config = {"connector.class": "tests.Unruly", "topic": name}
-    load.runtimes.put(name, {**config, "where": "poll", "how": "takes the heap"})
+    load.runtimes.put(name, {**config, "where": "task.poll", "how": "takes the heap"})
 
     def is_named() -> bool:
         (status,) = load.runtimes.statuses([name])

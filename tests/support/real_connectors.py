@@ -18,7 +18,7 @@ from pathlib import Path
 from connect_runtime.kafka.local_processes import LOOPBACK
 from support.broker import create_topic, produce, read_to_end
 from support.connect_jars import add_plugin
-from support.java_plugins import SOURCE, add_compiled
+from support.java_plugins import COUNTING, add_compiled
 from support.postgres import PASSWORD, USER, Postgres
 from support.rig import Ends
 from support.wait import wait_until
@@ -41,7 +41,7 @@ def make_plugin_path(folder: Path) -> Path:
     lake = add_plugin("iceberg", folder)
     (driver,) = (folder / "debezium-postgres").glob("*/postgresql-*.jar")
     (lake / driver.name).symlink_to(driver)
-    add_compiled("Counting", {SOURCE: "tests.Counting"}, folder)
+    add_compiled("Counting", COUNTING, folder)
     return folder
 
 
