@@ -142,10 +142,10 @@ def _section(
         "in turns. Apache's worker has the options of its start script; ours has the same ones for "
         "the JVMs of tasks, and then its defaults. Rates are medians, ratios are medians of the "
         "rounds' ratios. CPU is that of all processes of a worker for a million records, as a "
-        "multiple of Apache's. Records that have as many before them are measured: the JVM of our "
-        "task starts with the connector and compiles its classes in the first ones, as Apache's "
-        "worker did in earlier rounds. The last two columns are rate and CPU of all records, with "
-        "the start of the task.\n",
+        "multiple of Apache's. Each worker has an idle connector besides, so the JVM that our "
+        "tasks share lasts from one work to the next, as Apache's worker does. Records that have "
+        "as many before them are measured; the last two columns are rate and CPU of all records, "
+        "with the start of the task.\n",
         "| work | Apache, records/s | same options | ratio | goal | our defaults | ratio | goal "
         "| CPU, same options | CPU, defaults | all, same options | all, defaults |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

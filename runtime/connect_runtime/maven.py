@@ -37,7 +37,8 @@ _SETTINGS: Final = """\
   </resolvers>
 </ivysettings>
 """
-_LISTED_ONLY: Final = ' usepoms="false" checksums=""'
+_LISTED_ONLY: Final = ' usepoms="false"'
+_WITHOUT_CHECKSUMS: Final = ' checksums=""'
 _WITH_CHECKSUMS: Final = ' checksums="sha1"'
 _PATTERN: Final = "[organisation]/[module]/[revision]/[artifact]-[revision](-[classifier]).[ext]"
 _MIRROR_HINT: Final = (
@@ -115,10 +116,14 @@ class NoSuchArtifact(ArtifactsError):
     """The repositories answered, and do not have it or do not give it."""
 
 
-def fetch(coordinates: Sequence[Coordinate], folder: Path) -> Mapping[Coordinate, Path]:
+def fetch(
+    coordinates: Sequence[Coordinate], folder: Path, *, checked: bool = False
+) -> Mapping[Coordinate, Path]:
     """Downloads these artifacts and no others into an empty folder, and returns their files. Their
-    content is not checked. Raises ArtifactsError."""
-    files = _retrieve(coordinates, (), folder, _LISTED_ONLY)
+    content is `checked` by what the repository says, which a caller that knows it leaves out.
+    Raises ArtifactsError."""
+    checksums = _WITH_CHECKSUMS if checked else _WITHOUT_CHECKSUMS
+    files = _retrieve(coordinates, (), folder, f"{_LISTED_ONLY}{checksums}")
     arrived = {c: files.get(c) or files.get(_plain(c)) for c in coordinates}
     missing = [str(coordinate) for coordinate, file in arrived.items() if file is None]
     if missing:
@@ -151,7 +156,7 @@ def _retrieve(
         raise ArtifactsError(_problem("fetching artifacts needs Java 17 or newer", NO_JAVA_HINT))
     with tempfile.TemporaryDirectory(prefix="ivy-", dir=folder) as own:
         module, settings = Path(own, "ivy.xml"), Path(own, "settings.xml")
-        module.write_text(_module(coordinates, excluded, follow=options != _LISTED_ONLY))
+        module.write_text(_module(coordinates, excluded, follow=_LISTED_ONLY not in options))
         settings.write_text(_SETTINGS.format(options=options))
         command = [str(java), "-jar", str(ivy), "-debug"]
         command += ["-settings", os.environ.get("CONNECT_IVY_SETTINGS") or str(settings)]

@@ -74,13 +74,13 @@ class Changing:
         assert {result.outcome for result in results} <= {Outcome.DONE}, report
 
     def said(self, name: str, config: Mapping[str, Any], key: str) -> tuple[str, str]:
-        """Returns the consequence and the words of the change to this config."""
+        """Returns the consequence of the change of a key, and all words of that to this config."""
         texts = {k: v.replace("NAME", name) for k, v in config.items() if v is not None}
         spec = DesiredConnector(name, texts, Location(f"{name}.yaml"), state=TargetState.RUNNING)
         self.project.want(spec)
         (update,) = (a for a in self.project.plan().actions if isinstance(a, UpdateConfig))
         (change,) = (change for change in update.changes if change.key == key)
-        return change.consequence, "\n".join(change.effects)
+        return change.consequence, "\n".join(update.effects)
 
     def status(self, name: str) -> Mapping[str, Any]:
         found: Mapping[str, Any] = http.get(

@@ -59,11 +59,14 @@ CHANGES = {
     ),
     "drop": Change({"slot.drop.on.stop": "true"}, "at its next start the task fails", GOES_ON),
     "dropped": Change(
-        {"snapshot.fetch.size": "9"}, "next snapshot", GONE, before={"slot.drop.on.stop": "true"}
+        {"snapshot.fetch.size": "9"},
+        "its slot is dropped when it stops: at its next start the task fails",
+        GONE,
+        before={"slot.drop.on.stop": "true"},
     ),
     "dropped_when_needed": Change(
         {"snapshot.fetch.size": "9"},
-        "next snapshot",
+        "its slot is dropped when it stops: at its next start it takes a snapshot",
         ANEW,
         before={"slot.drop.on.stop": "true", "snapshot.mode": "when_needed"},
     ),

@@ -166,6 +166,7 @@ class Needs:
             ),
             "connections": int(count or 0) - 1,
             "processes": len(processes),
+            "jvms of tasks": len(self.load.task_jvms),
         }
         self.samples.append((minute, figures))
 

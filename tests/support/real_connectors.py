@@ -354,19 +354,8 @@ class Shop:
         return self.server.sql("SELECT id, amount, note FROM orders ORDER BY id", database)
 
     def lake_rows(self) -> int:
-        """How many rows Iceberg's table has, by its newest snapshot."""
-        (exists,) = self.server.sql(
-            "SELECT to_regclass('iceberg_tables') IS NOT NULL", self.warehouse
-        )
-        if exists == ("f",):
-            return 0
-        files = self.server.sql("SELECT metadata_location FROM iceberg_tables", self.warehouse)
-        if not files:
-            return 0
-        metadata = json.loads(Path(str(files[0][0]).removeprefix("file:")).read_text())
-        snapshots = {each["snapshot-id"]: each for each in metadata.get("snapshots", [])}
-        newest = snapshots.get(metadata.get("current-snapshot-id"))
-        return int(newest["summary"]["total-records"]) if newest else 0
+        """How many rows Iceberg's table has."""
+        return rows_of_lake(self.server, self.warehouse)
 
     def wait_for_snapshot(self, timeout_s: float) -> None:
         """Until Debezium has read the first rows: later ones are then changes."""
@@ -415,6 +404,21 @@ class Shop:
         for message in read_to_end(self.kafka, topic):
             values.setdefault(message.partition() or 0, []).append(message.value())
         return values
+
+
+def rows_of_lake(server: Postgres, database: str) -> int:
+    """How many rows the only table of an Iceberg catalog has, by its newest snapshot. The catalog
+    is in that database, and files are on this machine."""
+    (exists,) = server.sql("SELECT to_regclass('iceberg_tables') IS NOT NULL", database)
+    if exists == ("f",):
+        return 0
+    files = server.sql("SELECT metadata_location FROM iceberg_tables", database)
+    if not files:
+        return 0
+    metadata = json.loads(Path(str(files[0][0]).removeprefix("file:")).read_text())
+    snapshots = {each["snapshot-id"]: each for each in metadata.get("snapshots", [])}
+    newest = snapshots.get(metadata.get("current-snapshot-id"))
+    return int(newest["summary"]["total-records"]) if newest else 0
 
 
 def _text(content: bytes) -> tuple[str, bytes]:

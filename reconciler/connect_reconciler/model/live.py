@@ -116,7 +116,8 @@ class Live:
     `logs` are those on the worker's Kafka cluster; `logs_elsewhere`, by connector, those that sinks
     read on other clusters. `logs_of` picks the right ones.
 
-    `kinds` by class as the spec writes it, for connectors that are to be created or change class.
+    `kinds` by class as the spec writes it, for connectors that are to be created or change class;
+    `classes` are the full names of classes, by those that configs have.
     `password_keys` by connector: config keys that hold secrets, most by their type. Among them are
     `untyped_keys`: those whose types could not be asked for, each with the request that failed, so
     that their values are hidden. `errors` and
@@ -135,6 +136,7 @@ class Live:
     orphan_offsets: Mapping[str, Offsets] = field(default_factory=dict)
     offsets_after_change: Mapping[str, Offsets] = field(default_factory=dict)
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    classes: Mapping[str, str] = field(default_factory=dict)
     password_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
     untyped_keys: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     errors: tuple[Diagnostic, ...] = ()

@@ -18,6 +18,7 @@ from connect_reconciler import actions as act
 from connect_reconciler.actions import ReasonCode
 from connect_reconciler.actions.connector_state import changes_place
 from connect_reconciler.plan.consequences.beginning import beginning
+from connect_reconciler.plan.consequences.computed import lost_slot
 from connect_reconciler.plan.consequences.explain import outside_state, summary
 from connect_reconciler.plan.consequences.rule import RuleContext
 from connect_reconciler.plan.diff import ConnectorDiff, Context, PinChange, managed_state
@@ -175,7 +176,7 @@ class ActionBuilder:
         count = len(self.diff.config)
         reason = f"{counted(count, 'key')} {'differs' if count == 1 else 'differ'}"
         return act.UpdateConfig(
-            **self.explained((reason, "keys-differ"), *summary(self.diff)),
+            **self.explained((reason, "keys-differ"), *summary(self.diff), *self.lost_slot()),
             config=self.diff.values,
             changes=self.diff.config,
         )
@@ -184,9 +185,10 @@ class ActionBuilder:
         """Stops it until its spec changes, or only while its offsets move."""
         if restore_to is not None:
             reason: Reason = ("offsets move only while it is stopped", "for-offsets")
-            return act.Stop(**self.explained(reason), restore_to=restore_to)
+            return act.Stop(**self.explained(reason, *self.lost_slot()), restore_to=restore_to)
         end = "its tasks end; nothing is read or written"
-        return act.Stop(**self.explained(self._state_reason(), *self._outside(), end))
+        effects = (*self._outside(), end, *self.lost_slot())
+        return act.Stop(**self.explained(self._state_reason(), *effects))
 
     def stay_stopped(self) -> act.Stop:
         """Leaves it stopped that an earlier apply stopped, and was to bring back."""
@@ -304,6 +306,13 @@ class ActionBuilder:
         live = self.diff.live
         stopped = live is None or live.target is TargetState.STOPPED
         return stopped or self.diff.pin is not None
+
+    def lost_slot(self) -> tuple[str, ...]:
+        """Returns what the end of its tasks does to a slot that its config drops then."""
+        connector = self.diff.live
+        if connector is None or connector.target is TargetState.STOPPED:
+            return ()
+        return lost_slot(RuleContext.of(self.diff, self.context.live, self.context.worker))
 
     def _outside(self) -> tuple[str, ...]:
         return outside_state(self.diff, self.context.live)

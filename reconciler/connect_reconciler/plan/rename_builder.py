@@ -13,12 +13,15 @@ from connect_reconciler import actions as act
 from connect_reconciler.model.live import LiveConnector
 from connect_reconciler.model.offsets import Offsets, sink_offset, sink_partition
 from connect_reconciler.plan.action_builder import ActionBuilder, Reason
+from connect_reconciler.plan.consequences.computed import lost_slot
+from connect_reconciler.plan.consequences.rule import RuleContext
 from connect_reconciler.plan.diff import Rename
 from connect_reconciler.plan.offsets.moves import label_of, place_of, reading
 from connect_reconciler.plan.offsets.sink_positions import sink_start
 from connect_specs.desired import OffsetEntry, TargetState, partition_key
-from connect_specs.names import sink_group
+from connect_specs.names import GROUP_KEY, sink_group
 from connect_specs.plain_text import counted
+from connect_specs.plugin_definitions import CLASS_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class RenameBuilder(ActionBuilder):
             effects.append("no project owned it: it is this project's from now on")
         reason: Reason = (f"renamed from {old_name}", "renamed")
         return act.Stop(
-            **self.explained(reason, *effects, connector=old_name),
+            **self.explained(reason, *effects, *self.lost_slot(), connector=old_name),
             restore_to=self._old_target(),
             renamed_to=self.name,
         )
@@ -87,6 +90,15 @@ class RenameBuilder(ActionBuilder):
             effects = (
                 f"{partitions}: the consumer group is the same, so its offsets are there already",
             )
+        elif self._leaves_files():
+            effects = (
+                f"{partitions}; files that {old_name} has written, and that are not in its tables"
+                " when it stops, never get there",
+                f"its groups are kept if {GROUP_KEY} and iceberg.connect.group-id name"
+                f" {self._group(old_name, self.rename.live.config if self.rename.live else {})}",
+            )
+        elif self.lost_slot():
+            effects = (f"{partitions}: without its slot they do not count",)
         elif not any(change.effects for change in self.diff.moved) and not any(
             self._beyond(move.entry) for move in moves
         ):
@@ -153,6 +165,18 @@ class RenameBuilder(ActionBuilder):
             return ""
         start = sink_start(self.diff.written or {}, self.context.worker)
         return f", beyond the log's end, {log.latest}: reads from {start} there"
+
+    def lost_slot(self) -> tuple[str, ...]:
+        connector = self.rename.live
+        if connector is None or connector.target is TargetState.STOPPED:
+            return ()
+        of_rename = RuleContext.of(self.diff, self.context.live, self.context.worker, connector)
+        return lost_slot(of_rename)
+
+    def _leaves_files(self) -> bool:
+        """Returns whether it is Iceberg's sink, whose tasks agree in a group of their own."""
+        name = "" if self.rename.live is None else self.rename.live.config.get(CLASS_KEY, "")
+        return ".iceberg.connect." in self.context.live.classes.get(name, name)
 
     def _same_group(self) -> bool:
         connector = self.rename.live

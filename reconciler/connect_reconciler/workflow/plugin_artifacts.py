@@ -223,15 +223,15 @@ def _from_maven(
     plugin's archive, else its jar with the libraries that it needs. Raises Unreachable."""
     try:
         if coordinate.extension:
-            return fetch([coordinate], scratch)
+            return fetch([coordinate], scratch, checked=True)
         classified = replace(coordinate, classifier=coordinate.classifier or _ARCHIVE)
         for extension in _EXTENSIONS:
             try:
-                return fetch([replace(classified, extension=extension)], scratch)
+                return fetch([replace(classified, extension=extension)], scratch, checked=True)
             except NoSuchArtifact:
                 continue
         if coordinate.classifier:
-            return fetch([coordinate], scratch)
+            return fetch([coordinate], scratch, checked=True)
         return resolve(coordinate, scratch, {*_of_connect(), *present} - {coordinate.module})
     except (NoSuchArtifact, NoRoom):
         raise

@@ -27,6 +27,7 @@ from connect_reconciler.backend.observe.connector_offsets import (
 from connect_reconciler.backend.observe.kafka_view import KafkaPort
 from connect_reconciler.backend.observe.plugin_facts import (
     Statuses,
+    classes_of,
     kinds_of,
     live_kind,
     with_secret_keys,
@@ -116,6 +117,7 @@ def observe_topics(
         now_ms=now_ms(),
         cluster_id=topics.cluster_id,
         kinds=kinds,
+        classes=classes_of(configs.values(), desired, plugins),
         unread_offsets={**to_be.unknown, **offsets.unknown},
         warnings=(*_unknown(offsets, to_be), *statuses_unread(project.topics, topics)),
         strangers=strangers_of_sinks(

@@ -67,6 +67,16 @@ def kinds_of(
     return kinds
 
 
+def classes_of(
+    stored: Iterable[Mapping[str, str]], desired: Desired, plugins: Definitions
+) -> dict[str, str]:
+    """Returns the full names of known classes, by class as specs and `stored` configs write it."""
+    configs = [*stored, *(spec.config for spec in desired.connectors.values())]
+    names = {config.get(CLASS_KEY, "") for config in configs} - {""}
+    known = {name: plugins.find(name, CONNECTORS) for name in names}
+    return {name: plugin.class_name for name, plugin in known.items() if plugin is not None}
+
+
 def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSnapshot) -> Kind:
     kind = kind_of(state.config, None, kinds)
     if kind != "unknown":

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 from connect_reconciler.backend.observe.plugin_facts import (
     Statuses,
+    classes_of,
     kinds_of,
     redactor_in,
     with_secret_keys,
@@ -88,6 +89,7 @@ def observe_rest(
         },
         ledger=replace(ledger, fingerprint_key=fingerprint_key),
         kinds=kinds_of(configs.values(), desired, plugins),
+        classes=classes_of(configs.values(), desired, plugins),
         # Other connectors are not touched
         errors=tuple(
             problem

@@ -15,8 +15,20 @@ from connect_reconciler.plan.offsets.moves import label_of, place_of
 from connect_reconciler.plan.offsets.sink_positions import may_read, sink_start, sink_topics
 from connect_specs.desired import OffsetEntry
 from connect_specs.plain_text import counted
+from connect_specs.plugin_definitions import CLASS_KEY
 
 _SHOWN = 3
+_DEBEZIUM = "io.debezium.connector."
+_CHANGES_ALONE = "reads changes alone, from now on: rows that are there already are not read"
+_SNAPSHOTS = {
+    "initial": "reads all rows in a snapshot, then changes",
+    "always": "reads all rows in a snapshot, then changes",
+    "when_needed": "reads all rows in a snapshot, then changes",
+    "initial_only": "reads all rows in a snapshot, and ends: no changes are read",
+    "no_data": _CHANGES_ALONE,
+    "schema_only": _CHANGES_ALONE,
+    "never": _CHANGES_ALONE,
+}
 
 
 def beginning(context: RuleContext, offsets: Offsets) -> tuple[str, ...]:
@@ -83,7 +95,26 @@ def _delivered(topics: Collection[str], context: RuleContext) -> int:
 def _without_offsets(context: RuleContext) -> str:
     if context.kind == "sink":
         return first_start(context)
-    return "reads from the start of its source" if context.kind == "source" else ""
+    if context.kind != "source":
+        return ""
+    name = context.config.get(CLASS_KEY, "")
+    if name.startswith(_DEBEZIUM):
+        mode = context.config.get("snapshot.mode", "").strip().lower() or "initial"
+        return _SNAPSHOTS.get(mode, f"begins as snapshot.mode={mode} says")
+    if "MirrorSource" in name:
+        return f"copies its topics {mirror_start(context)}"
+    return "reads from the start of its source"
+
+
+def mirror_start(context: RuleContext) -> str:
+    """Returns where MirrorSource begins in a partition without an offset."""
+    keys = ("source.consumer.auto.offset.reset", "consumer.auto.offset.reset", "auto.offset.reset")
+    reset = next((context.config[key] for key in keys if key in context.config), "earliest")
+    if reset.strip().lower() == "earliest":
+        return "from their start"
+    if reset.strip().lower() == "latest":
+        return "from their end on, without what is in them now"
+    return f"from where auto.offset.reset={reset} says"
 
 
 def _reads(entry: OffsetEntry, context: RuleContext) -> bool | None:
@@ -92,7 +123,7 @@ def _reads(entry: OffsetEntry, context: RuleContext) -> bool | None:
         at = sink_partition(entry.partition)
         return at is not None and may_read(context.config, at[0])
     file = context.config.get("file", "")
-    is_file = "FileStreamSource" in context.config.get("connector.class", "")
+    is_file = "FileStreamSource" in context.config.get(CLASS_KEY, "")
     if not is_file or "file" in context.hidden or "${" in file:
         return None
     return entry.partition == {"filename": file}

@@ -6,10 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from connect_reconciler.model.offsets import Offsets
-from connect_reconciler.plan.consequences.beginning import first_start, places_of, to_deliver
+from connect_reconciler.plan.consequences.beginning import (
+    first_start,
+    mirror_start,
+    places_of,
+    to_deliver,
+)
 from connect_reconciler.plan.consequences.rule import RuleContext
 from connect_reconciler.plan.offsets.sink_positions import sink_start, sink_topics
 from connect_specs.names import GROUP_KEY, sink_group
+from connect_specs.plugin_definitions import CLASS_KEY
 
 
 def becomes_sink(context: RuleContext) -> str | None:
@@ -29,6 +35,12 @@ def becomes_source(context: RuleContext) -> str | None:
 def source_again(context: RuleContext) -> str | None:
     start = "goes on from the offsets that it left as a source before"
     return f"{_SOURCE}; {start}" if _sink_to_source(context) else None
+
+
+def other_class(context: RuleContext) -> str | None:
+    if context.previous.get(CLASS_KEY) == context.config.get(CLASS_KEY):
+        return "the same class, by another of its names"
+    return "another class reads this config: whether it knows the offsets, only it can tell"
 
 
 _SOURCE = "the sink becomes a source: its consumer group stays unused"
@@ -204,6 +216,15 @@ def dropped_slot(context: RuleContext) -> str:
     return f"{stops}: at its next start {_without_slot(context)}"
 
 
+def lost_slot(context: RuleContext) -> tuple[str, ...]:
+    """Returns the effect of a stop on a connector whose config drops its slot then."""
+    drops = context.previous.get("slot.drop.on.stop", "false").strip().lower() == "true"
+    if not drops or not context.previous.get(CLASS_KEY, "").startswith(_POSTGRES):
+        return ()
+    return (f"its slot is dropped when it stops: at its next start {_without_slot(context)}",)
+
+
+_POSTGRES = "io.debezium.connector.postgresql."
 _MISMATCH = "offset.mismatch.strategy"
 _TRUST_SLOT = ("trust_slot", "trust_greater_lsn")
 
@@ -211,6 +232,21 @@ _TRUST_SLOT = ("trust_slot", "trust_greater_lsn")
 def _without_slot(context: RuleContext) -> str:
     needed = _value(context.config, "snapshot.mode", "initial").lower() == "when_needed"
     return "it takes a snapshot" if needed else "the task fails"
+
+
+def other_alias(context: RuleContext) -> str:
+    """Returns the effect of another alias, by which MirrorMaker's offsets and most policies name
+    what they write."""
+    policy = _value(context.config, "replication.policy.class", "Default")
+    copies = f"its offsets are named by it: copies its topics {mirror_start(context)}"
+    if policy.endswith("IdentityReplicationPolicy"):
+        return f"{copies}, again into the same topics, behind the copies that are there"
+    return f"{copies}, into topics of other names"
+
+
+def other_topics(context: RuleContext) -> str:
+    start = mirror_start(context)
+    return f"topics that are new to it are copied {start}; others keep their offsets"
 
 
 def query(context: RuleContext) -> str:

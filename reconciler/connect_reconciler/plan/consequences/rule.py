@@ -14,13 +14,15 @@ from typing import TypeAlias
 from connect_reconciler.model.live import Kind, Live, LiveConnector, TopicLogs
 from connect_reconciler.plan.diff import ConnectorDiff
 from connect_specs.desired import Consequence
+from connect_specs.plugin_definitions import CLASS_KEY
 
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
     """One connector's previous and next config, and the cluster around it.
 
-    Secrets are masked, and `hidden` holds their keys: no effect can reveal one. `previous_name` is
+    Secrets are masked, and `hidden` holds their keys: no effect can reveal one. Classes have their
+    full names. `previous_name` is
     the owner of `previous`: another connector if this one is renamed, and gets that one's offsets.
     """
 
@@ -45,17 +47,16 @@ class RuleContext:
         """Returns the context of one connector's diff; `renamed` is the connector that goes on in
         it."""
         connector = renamed or diff.live
-        previous = diff.redactor.shown(connector.config if connector else {})
-        texts = diff.written or {}
-        config = diff.redactor.shown(texts)
+        stored, texts = connector.config if connector else {}, diff.written or {}
+        shown, classes = diff.redactor.shown(texts), live.classes
         return cls(
             diff.name,
             connector.name if connector else diff.name,
             diff.kind,
             connector.kind if connector else "unknown",
-            previous,
-            config,
-            frozenset(key for key, text in texts.items() if config[key] != text),
+            _with_full_class(diff.redactor.shown(stored), classes),
+            _with_full_class(shown, classes),
+            frozenset(key for key, text in texts.items() if shown[key] != text),
             live,
             worker,
         )
@@ -69,6 +70,12 @@ class RuleContext:
     def renamed(self) -> bool:
         """Returns whether another connector's offsets are carried to this one."""
         return self.previous_name != self.name
+
+
+def _with_full_class(config: Mapping[str, str], classes: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns a config whose class has its full name, as rules know it."""
+    name = config.get(CLASS_KEY, "")
+    return {**config, CLASS_KEY: classes[name]} if name in classes else config
 
 
 # One effect, several, or None if the rule does not hold after all
@@ -93,7 +100,7 @@ class Rule:
 
     def covers(self, key: str, context: RuleContext) -> bool:
         """Returns whether the rule is about this key of this connector."""
-        name = context.config.get("connector.class", "")
+        name = context.config.get(CLASS_KEY, "")
         return (
             self.kind in (None, context.kind)
             and any(fnmatchcase(key, glob) for glob in self.keys.split())

@@ -29,6 +29,11 @@ SEARCH = {
     "topics": "orders",
 }
 MIRROR = {"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector"}
+IDENTITY = MIRROR | {
+    "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+}
+LATEST = MIRROR | {"source.consumer.auto.offset.reset": "latest"}
+SQLSERVER = {"connector.class": "io.debezium.connector.sqlserver.SqlServerConnector"}
 CHECKPOINTS = {"connector.class": "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"}
 DEBEZIUM_SINK = {"connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector", "topics": "t"}
 ICEBERG = {"connector.class": "org.apache.iceberg.connect.IcebergSinkConnector", "topics": "t"}
@@ -48,6 +53,9 @@ BASES = {
     "S3": S3,
     "SEARCH": SEARCH,
     "MIRROR": MIRROR,
+    "IDENTITY": IDENTITY,
+    "LATEST": LATEST,
+    "SQLSERVER": SQLSERVER,
     "CHECKPOINTS": CHECKPOINTS,
     "DEBEZIUM_SINK": DEBEZIUM_SINK,
     "ICEBERG": ICEBERG,
@@ -75,7 +83,7 @@ def changed(
     source = "Sink" not in before["connector.class"]
     world = {
         "connectors": {"c": {"kind": "source" if source else "sink", "config": before, **live}},
-        "kinds": {POSTGRES["connector.class"]: "source"},
+        "kinds": {base["connector.class"]: "source" for base in (POSTGRES, SQLSERVER)},
         "ledger": {"connectors": {"c": {}}},
         "logs": LOGS,
     }
