@@ -11,7 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -69,6 +69,8 @@ class Load:
     outputs: tuple[Path, Path]
     chance: random.Random
     expected: int = 0
+    # Causes of failures after which somebody has to restart a task, as on Apache's workers
+    failures: Counter[str] = field(default_factory=Counter)
 
     def configs(self) -> Mapping[str, Mapping[str, str]]:
         """The connectors' configs by their names."""
@@ -133,9 +135,8 @@ class Load:
                 and all(now > then for now, then in zip(self._sizes(), sizes, strict=True))
             )
 
-        wait_until(self._all_run, what="all to be RUNNING", timeout_s=BACK_S, every_s=0.5)
-        wait_until(moved, what="all to move", timeout_s=BACK_S, every_s=0.5)
-        wait_until(self._all_run, what="all to be RUNNING", timeout_s=BACK_S, every_s=0.5)
+        what = "all to be RUNNING and to move"
+        wait_until(lambda: self._all_run() and moved(), what=what, timeout_s=BACK_S, every_s=0.5)
         self.runtimes.assert_alive()
 
     def _ends(self) -> list[int]:
@@ -154,17 +155,19 @@ class Load:
         ((newest,),) = self.server.sql(f"SELECT max(id) FROM {table}", WAREHOUSE)
         return int(newest or 0)
 
-    def states(self) -> Counter[str]:
-        """How many connectors and tasks are in each state."""
-        connectors = self.runtimes.ask("GET", "/connectors?expand=status")
-        return Counter(
-            part["state"]
-            for each in connectors.values()
-            for part in (each["status"]["connector"], *each["status"]["tasks"])
-        )
-
     def _all_run(self) -> bool:
-        return self.states() == {"RUNNING": self.expected}
+        """Whether all are RUNNING; restarts what has failed."""
+        states: Counter[str] = Counter()
+        for name, each in self.runtimes.ask("GET", "/connectors?expand=status").items():
+            parts = (each["status"]["connector"], *each["status"]["tasks"])
+            states.update(part["state"] for part in parts)
+            failed = [part for part in parts if part["state"] == "FAILED"]
+            for part in failed:
+                self.failures[f"{name}: {_cause(part.get('trace', ''))}"] += 1
+            if failed:
+                restart = "restart?includeTasks=true&onlyFailed=true"
+                self.runtimes.ask("POST", f"/connectors/{name}/{restart}")
+        return states == {"RUNNING": self.expected}
 
     # --- processes ---
 
@@ -249,6 +252,12 @@ class Load:
     def _lines(self, topic: str) -> list[str]:
         records = read_to_end(self.brokers.kafka, topic, timeout_s=120)
         return [(record.value() or b"").decode() for record in records]
+
+
+def _cause(trace: str) -> str:
+    """Returns the last cause that a trace names."""
+    lines = [line for line in trace.splitlines() if line.startswith("Caused by: ")]
+    return lines[-1] if lines else trace[:200]
 
 
 def _compared(expected: Sequence[object], arrived: Sequence[object]) -> tuple[int, int, int]:

@@ -232,6 +232,7 @@ def java_soak(place: Path, options: argparse.Namespace, say: Callable[[str], Non
         "faults": dict(happened),
         "slowest_s": slowest,
         "accounts": accounts,
+        "restarted_by_hand": dict(load.failures),
         "needs": needs.figures(options.minutes),
     }
 

@@ -24,6 +24,7 @@ def task_launch(connector: str = "c", /, *, task: int = 0, **fields: Any) -> Tas
         "worker_id": "host:8083",
         "connector_config": config,
         "worker": {},
+        "sink": bool({"topics", "topics.regex"} & fields.get("connector_config", config).keys()),
     }
     return TaskLaunch(TaskId(connector, task), **(defaults | fields))
 

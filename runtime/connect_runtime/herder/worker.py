@@ -22,6 +22,7 @@ from connect_runtime.config_providers.registry import ConfigProviders
 from connect_runtime.engine.jvm import call_timeout_s
 from connect_runtime.engine.jvm_connection import SLOW_S
 from connect_runtime.herder import effects
+from connect_runtime.herder.earlier_attempts import kind_of
 from connect_runtime.herder.effects import Effect
 from connect_runtime.herder.failures import Failures
 from connect_runtime.herder.instances import (
@@ -386,6 +387,8 @@ class Worker:
             socket=self.settings.socket,
             count=len(state.task_configs),
             java=java is not None,
+            # sources may have a key `topics`, too
+            sink=kind_of(view, state) == "sink",
             logger_levels=self.settings.logger_levels,
         )
         try:

@@ -22,7 +22,8 @@ class TaskLaunch:
     task's config, `connector_config` the connector's (converters and client overrides come from
     it), both with references unresolved. `worker` holds worker properties in Apache's names;
     `worker_id` is the runtime's advertised host:port for status records. `count` is the number of
-    the connector's tasks. `java`: its plugins are Java classes. `socket` is the path of
+    the connector's tasks. `java`: its plugins are Java classes; `sink`: its connector is a sink.
+    `socket` is the path of
     the socket at which a standalone worker serves the topics; None: they are in Kafka.
     `logger_levels` is the path of the file with the levels of the loggers of JVMs.
     """
@@ -41,13 +42,13 @@ class TaskLaunch:
     socket: str | None = None
     count: int = 1
     java: bool = False
+    sink: bool = False
     logger_levels: str | None = None
 
     @property
     def transactional(self) -> bool:
         """Returns whether it is a source's that writes in transactions."""
-        is_sink = {"topics", "topics.regex"} & self.connector_config.keys()
-        return not is_sink and exactly_once(self.worker)
+        return not self.sink and exactly_once(self.worker)
 
 
 def exactly_once(worker: Mapping[str, str]) -> bool:
