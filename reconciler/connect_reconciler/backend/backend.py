@@ -241,7 +241,8 @@ class Backend(ABC):
                 client = self.rest()
                 return None if client is None else stack.enter_context(client)
 
-            cluster, near = ClusterDefinitions(connect), local_definitions(self.project)
+            cluster = ClusterDefinitions(connect)
+            near = local_definitions(self.project, cluster)
             ours = self.project.uses_runtime
             yield ChainedDefinitions((near, cluster) if ours else (cluster, near))
 

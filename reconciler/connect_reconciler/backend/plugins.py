@@ -316,6 +316,11 @@ class ClusterDefinitions:
         answer = self._definition(name, types)
         return answer if isinstance(answer, str) else ""
 
+    def listed(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
+        """Returns the plugin without its keys; None also while the cluster does not answer."""
+        self._open()
+        return self._listed.find(name, types)
+
     def _definition(self, name: str, types: tuple[str, ...]) -> PluginDefinition | str | None:
         """Returns the plugin, None if the cluster has none, or why its keys are not known."""
         source = self._open()
@@ -372,11 +377,34 @@ def _failure_text(path: str, error: ConnectError) -> str:
             return f"GET {path}: {problem}: {first.why}" if first.why else f"GET {path}: {problem}"
 
 
-def local_definitions(project: Project) -> Definitions:
-    """Returns the definitions of installed plugins and of the lock. Classes of modules that
-    connect.yaml lists count."""
+class LockedDefinitions:
+    """Implements `Definitions` with the lock, but for plugins that the cluster has in another
+    version: their keys may be others, also those of passwords."""
+
+    def __init__(self, lock: PluginSet, cluster: ClusterDefinitions) -> None:
+        self._lock = lock
+        self._cluster = cluster
+
+    def find(self, name: str, types: tuple[str, ...]) -> PluginDefinition | None:
+        plugin = self._lock.find(name, types)
+        if plugin is None:
+            return None
+        listed = self._cluster.listed(name, types)
+        return plugin if listed is None or listed.version == plugin.version else None
+
+    def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
+        return self._lock.class_names(types)
+
+    def unanswered(self, name: str, types: tuple[str, ...]) -> str:
+        return ""
+
+
+def local_definitions(project: Project, cluster: ClusterDefinitions | None = None) -> Definitions:
+    """Returns the definitions of installed plugins and of the lock, as far as those are not of
+    other versions than the cluster's. Classes of modules that connect.yaml lists count."""
     allow_modules(project.worker)
-    installed_here, lock = InstalledDefinitions(), load_lock(project.folder) or PluginSet()
+    installed_here, locked = InstalledDefinitions(), load_lock(project.folder) or PluginSet()
+    lock: Definitions = locked if cluster is None else LockedDefinitions(locked, cluster)
     return ChainedDefinitions(
         (installed_here, lock) if project.uses_runtime else (lock, installed_here)
     )

@@ -13,9 +13,11 @@ import pytest
 
 from connect_reconciler.backend import plugins as plugins_module
 from connect_reconciler.backend.plugins import (
+    ChainedDefinitions,
     ClusterDefinitions,
     InstalledDefinitions,
     InstalledPlugins,
+    LockedDefinitions,
     locked,
 )
 from connect_reconciler.backend.rest.client import RestClient
@@ -27,7 +29,12 @@ from connect_runtime.validation import validate as validate_module
 from connect_runtime.waiting import SharedCalls
 from connect_specs.desired import Desired, Project, RestTarget
 from connect_specs.diagnostics import Diagnostic
-from connect_specs.plugin_definitions import CONNECTORS, PluginDefinition, PluginSet
+from connect_specs.plugin_definitions import (
+    CONNECTORS,
+    PluginDefinition,
+    PluginSet,
+    passwords_in,
+)
 from connect_specs.plugins_lock import PLUGINS_LOCK, lock_text
 from connect_specs.project import load_project
 from support import broken_plugins as broken
@@ -167,6 +174,25 @@ def test_a_cluster_tells_the_keys_of_its_other_plugins() -> None:
     good = cluster.find("com.acme.Good", CONNECTORS)
     assert good is not None
     assert good.class_name == "com.acme.Good"
+
+
+@pytest.mark.parametrize(("listed", "hidden"), [("2.0", {"acme.pin"}), ("1.0", set())])
+def test_a_lock_of_another_version_says_nothing_of_passwords(listed: str, hidden: set[str]) -> None:
+    """The trap: a key of the new version is shown, as the lock knows the class and not the key."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/connector-plugins":
+            plugin = {"class": "com.acme.Sink", "type": "sink", "version": listed}
+            return httpx.Response(200, json=[plugin])
+        pin = {"name": "acme.pin", "type": "PASSWORD", "required": False, "default_value": None}
+        return httpx.Response(200, json=[{**pin, "importance": "HIGH", "dependents": []}])
+
+    client = RestClient(RestTarget("http://connect.test"), transport=httpx.MockTransport(answer))
+    lock = PluginSet((PluginDefinition("com.acme.Sink", "sink", "1.0"),))
+    cluster = ClusterDefinitions(lambda: client)
+    definitions = ChainedDefinitions((LockedDefinitions(lock, cluster), cluster))
+    config = {"connector.class": "com.acme.Sink", "acme.pin": "1234"}
+    assert passwords_in(config, definitions) == hidden
 
 
 def test_a_lock_is_written_without_what_a_plugin_does_not_tell(tmp_path: Path) -> None:
