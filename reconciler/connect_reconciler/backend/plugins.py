@@ -389,8 +389,8 @@ class LockedDefinitions:
         plugin = self._lock.find(name, types)
         if plugin is None:
             return None
-        listed = self._cluster.listed(name, types)
-        return plugin if listed is None or listed.version == plugin.version else None
+        current = self._cluster.listed(name, types)
+        return plugin if current is None or current.version == plugin.version else None
 
     def class_names(self, types: tuple[str, ...]) -> frozenset[str]:
         return self._lock.class_names(types)

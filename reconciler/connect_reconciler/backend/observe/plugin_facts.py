@@ -73,8 +73,8 @@ def classes_of(
     """Returns the full names of known classes, by class as specs and `stored` configs write it."""
     configs = [*stored, *(spec.config for spec in desired.connectors.values())]
     names = {config.get(CLASS_KEY, "") for config in configs} - {""}
-    known = {name: plugins.find(name, CONNECTORS) for name in names}
-    return {name: plugin.class_name for name, plugin in known.items() if plugin is not None}
+    definitions = ((name, plugins.find(name, CONNECTORS)) for name in names)
+    return {name: plugin.class_name for name, plugin in definitions if plugin is not None}
 
 
 def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSnapshot) -> Kind:

@@ -48,15 +48,15 @@ class RuleContext:
         it."""
         connector = renamed or diff.live
         stored, texts = connector.config if connector else {}, diff.written or {}
-        shown, classes = diff.redactor.shown(texts), live.classes
+        redacted, classes = diff.redactor.shown(texts), live.classes
         return cls(
             diff.name,
             connector.name if connector else diff.name,
             diff.kind,
             connector.kind if connector else "unknown",
             _with_full_class(diff.redactor.shown(stored), classes),
-            _with_full_class(shown, classes),
-            frozenset(key for key, text in texts.items() if shown[key] != text),
+            _with_full_class(redacted, classes),
+            frozenset(key for key, text in texts.items() if redacted[key] != text),
             live,
             worker,
         )
