@@ -13,7 +13,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -258,13 +258,16 @@ class JavaConnectors:
             self._forget(jvm)
             self._shared.get().call("fence", _FENCE_S, config=dict(config), ids=list(ids))
 
-    def close(self) -> None:
-        """Ends the JVMs. Their connectors have been stopped."""
+    def close(self, timeout_s: float) -> None:
+        """Stops all connectors, and ends the JVMs; what takes longer than `timeout_s` is
+        abandoned."""
         with self._lock:
-            alone = [c.jvm for c in self._connectors.values() if c.alone]
+            connectors = dict(self._connectors)
             self._connectors.clear()
-        for jvm in alone:
-            jvm.end()
+        wait([self._pool.submit(self._end, *each) for each in connectors.items()], timeout_s)
+        for connector in connectors.values():
+            if connector.alone:
+                connector.jvm.end()
         self._shared.close()
 
     # --- JVMs ---

@@ -133,11 +133,12 @@ class Instances:
 
     def close(self, timeout_s: float) -> None:
         """Stops all instances; those that take longer than `timeout_s` are abandoned."""
+        until = time.monotonic() + timeout_s
         waiting = [self._pool.submit(self._stop, name, serial) for name, serial in list(self._live)]
         _, late = wait(waiting, timeout_s)
         if late:
             _log.warning("%d connectors did not stop within %s s", len(late), timeout_s)
-        self._java.close()
+        self._java.close(max(0.0, until - time.monotonic()))
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _start(self, name: str, serial: int, config: dict[str, str]) -> None:

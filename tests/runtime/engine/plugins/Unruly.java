@@ -36,6 +36,10 @@ public class Unruly extends SourceConnector {
     }
 
     private static void misbehave(String how) throws InterruptedException, IOException {
+        if (how.startsWith("writes ")) {
+            Files.write(Path.of(how.substring("writes ".length())), new byte[0]);
+            return;
+        }
         switch (how) {
             case "hangs" -> forever();
             case "loops" -> {
