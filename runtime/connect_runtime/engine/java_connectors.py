@@ -264,7 +264,8 @@ class JavaConnectors:
         with self._lock:
             connectors = dict(self._connectors)
             self._connectors.clear()
-        wait([self._pool.submit(self._end, *each) for each in connectors.items()], timeout_s)
+        ends = [self._pool.submit(self._end, *running) for running in connectors.items()]
+        wait(ends, timeout_s)
         for connector in connectors.values():
             if connector.alone:
                 connector.jvm.end()
