@@ -132,20 +132,6 @@ def test_a_connector_that_fails_or_ends_its_jvm_has_failed_alone(
     traced(cluster, name, connector_status, State.FAILED, trace)
 
 
-def test_connectors_are_stopped_as_the_runtime_ends(
-    broker: BrokerAddress, plugin_path: Path, unique: str, tmp_path: Path
-) -> None:
-    """They may give back what they hold elsewhere. One that hangs then holds up no other."""
-    stopped = tmp_path / "stopped"
-    config = {"connector.class": "Unruly", "topic": unique, "where": "stop"}
-    with java_cluster(broker.bootstrap_servers, f"ends-{unique}", plugin_path) as cluster:
-        for name, how in (("notes", f"writes {stopped}"), ("hangs", "hangs")):
-            cluster.verbs.create(name, {"name": name, **config, "how": how}, TargetState.RUNNING)
-            cluster.wait_for(name, State.RUNNING, State.RUNNING, timeout_s=START_S)
-        assert not stopped.exists()
-    assert stopped.exists()
-
-
 @pytest.mark.parametrize(
     ("how", "state", "trace"),
     [
