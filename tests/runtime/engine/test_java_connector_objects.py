@@ -96,7 +96,7 @@ def connectors(jvms: list[MovedJvm], events: list[Event]) -> Iterator[JavaConnec
     """Closed in the end, so that no thread of a test starts a JVM in the next one."""
     connectors = JavaConnectors(events.append, {}, "w", PluginCalls(), lambda config, keys: [])
     yield connectors
-    connectors.close()
+    connectors.close(5.0)
 
 
 def test_a_connector_that_has_failed_is_not_started_again(
@@ -282,7 +282,7 @@ def test_a_jvm_that_is_made_keeps_others_from_nothing(
     assert making.wait(20)
     connectors.stop("other", 9)
     connectors.ask("other", 9)
-    connectors.close()
+    connectors.close(5.0)
     go_on.set()
     thread.join(20)
     wait_until(lambda: jvms[0].dead, what="the JVM of a runtime that has ended to end")
@@ -339,7 +339,7 @@ def test_a_connector_that_fails_is_started_again_when_a_value_expires_but_never_
 def test_no_jvm_starts_after_the_end(connectors: JavaConnectors, jvms: list[MovedJvm]) -> None:
     """As for the producer of a task that ended with the runtime: nothing would end that JVM."""
     connectors.start("c", 1, CONFIG)
-    connectors.close()
+    connectors.close(5.0)
     with pytest.raises(JvmEnded, match="is ending"):
         connectors.fence({}, ["id"])
     connectors.start("late", 2, CONFIG)
@@ -369,4 +369,4 @@ def test_a_connector_that_reads_its_offsets_waits_for_a_transaction_and_for_kafk
     reads = iter([error(Diagnostic("topic", "Not yet"))])
     with pytest.raises(error):
         jvms[0].answers["offsets"]({"connector": "c", "keys": [key]})
-    connectors.close()
+    connectors.close(5.0)

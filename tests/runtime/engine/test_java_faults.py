@@ -256,7 +256,7 @@ def test_a_connector_that_is_stopped_before_it_is_made_is_not_made(
         assert not started.exists()
     finally:
         hold.unlink(missing_ok=True)
-        connectors.close()
+        connectors.close(5.0)
 
 
 def validated(config: Mapping[str, str]) -> str:
