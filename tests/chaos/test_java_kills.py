@@ -12,7 +12,6 @@ import os
 import random
 import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -122,7 +121,6 @@ class Load:
     def check(self) -> None:
         """Ends the load of lines, and compares what arrived with what there was."""
         last, shop = self._feeder.finish(0), self.shop
-        done = shop.done
         wait_until(
             lambda: account(committed_lines(shop.kafka, self.lines), once(last)).lost == 0,
             what=f"all {last} lines",
@@ -134,15 +132,7 @@ class Load:
         wait_until(
             lambda: shop.rows(SHOP) == shop.rows(WAREHOUSE), what="all rows", timeout_s=BACK_S
         )
-        operations = shop.operations()
-        counted = Counter(operation for operation, _, _ in operations)
-        assert counted == {
-            "r": SNAPSHOT_ROWS,
-            "c": done.inserted,
-            "u": done.updated,
-            "d": done.deleted,
-        }
-        assert len(operations) == len(set(operations))
+        shop.assert_each_change_once()
         assert shop.server.sql("SELECT slot_name FROM pg_replication_slots") == [(shop.slot,)]
 
 

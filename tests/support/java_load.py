@@ -239,9 +239,8 @@ class Load:
         return self.server.sql(f"SELECT id, amount, note FROM {_ARCHIVE} ORDER BY id", WAREHOUSE)
 
     def _debezium(self) -> tuple[int, int, int]:
-        operations, done = self.shop.operations(), self.shop.done
+        operations, expected = self.shop.operations(), self.shop.expected_operations()
         counted = Counter(operation for operation, _, _ in operations)
-        expected = Counter(r=SNAPSHOT_ROWS, c=done.inserted, u=done.updated, d=done.deleted)
         twice = len(operations) - len(set(operations))
         return (
             expected.total(),

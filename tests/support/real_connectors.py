@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -365,6 +366,18 @@ class Shop:
             what="a snapshot",
             timeout_s=timeout_s,
         )
+
+    def expected_operations(self) -> Counter[str]:
+        """How often each operation is to be among the records of changes."""
+        done = self.done
+        return Counter(r=SNAPSHOT_ROWS, c=done.inserted, u=done.updated, d=done.deleted)
+
+    def assert_each_change_once(self) -> None:
+        """No record of a change may be missing, and none may be there twice."""
+        operations = self.operations()
+        counted = Counter(operation for operation, _, _ in operations)
+        assert counted == self.expected_operations()
+        assert len(operations) == len(set(operations))
 
     def operations(self) -> list[tuple[str, int, int]]:
         """The operation, the log's position and the row of each record of changes."""

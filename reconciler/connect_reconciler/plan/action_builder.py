@@ -17,6 +17,7 @@ from typing import TypeAlias, TypedDict, assert_never
 from connect_reconciler import actions as act
 from connect_reconciler.actions import ReasonCode
 from connect_reconciler.actions.connector_state import changes_place
+from connect_reconciler.model.live import LiveConnector
 from connect_reconciler.plan.consequences.beginning import beginning
 from connect_reconciler.plan.consequences.computed import lost_slot
 from connect_reconciler.plan.consequences.explain import outside_state, summary
@@ -307,12 +308,13 @@ class ActionBuilder:
         stopped = live is None or live.target is TargetState.STOPPED
         return stopped or self.diff.pin is not None
 
-    def lost_slot(self) -> tuple[str, ...]:
-        """Returns what the end of its tasks does to a slot that its config drops then."""
-        connector = self.diff.live
+    def lost_slot(self, renamed: LiveConnector | None = None) -> tuple[str, ...]:
+        """Returns what the end of its tasks, or of those of its old name, does to a slot that the
+        config drops then."""
+        connector, context = renamed or self.diff.live, self.context
         if connector is None or connector.target is TargetState.STOPPED:
             return ()
-        return lost_slot(RuleContext.of(self.diff, self.context.live, self.context.worker))
+        return lost_slot(RuleContext.of(self.diff, context.live, context.worker, renamed))
 
     def _outside(self) -> tuple[str, ...]:
         return outside_state(self.diff, self.context.live)

@@ -13,8 +13,6 @@ from connect_reconciler import actions as act
 from connect_reconciler.model.live import LiveConnector
 from connect_reconciler.model.offsets import Offsets, sink_offset, sink_partition
 from connect_reconciler.plan.action_builder import ActionBuilder, Reason
-from connect_reconciler.plan.consequences.computed import lost_slot
-from connect_reconciler.plan.consequences.rule import RuleContext
 from connect_reconciler.plan.diff import Rename
 from connect_reconciler.plan.offsets.moves import label_of, place_of, reading
 from connect_reconciler.plan.offsets.sink_positions import sink_start
@@ -58,7 +56,7 @@ class RenameBuilder(ActionBuilder):
             effects.append("no project owned it: it is this project's from now on")
         reason: Reason = (f"renamed from {old_name}", "renamed")
         return act.Stop(
-            **self.explained(reason, *effects, *self.lost_slot(), connector=old_name),
+            **self.explained(reason, *effects, *self.lost_slot(connector), connector=old_name),
             restore_to=self._old_target(),
             renamed_to=self.name,
         )
@@ -97,7 +95,7 @@ class RenameBuilder(ActionBuilder):
                 f"its groups are kept if {GROUP_KEY} and iceberg.connect.group-id name"
                 f" {self._group(old_name, self.rename.live.config if self.rename.live else {})}",
             )
-        elif self.lost_slot():
+        elif self.lost_slot(self.rename.live):
             effects = (f"{partitions}: without its slot they do not count",)
         elif not any(change.effects for change in self.diff.moved) and not any(
             self._beyond(move.entry) for move in moves
@@ -165,13 +163,6 @@ class RenameBuilder(ActionBuilder):
             return ""
         start = sink_start(self.diff.written or {}, self.context.worker)
         return f", beyond the log's end, {log.latest}: reads from {start} there"
-
-    def lost_slot(self) -> tuple[str, ...]:
-        connector = self.rename.live
-        if connector is None or connector.target is TargetState.STOPPED:
-            return ()
-        of_rename = RuleContext.of(self.diff, self.context.live, self.context.worker, connector)
-        return lost_slot(of_rename)
 
     def _leaves_files(self) -> bool:
         """Returns whether it is Iceberg's sink, whose tasks agree in a group of their own."""

@@ -23,9 +23,8 @@ class TaskLaunch:
     it), both with references unresolved. `worker` holds worker properties in Apache's names;
     `worker_id` is the runtime's advertised host:port for status records. `count` is the number of
     the connector's tasks. `java`: its plugins are Java classes; `sink`: its connector is a sink.
-    `socket` is the path of
-    the socket at which a standalone worker serves the topics; None: they are in Kafka.
-    `logger_levels` is the path of the file with the levels of the loggers of JVMs.
+    `socket` is the path of the socket at which a standalone worker serves the topics; None: they
+    are in Kafka. `logger_levels` is the path of the file with the levels of the loggers of JVMs.
     """
 
     id: TaskId

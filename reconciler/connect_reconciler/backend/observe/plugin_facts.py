@@ -29,6 +29,7 @@ from connect_specs.plugin_definitions import (
     CONNECTORS,
     SOURCE,
     Definitions,
+    PluginDefinition,
     keys_of,
     parts_of,
     passwords_in,
@@ -58,23 +59,25 @@ def kinds_of(
     stored: Iterable[Mapping[str, str]], desired: Desired, plugins: Definitions
 ) -> dict[str, Kind]:
     """Returns the kinds by class as specs and `stored` configs write it, for known classes."""
-    configs = [*stored, *(spec.config for spec in desired.connectors.values())]
-    kinds: dict[str, Kind] = {}
-    for name in {config.get(CLASS_KEY, "") for config in configs} - {""}:
-        plugin = plugins.find(name, CONNECTORS)
-        if plugin is not None:
-            kinds[name] = "source" if plugin.type == SOURCE else "sink"
-    return kinds
+    classes = _connector_classes(stored, desired, plugins)
+    return {name: "source" if cls.type == SOURCE else "sink" for name, cls in classes.items()}
 
 
 def classes_of(
     stored: Iterable[Mapping[str, str]], desired: Desired, plugins: Definitions
 ) -> dict[str, str]:
     """Returns the full names of known classes, by class as specs and `stored` configs write it."""
+    classes = _connector_classes(stored, desired, plugins)
+    return {name: cls.class_name for name, cls in classes.items()}
+
+
+def _connector_classes(
+    stored: Iterable[Mapping[str, str]], desired: Desired, plugins: Definitions
+) -> dict[str, PluginDefinition]:
     configs = [*stored, *(spec.config for spec in desired.connectors.values())]
     names = {config.get(CLASS_KEY, "") for config in configs} - {""}
     definitions = ((name, plugins.find(name, CONNECTORS)) for name in names)
-    return {name: plugin.class_name for name, plugin in definitions if plugin is not None}
+    return {name: plugin for name, plugin in definitions if plugin is not None}
 
 
 def live_kind(state: ConnectorState, kinds: Mapping[str, Kind], stored: OffsetSnapshot) -> Kind:
