@@ -39,7 +39,7 @@ jars: install java
 demo: jars ## run the example from files to records, on this machine
 	$(BIN)/python examples/demo/run.py $(ARGS)
 
-orders: jars ## run the example from one PostgreSQL to another, by Debezium and its JDBC sink
+orders: jars ## run the example from PostgreSQL to PostgreSQL and Iceberg, with Java connectors; ARGS=--cluster
 	$(BIN)/python examples/orders/run.py $(ARGS)
 
 chromium:

@@ -1,6 +1,7 @@
-"""`make orders`: a shop's orders from one PostgreSQL into another, by Debezium and its JDBC sink.
+"""`make orders`: a shop's orders from one PostgreSQL into another, by Debezium and its JDBC sink,
+and each change of them into an Iceberg table. `ARGS=--cluster` runs the tasks on a Spark cluster.
 
-Both connectors are the ones that run on Apache's workers: jars. Drives the real command by
+The connectors are the ones that run on Apache's workers: jars. Drives the real command by
 subprocess, in a project of its own in a temporary folder: connect.yaml, plugins.lock.json and the
 specs beside this file. Both tables are compared after each step: a row that is lost, repeated or
 stale, and any command that does not answer as it should, makes this exit with 1.
@@ -9,10 +10,10 @@ stale, and any command that does not answer as it should, makes this exit with 1
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -24,16 +25,26 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from walkthrough import Off, Walkthrough, say, temporary_folder
 
+from support.broker import read_to_end
+from support.engines import engines
 from support.postgres import PASSWORD, Postgres, postgres
+from support.processes import Process, kill, node_servers, of_session
+from support.real_connectors import rows_of_lake
+from support.spark_cluster import SparkCluster
 
 _parser = argparse.ArgumentParser(prog="orders")
 _parser.add_argument("orders", nargs="?", type=int, default=100_000)
-ORDERS: int = _parser.parse_args().orders
+_parser.add_argument("--cluster", action="store_true", help="on a Spark cluster of two workers")
+_OPTIONS = _parser.parse_args()
+ORDERS: int = _OPTIONS.orders
 # So many orders are there before the connectors; the rest come while they run
 FIRST = ORDERS * 2 // 5
 BATCH = 500
 PATIENCE_S = 300.0
 HERE = Path(__file__).parent
+SPECS = ("shop-orders", "reports-orders", "lake-orders")
+CHANGES = "shop.public.orders"
+NODES = ("127.0.0.1", "127.0.0.2")
 
 TABLE = """\
 CREATE TABLE orders (
@@ -69,9 +80,10 @@ offsets:
 
 @dataclass
 class Orders(Walkthrough):
-    """The project, and both databases."""
+    """The project, both databases, and the Spark cluster if there is one."""
 
     servers: ExitStack = field(default_factory=ExitStack)
+    spark: SparkCluster | None = None
     shop: Postgres = field(init=False)
     reports: Postgres = field(init=False)
     taking_orders: threading.Thread = field(init=False)
@@ -115,6 +127,18 @@ class Orders(Walkthrough):
         for name, ((count, checksum),) in (("shop:   ", shop), ("reports:", reports)):
             say(f"  {name} {int(count or 0):,} rows, checksum {checksum}")
 
+    def wait_for_lake(self) -> None:
+        """Waits until the Iceberg table has a row for each change in the topic."""
+        records = read_to_end(self.kafka, CHANGES, timeout_s=PATIENCE_S)
+        changes = sum(record.value() is not None for record in records)
+        begin = time.monotonic()
+        while (rows := rows_of_lake(self.reports, "reports")) != changes:
+            if time.monotonic() - begin > PATIENCE_S:
+                self.connect("status")
+                raise Off(f"the lake has {rows:,} rows for {changes:,} changes")
+            time.sleep(0.5)
+        say(f"  lake:    {rows:,} rows, one for each change")
+
     def take_orders(self) -> None:
         """Puts the rest of the orders into the shop, while earlier ones are paid and cancelled."""
         chance = random.Random(7)
@@ -128,26 +152,11 @@ class Orders(Walkthrough):
             self.shop_sql(";".join(sql))
             time.sleep(0.2)
 
-    def task_jvms(self) -> list[int]:
-        """Returns the JVMs of tasks: children of the agent of this node, which Spark forked."""
-        parents: dict[int, int] = {}
-        jvms = []
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                pid = int(stat.parent.name)
-                parents[pid] = int(stat.read_text().rpartition(")")[2].split()[1])
-                if b"connect.engine.Engine" in (stat.parent / "cmdline").read_bytes():
-                    jvms.append(pid)
-            except OSError:  # it has ended
-                continue
-        return [jvm for jvm in jvms if parents[jvm] != self.pid and self._is_ours(jvm, parents)]
-
-    def _is_ours(self, pid: int, parents: dict[int, int]) -> bool:
-        while pid in parents:
-            if pid == self.pid:
-                return True
-            pid = parents[pid]
-        return False
+    def task_jvms(self) -> list[Process]:
+        """Returns the JVMs of tasks: children of the agent of a node, which Spark forked."""
+        leaders = [self.pid] if self.spark is None else [each.pid for each in self.spark.workers]
+        agents = [agent for pid in leaders for agent in node_servers(of_session(pid))]
+        return engines({agent.pid for agent in agents})
 
 
 def _number(rows: list[tuple[str | None, ...]]) -> int:
@@ -162,20 +171,43 @@ def start(orders: Orders) -> None:
     orders.shop_sql(NEW_ORDERS.format(first=1, last=FIRST))
     say(f"  the shop has {FIRST:,} orders; the reports have no table yet")
 
-    orders.title("Install the plugins of plugins.lock.json: Debezium, and its JDBC sink.")
+    orders.title(
+        "Install the plugins of plugins.lock.json: Debezium, its JDBC sink, and Iceberg's."
+    )
     orders.connect("plugins", "install")
+    if orders.spark is not None:
+        start_cluster(orders, orders.spark)
 
     orders.title("Start Kafka and the runtime, in the background, for this folder only.")
     values = orders.folder / "values"
     values.mkdir()
     ports = f"shop: {{port: {orders.shop.port}}}\nreports: {{port: {orders.reports.port}}}\n"
-    (values / "default.yaml").write_text(ports)
+    (values / "default.yaml").write_text(f"{ports}lake: file://{orders.folder}/lake\n")
     orders.up()
 
 
+def start_cluster(orders: Orders, spark: SparkCluster) -> None:
+    orders.title(
+        "Start a Spark cluster of two workers, and pack what its nodes need: the plugins, too."
+    )
+    orders.servers.callback(spark.end)
+    spark.start_master()
+    for node in NODES:
+        spark.start_worker(node)
+    say("$ connect package")
+    settings = orders.ask("package")["properties"]
+    settings |= {**spark.settings, "spark.master": spark.url}
+    lines = "".join(f"    {key}: {json.dumps(value)}\n" for key, value in settings.items())
+    project = orders.folder / "connect.yaml"
+    project.write_text(project.read_text().replace("  worker:\n", f"  worker:\n{lines}"))
+    say(f"  {len(settings)} keys are in connect.yaml, spark.master among them")
+
+
 def copy_orders(orders: Orders) -> None:
-    orders.title("Two specs: PostgreSQL → topic, topic → PostgreSQL. Ask what would change.")
-    for spec in ("shop-orders", "reports-orders"):
+    orders.title(
+        "Specs: PostgreSQL → topic, topic → PostgreSQL and Iceberg. Ask what would change."
+    )
+    for spec in SPECS:
         orders.copy(spec)
     say((orders.folder / "connectors" / "reports-orders.yaml").read_text().rstrip())
     orders.connect("plan")
@@ -183,6 +215,7 @@ def copy_orders(orders: Orders) -> None:
     orders.title("Apply that plan: a snapshot of the table, then every change of it.")
     orders.connect("apply", "--yes", "--health-timeout", "5m")
     orders.wait_for_reports()
+    orders.wait_for_lake()
     orders.connect("status")
 
 
@@ -197,18 +230,19 @@ def change_under_load(orders: Orders) -> None:
     orders.connect("apply", "--yes", "--health-timeout", "5m")
 
 
-def kill(orders: Orders) -> None:
-    orders.title("Kill the JVM of both tasks (SIGKILL). They start again by themselves.")
+def kill_tasks(orders: Orders) -> None:
+    orders.title("Kill the JVM of the tasks (SIGKILL). They start again by themselves.")
     jvms = orders.task_jvms()
-    if len(jvms) != 1:
-        raise Off(f"{len(jvms)} JVMs run the tasks, which share one")
-    say(f"$ kill -9 {jvms[0]}")
-    os.kill(jvms[0], signal.SIGKILL)
+    if not 1 <= len(jvms) <= (1 if orders.spark is None else len(NODES)):
+        raise Off(f"{len(jvms)} JVMs run the tasks, which share one on a machine")
+    say(f"$ kill -9 {' '.join(str(jvm.pid) for jvm in jvms)}")
+    kill(*jvms)
     orders.taking_orders.join(PATIENCE_S)
     newest = _number(orders.shop_sql("SELECT max(id) FROM orders"))
     if newest != ORDERS:
         raise Off(f"the shop took {newest:,} of {ORDERS:,} orders")
     orders.wait_for_reports()
+    orders.wait_for_lake()
     orders.connect("status")
 
 
@@ -238,12 +272,14 @@ def main() -> int:
         temporary_folder("orders"),
         environment={"SHOP_PASSWORD": PASSWORD, "REPORTS_PASSWORD": PASSWORD},
     )
+    if _OPTIONS.cluster:
+        orders.spark = SparkCluster(orders.folder / "spark", environment=dict(orders.environment))
     for file in ("connect.yaml", "plugins.lock.json"):
         shutil.copy(HERE / file, orders.folder)
     with orders.servers:
         return orders.take(
-            (start, copy_orders, change_under_load, kill, repair),
-            "All steps went as they should, and both tables hold the same orders",
+            (start, copy_orders, change_under_load, kill_tasks, repair),
+            "All steps went as they should: both tables hold the same orders, the lake each change",
         )
 
 

@@ -59,6 +59,7 @@ _ABSENT = NO_SUCH_TOPIC | {
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
 }
+_LEADERLESS: Final = {KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT}  # noqa: SLF001
 _CREATE_S: Final = 30.0
 _READY_S: Final = 10.0
 _LOOK_S: Final = 0.02
@@ -130,11 +131,10 @@ def ends_now(
         if not refused:
             return answers
         code, waited_s = refused[0].code(), time.monotonic() - start
-        limit_s = _LEADER_S if code in STALE_LEADER else _NEW_S if code in NO_SUCH_TOPIC else 0.0
+        limit_s = _LEADER_S if code in _LEADERLESS else _NEW_S if code in NO_SUCH_TOPIC else 0.0
         if waited_s >= limit_s:
             topics = ", ".join(sorted({at.topic for at in partitions}))
             raise as_failure(refused[0], "The end of the topic cannot be read", topics)
-        # A broker that has just started may announce an epoch before it leads in it
         time.sleep(_RETRY_S)
 
 
@@ -189,7 +189,24 @@ def list_offsets(
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     timeout_s: float = _REQUEST_S,
 ) -> list[dict[Partition, Answer]]:
-    """Returns the offsets that each of `asks` is for, or Kafka's errors, by partition."""
+    """Returns the offsets that each of `asks` is for, or Kafka's errors, by partition. Waits while a
+    leader that has just been elected does not know its epoch, or what is committed."""
+    start = time.monotonic()
+    while True:
+        offsets = _list_offsets(client, asks, isolation, timeout_s)
+        errors = [e for answers in offsets for e in answers.values() if isinstance(e, KafkaError)]
+        newly_led = any(error.code() in STALE_LEADER - _LEADERLESS for error in errors)
+        if not newly_led or time.monotonic() - start >= min(timeout_s, _LEADER_S):
+            return offsets
+        time.sleep(_RETRY_S)
+
+
+def _list_offsets(
+    client: AdminClient,
+    asks: Sequence[Mapping[TopicPartition, OffsetSpec]],
+    isolation: IsolationLevel,
+    timeout_s: float,
+) -> list[dict[Partition, Answer]]:
     refused = _without_leader(client, {at for request in asks for at in request}, timeout_s)
     sent = [
         client.list_offsets(

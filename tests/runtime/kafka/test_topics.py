@@ -87,8 +87,11 @@ def test_offsets_for_times(kafka: dict[str, str], topic: str) -> None:
 class Client:
     """Knows the leaders of topics once it was asked for them."""
 
-    def __init__(self, leaders: dict[str, list[str | None] | KafkaError]) -> None:
+    def __init__(
+        self, leaders: dict[str, list[str | None] | KafkaError], *answers: str | KafkaError
+    ) -> None:
         self._leaders = leaders
+        self._answers = [*answers, "an offset"]
         self._known: set[tuple[str, int]] = set()
 
     def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
@@ -111,8 +114,12 @@ class Client:
         # with librdkafka 2.16 the process may end here
         assert {(at.topic, at.partition) for at in wanted} <= self._known
         found: dict[TopicPartition, Future[Any]] = {at: Future() for at in wanted}
+        content = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         for answer in found.values():
-            answer.set_result("an offset")
+            if isinstance(content, KafkaError):
+                answer.set_exception(KafkaException(content))
+            else:
+                answer.set_result(content)
         return found
 
 
@@ -137,6 +144,19 @@ def test_offsets_are_asked_for_only_where_the_client_knows_the_leader() -> None:
         },
         {("t", 2): "an offset", ("u", 0): "LEADER_NOT_AVAILABLE"},
     ]
+
+
+@pytest.mark.parametrize("name", ["UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE"])
+def test_a_leader_that_has_just_been_elected_is_asked_again(name: str) -> None:
+    at = TopicPartition("t", 0)
+    error = KafkaError(getattr(KafkaError, name))
+    asks = [{at: OffsetSpec.latest()}]
+    client: Any = Client({"t": ["b"]}, error, error)
+    assert list_offsets(client, asks) == [{("t", 0): "an offset"}]
+    client = Client({"t": ["b"]}, *[error] * 100)
+    ((answer,),) = [answers.values() for answers in list_offsets(client, asks, timeout_s=0.2)]
+    assert isinstance(answer, KafkaError)
+    assert answer.code() == error.code()
 
 
 def made(broker: BrokerAddress, settings: TopicSettings) -> NewTopics:
