@@ -1,4 +1,5 @@
-"""docs/takeover.md: an Apache worker's connectors are taken over, and given back, as the page says.
+"""docs/takeover.md: a secured Apache worker hands its connectors over, and gets them back, as the
+page says.
 
 After a change of what the command prints:
 
@@ -11,25 +12,44 @@ from __future__ import annotations
 
 import os
 import shlex
+import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from connect_runtime.kafka.local_processes import LOOPBACK
-from support.broker import BrokerAddress, read_to_end
+from connect_runtime.kafka.clients import check_reachable
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
+from support import guarded_broker
+from support.broker import create_topic, produce, read_to_end
+from support.certificates import java_store
 from support.connect_jars import add_plugin
+from support.guarded_broker import GuardedBroker, binding, three_guarded_brokers
 from support.oracle import Oracle
 from support.pages import Page, holds
 from support.postgres import PASSWORD, USER, Postgres, postgres
 from support.processes import kill, of_session
+from support.real_connectors import rows_of_lake
+from support.rig import lines_of
 from support.wait import wait_until
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.long]
 
 PAGE = Path(__file__).parents[2] / "docs" / "takeover.md"
 ROWS = 1000
+TABLES = ("orders", "customers", "items", "payments")
+LOGS = range(1, 5)
+GROUP = "connect-cluster"
+LOGIN = "connect"
+STORE_PASSWORD = "changeit"
+CONNECTORS = 20
+ARRIVED_S = 240
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+FILES = "org.apache.kafka.connect.file.FileStream"
+# Those of the connectors' data, and of what they agree upon
+TOPICS = ("shop-", "clicks", "src.", "logs-", "mm2-", "heartbeats", "lake-control")
 # A service's commands on this machine: its process leads a session, and has ended as a zombie, too
 RUNS = "grep -qs State:.[^Z] /proc/$(cat {0}.pid)/status"
 STOP = f"kill $(cat {{0}}.pid); while {RUNS}; do sleep 0.1; done"
@@ -39,9 +59,9 @@ START = "setsid {1} >> {0}.log 2>&1 < /dev/null & echo $! > {0}.pid"
 @pytest.fixture
 def server() -> Iterator[Postgres]:
     with postgres(["shop", "reports"]) as server:
-        rows = f"SELECT n, 'item ' || n FROM generate_series(1, {ROWS}) AS n"
-        table = "CREATE TABLE orders (id int PRIMARY KEY, item text)"
-        server.sql(f"{table}; INSERT INTO orders {rows}", "shop")
+        for table in TABLES:
+            server.sql(f"CREATE TABLE {table} (id int PRIMARY KEY, item text)", "shop")
+            _add_rows(server, table, 1)
         yield server
 
 
@@ -53,17 +73,46 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def worker(other_broker: BrokerAddress, server: Postgres, folder: Path) -> Iterator[Oracle]:
-    """Debezium and its JDBC sink run on it, and have copied the table."""
-    for name in ("debezium-postgres", "debezium-jdbc"):
+def brokers(folder: Path) -> Iterator[GuardedBroker]:
+    """Three, on which the workers' login may do what it needs."""
+    with three_guarded_brokers(folder / "kafka") as brokers:
+        brokers.let_in(LOGIN)
+        names = [
+            *(("TOPIC", name) for name in (GROUP, *TOPICS)),
+            ("GROUP", GROUP),
+            ("GROUP", "connect-"),
+            # Iceberg's sink names its own
+            ("TRANSACTIONAL_ID", ""),
+        ]
+        brokers.set_rights(
+            [binding(LOGIN, kind, name or "*", "ALL", prefixed=bool(name)) for kind, name in names]
+        )
+        yield brokers
+
+
+@pytest.fixture
+def worker(brokers: GuardedBroker, server: Postgres, folder: Path) -> Iterator[Oracle]:
+    """All connectors run on it, and have moved what there is."""
+    for name in ("debezium-postgres", "debezium-jdbc", "mirror", "iceberg"):
         add_plugin(name, folder / "plugins")
-    kafka = other_broker.bootstrap_servers
-    worker = Oracle.start(folder, kafka, group_id="connect-cluster")
+    (driver,) = (folder / "plugins" / "debezium-postgres").glob("*/postgresql-*.jar")
+    (folder / "plugins" / "iceberg" / driver.name).symlink_to(driver)
+    own = brokers.authority.sign("worker")
+    java_store(folder / "worker.jks", "JKS", own=own, password=STORE_PASSWORD)
+    worker = Oracle.start(
+        folder,
+        brokers.addresses["SEALED"],
+        group_id=GROUP,
+        settings=_settings(brokers, folder),
+        verify=ssl.create_default_context(cafile=brokers.authority.own.certificate),
+    )
     (folder / "worker.pid").write_text(f"{worker.pid}")
+    create_topic(brokers.open["bootstrap.servers"], "clicks")
+    _add_clicks(brokers, 0)
     try:
-        worker.put({"name": "shop-orders", **_source(server)})
-        worker.put({"name": "reports-orders", **_sink(server)})
-        wait_until(lambda: _reported(server) == ROWS, what="the rows", timeout_s=120)
+        for name, config in _connectors(brokers, server, folder).items():
+            worker.put({"name": name, **config})
+        _wait_until_arrived(brokers, server, folder, ROWS)
         yield worker
     finally:
         for pid in (int(file.read_text()) for file in folder.glob("*.pid")):
@@ -71,7 +120,72 @@ def worker(other_broker: BrokerAddress, server: Postgres, folder: Path) -> Itera
                 kill(process)
 
 
-def _source(server: Postgres) -> dict[str, str]:
+# --- what there is, and where it goes ---
+
+
+def _login(brokers: GuardedBroker, folder: Path) -> dict[str, str]:
+    trust = folder / "truststore.jks"
+    if not trust.exists():
+        trusted = (brokers.authority.own.certificate,)
+        java_store(trust, "JKS", trusted=trusted, password=STORE_PASSWORD)
+    return {
+        **brokers.sealed(LOGIN),
+        "ssl.truststore.location": str(trust),
+        "ssl.truststore.password": STORE_PASSWORD,
+    }
+
+
+def _settings(brokers: GuardedBroker, folder: Path) -> dict[str, str]:
+    login = _login(brokers, folder)
+    return {
+        **{
+            f"{client}{key}": value
+            for client in ("", "producer.", "consumer.", "admin.")
+            for key, value in login.items()
+        },
+        "listeners": f"https://localhost:{free_port()}",
+        "listeners.https.ssl.keystore.location": str(folder / "worker.jks"),
+        "listeners.https.ssl.keystore.password": STORE_PASSWORD,
+        "plugin.path": str(folder / "plugins"),
+        "topic.creation.enable": "true",
+        **{f"{kind}.storage.replication.factor": "3" for kind in ("config", "offset", "status")},
+    }
+
+
+def _connectors(
+    brokers: GuardedBroker, server: Postgres, folder: Path
+) -> Mapping[str, dict[str, str]]:
+    configs = {
+        "mirror-source": _mirror(brokers, folder, "Source", {"topics": "clicks"}),
+        "mirror-checkpoints": _mirror(
+            brokers,
+            folder,
+            "Checkpoint",
+            {"groups": "connect-lake-clicks", "groups.exclude": "console-consumer-.*"},
+        ),
+        "mirror-heartbeats": _mirror(brokers, folder, "Heartbeat", {}),
+        "lake-clicks": _lake(server, folder),
+    }
+    for table in TABLES:
+        configs |= {
+            f"shop-{table}": _source(server, table),
+            f"reports-{table}": _sink(server, table),
+        }
+    for number in LOGS:
+        file = folder / f"log-{number}.txt"
+        _add_lines(file, 1)
+        topic = f"logs-{number}"
+        configs |= {
+            f"logs-{number}": _file("Source", {"file": str(file), "topic": topic}),
+            f"archive-{number}": _file(
+                "Sink", {"file": str(_archive(folder, number)), "topics": topic}
+            ),
+        }
+    assert len(configs) == CONNECTORS
+    return configs
+
+
+def _source(server: Postgres, table: str) -> dict[str, str]:
     return {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "tasks.max": "1",
@@ -80,36 +194,144 @@ def _source(server: Postgres) -> dict[str, str]:
         "database.user": USER,
         "database.password": PASSWORD,
         "database.dbname": "shop",
-        "topic.prefix": "shop",
+        "topic.prefix": f"shop-{table}",
         "plugin.name": "pgoutput",
-        "table.include.list": "public.orders",
+        "slot.name": f"shop_{table}",
+        "publication.name": f"shop_{table}",
+        "publication.autocreate.mode": "filtered",
+        "table.include.list": f"public.{table}",
     }
 
 
-def _sink(server: Postgres) -> dict[str, str]:
+def _sink(server: Postgres, table: str) -> dict[str, str]:
     return {
         "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
         "tasks.max": "1",
-        "topics": "shop.public.orders",
+        "topics": f"shop-{table}.public.{table}",
         "connection.url": server.url("reports"),
         "connection.username": USER,
         "connection.password": PASSWORD,
         "insert.mode": "upsert",
         "primary.key.mode": "record_key",
         "schema.evolution": "basic",
-        "collection.name.format": "orders",
+        "collection.name.format": table,
     }
 
 
-def _reported(server: Postgres) -> int:
-    if server.sql("SELECT to_regclass('orders')", "reports") == [(None,)]:
+def _mirror(
+    brokers: GuardedBroker, folder: Path, kind: str, settings: Mapping[str, str]
+) -> dict[str, str]:
+    login = _login(brokers, folder)
+    return {
+        "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
+        "tasks.max": "1",
+        "source.cluster.alias": "src",
+        "target.cluster.alias": "dst",
+        **{
+            f"{cluster}.cluster.{key}": value
+            for cluster in ("source", "target")
+            for key, value in login.items()
+        },
+        **{
+            f"{topic}replication.factor": "3"
+            for topic in ("", "offset-syncs.topic.", "checkpoints.topic.", "heartbeats.topic.")
+        },
+        "heartbeats.replication.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "sync.topic.configs.enabled": "false",
+        "key.converter": BYTES,
+        "value.converter": BYTES,
+        **settings,
+    }
+
+
+def _lake(server: Postgres, folder: Path) -> dict[str, str]:
+    return {
+        "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+        "tasks.max": "1",
+        "topics": "clicks",
+        "iceberg.tables": "web.clicks",
+        "iceberg.tables.auto-create-enabled": "true",
+        "iceberg.control.topic": "lake-control",
+        "iceberg.control.commit.interval-ms": "1000",
+        "iceberg.catalog.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        "iceberg.catalog.uri": server.url("reports"),
+        "iceberg.catalog.jdbc.user": USER,
+        "iceberg.catalog.jdbc.password": PASSWORD,
+        "iceberg.catalog.warehouse": f"file://{folder}/lake",
+        "key.converter": STRING,
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "consumer.override.auto.offset.reset": "earliest",
+    }
+
+
+def _file(kind: str, settings: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "connector.class": f"{FILES}{kind}Connector",
+        "tasks.max": "1",
+        "key.converter": STRING,
+        "value.converter": STRING,
+        **settings,
+    }
+
+
+def _archive(folder: Path, number: int) -> Path:
+    return folder / f"archive-{number}.txt"
+
+
+def _add_rows(server: Postgres, table: str, first: int) -> None:
+    rows = f"SELECT n, 'item ' || n FROM generate_series({first}, {first + ROWS - 1}) AS n"
+    server.sql(f"INSERT INTO {table} {rows}", "shop")
+
+
+def _add_clicks(brokers: GuardedBroker, first: int) -> None:
+    records = [(b"%d" % n, b'{"n": %d}' % n) for n in range(first, first + ROWS)]
+    produce(brokers.open["bootstrap.servers"], "clicks", records)
+
+
+def _add_lines(file: Path, first: int) -> None:
+    with file.open("a") as lines:
+        lines.writelines(f"line {n}\n" for n in range(first, first + ROWS))
+
+
+# --- what has arrived ---
+
+
+def _wait_until_arrived(brokers: GuardedBroker, server: Postgres, folder: Path, count: int) -> None:
+    wait_until(
+        lambda: all(n >= count for n in _arrived(brokers, server, folder).values()),
+        what=f"all {count} of each",
+        timeout_s=ARRIVED_S,
+    )
+
+
+def _arrived(brokers: GuardedBroker, server: Postgres, folder: Path) -> dict[str, int]:
+    """Returns how much there is of each of the connectors' data."""
+    kafka = brokers.open["bootstrap.servers"]
+    topics = [*(f"shop-{table}.public.{table}" for table in TABLES), "src.clicks"]
+    topics += [f"logs-{number}" for number in LOGS]
+    counts = {topic: len(read_to_end(kafka, topic)) for topic in topics}
+    counts |= {table: _reported(server, table) for table in TABLES}
+    counts |= {f"archive-{n}": len(set(lines_of(_archive(folder, n)))) for n in LOGS}
+    return counts | {"lake": rows_of_lake(server, "reports")}
+
+
+def _reported(server: Postgres, table: str) -> int:
+    if server.sql(f"SELECT to_regclass('{table}')", "reports") == [(None,)]:
         return 0
-    return len(server.sql("SELECT id FROM orders", "reports"))
+    return len(server.sql(f"SELECT id FROM {table}", "reports"))
 
 
 def test_what_the_page_shows_is_what_happens(
-    other_broker: BrokerAddress, worker: Oracle, server: Postgres, folder: Path, tmp_path: Path
+    brokers: GuardedBroker,
+    worker: Oracle,
+    server: Postgres,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", guarded_broker.PASSWORD)
     apache, ours = folder / "worker", folder / "runtime"
     distributed = f"connect distributed {folder}/worker.properties"
     real = {
@@ -117,19 +339,27 @@ def test_what_the_page_shows_is_what_happens(
         "sudo systemctl start kafka-connect": START.format(apache, shlex.join(worker.command)),
         "sudo systemctl stop connect-runtime": STOP.format(ours),
         "sudo systemctl start connect-runtime": START.format(ours, distributed),
-        "localhost:8083": worker.url.removeprefix("http://"),
-        "localhost:9092": other_broker.bootstrap_servers,
+        "https://localhost:8083": worker.url,
+        "kafka-1:9093,kafka-2:9093,kafka-3:9093": brokers.addresses["SEALED"],
+        "/etc/kafka/ca.pem": str(brokers.authority.own.certificate),
+        "/etc/kafka": str(folder),
         "db.example:5432": f"{LOOPBACK}:{server.port}",
         "port: 5432": f"port: {server.port}",
         "hostname: db.example": f"hostname: {LOOPBACK}",
-        "MkU3OEVBNTcwNTJENDM2Qg": other_broker.cluster_id,
+        "MkU3OEVBNTcwNTJENDM2Qg": check_reachable(brokers.open),
     }
 
     def followed(text: str) -> str:
         return Page(text, tmp_path, real).followed()
 
     holds(PAGE, followed, write=bool(os.environ.get("CONNECT_WRITE_PAGES")))
-    # No second slot, and no row twice
-    assert len(server.sql("SELECT slot_name FROM pg_replication_slots")) == 1
-    assert _reported(server) == ROWS
-    assert len(read_to_end(other_broker.bootstrap_servers, "shop.public.orders")) == ROWS
+    # No second slot, no new snapshot, no record twice
+    assert len(server.sql("SELECT slot_name FROM pg_replication_slots")) == len(TABLES)
+    assert set(_arrived(brokers, server, folder).values()) == {ROWS}
+    for table in TABLES:
+        _add_rows(server, table, ROWS + 1)
+    _add_clicks(brokers, ROWS)
+    for number in LOGS:
+        _add_lines(folder / f"log-{number}.txt", ROWS + 1)
+    _wait_until_arrived(brokers, server, folder, 2 * ROWS)
+    assert set(_arrived(brokers, server, folder).values()) == {2 * ROWS}

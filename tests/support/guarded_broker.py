@@ -5,7 +5,8 @@ Listeners for a password in the clear, for a password over TLS, and for a client
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,9 @@ from confluent_kafka.admin import (
 from connect_runtime.kafka import embedded
 from connect_runtime.kafka.clients import admin
 from connect_runtime.kafka.embedded import EmbeddedBroker
-from connect_runtime.kafka.local_processes import free_port
+from connect_runtime.kafka.local_processes import LOOPBACK, free_port
 from support.certificates import Authority
+from support.three_brokers import REPLICAS, three_brokers
 
 PASSWORD = "of-a-test"
 USERS = ("planner", "applier", "leader", "reader", "producer", "consumer", "admin", "nobody")
@@ -56,16 +58,16 @@ _PROTOCOLS = {"GUARDED": "SASL_PLAINTEXT", "SEALED": "SASL_SSL", "MUTUAL": "SSL"
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """Users of a Kafka with an authorizer, by name and password at the port GUARDED. `open` are
-    client properties of somebody who may do everything."""
+    """Users of a Kafka with an authorizer, by name and password at the listener GUARDED. `open` are
+    client properties of somebody who may do everything, `addresses` those of the listeners."""
 
     open: dict[str, str]
-    ports: dict[str, int]
+    addresses: dict[str, str]
 
     def client(self, user: str, password: str = PASSWORD) -> dict[str, str]:
         """Client properties of a user, who may do nothing yet."""
         return {
-            "bootstrap.servers": f"127.0.0.1:{self.ports['GUARDED']}",
+            "bootstrap.servers": self.addresses["GUARDED"],
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "PLAIN",
             "sasl.jaas.config": f'{_PLAIN} username="{user}" password="{password}";',
@@ -100,7 +102,7 @@ class GuardedBroker(Logins):
     def sealed(self, user: str, password: str = PASSWORD) -> dict[str, str]:
         """The same over TLS, by SCRAM; nothing says yet whose certificates are trusted."""
         return {
-            "bootstrap.servers": f"127.0.0.1:{self.ports['SEALED']}",
+            "bootstrap.servers": self.addresses["SEALED"],
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": "SCRAM-SHA-256",
             "sasl.jaas.config": f'{_SCRAM} username="{user}" password="{password}";',
@@ -109,7 +111,7 @@ class GuardedBroker(Logins):
     def mutual(self) -> dict[str, str]:
         """Over TLS, with no login yet."""
         return {
-            "bootstrap.servers": f"127.0.0.1:{self.ports['MUTUAL']}",
+            "bootstrap.servers": self.addresses["MUTUAL"],
             "security.protocol": "SSL",
         }
 
@@ -151,31 +153,53 @@ def _filter(right: AclBinding) -> AclBindingFilter:
 @contextmanager
 def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
     """The broker, for as long as the context lasts."""
-    authority = Authority.make(folder / "certificates")
-    own = authority.sign("broker")
-    keystore = folder / "certificates" / "broker-store.pem"
-    keystore.write_text(own.key.read_text() + own.certificate.read_text())
-    ports = {name: free_port() for name in _PROTOCOLS}
-    more = "".join(f",{name}://{{host}}:{port}" for name, port in ports.items())
-    properties = (
-        embedded._PROPERTIES.replace(
-            "CONTROLLER://{host}:{controller_port}\n",
-            f"CONTROLLER://{{host}}:{{controller_port}}{more}\n",
-        ).replace(
-            "advertised.listeners=PLAINTEXT://{host}:{port}",
-            f"advertised.listeners=PLAINTEXT://{{host}}:{{port}}{more}",
+    authority, ports = Authority.make(folder / "certificates"), _ports()
+    properties = _with_logins(embedded._PROPERTIES, authority, ports)
+    with patch.object(embedded, "_PROPERTIES", properties):
+        broker = EmbeddedBroker.start(folder)
+    try:
+        yield GuardedBroker(
+            {"bootstrap.servers": broker.bootstrap_servers}, _addresses([ports]), authority
         )
+    finally:
+        broker.stop()
+
+
+@contextmanager
+def three_guarded_brokers(folder: Path) -> Iterator[GuardedBroker]:
+    """Three of them, with the same users, for as long as the context lasts."""
+    authority = Authority.make(folder / "certificates")
+    ports = [_ports() for _ in range(REPLICAS)]
+
+    def secured(number: int, properties: str) -> str:
+        return _with_logins(properties, authority, ports[number])
+
+    with three_brokers(folder, secured) as brokers:
+        yield GuardedBroker({"bootstrap.servers": brokers.kafka}, _addresses(ports), authority)
+
+
+def _ports() -> dict[str, int]:
+    return {name: free_port() for name in _PROTOCOLS}
+
+
+def _addresses(ports: Iterable[Mapping[str, int]]) -> dict[str, str]:
+    return {name: ",".join(f"{LOOPBACK}:{broker[name]}" for broker in ports) for name in _PROTOCOLS}
+
+
+def _with_logins(properties: str, authority: Authority, ports: Mapping[str, int]) -> str:
+    """Returns a broker's properties with listeners for those who log in."""
+    own = authority.sign("broker")
+    keystore = authority.folder / "broker-store.pem"
+    keystore.write_text(own.key.read_text() + own.certificate.read_text())
+    more = "".join(f",{name}://{LOOPBACK}:{port}" for name, port in ports.items())
+    protocols = ",".join(f"{name}:{protocol}" for name, protocol in _PROTOCOLS.items())
+    return (
+        re.sub("^((advertised[.])?listeners=.*)$", rf"\g<1>{more}", properties, flags=re.MULTILINE)
         + GUARDED
         + _SEALED.format(
-            protocols=",".join(f"{name}:{protocol}" for name, protocol in _PROTOCOLS.items()),
+            protocols=protocols,
             scram=_SCRAM,
             keystore=keystore,
             authority=authority.own.certificate,
         )
     )
-    with patch.object(embedded, "_PROPERTIES", properties):
-        broker = EmbeddedBroker.start(folder)
-    try:
-        yield GuardedBroker({"bootstrap.servers": broker.bootstrap_servers}, ports, authority)
-    finally:
-        broker.stop()

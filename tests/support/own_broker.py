@@ -71,7 +71,10 @@ def own_broker(folder: Path) -> Iterator[OwnBroker]:
     with ExitStack() as stack:
         running = _start(folder, properties, None)
         ways = tuple(KafkaProxy(port, to) for port, to in zip(before, behind, strict=True))
-        logins = Logins({"bootstrap.servers": running.bootstrap_servers}, {"GUARDED": guarded})
+        logins = Logins(
+            {"bootstrap.servers": running.bootstrap_servers},
+            {"GUARDED": f"{LOOPBACK}:{guarded}"},
+        )
         own = OwnBroker(folder, properties, running, ways, logins)
         stack.callback(lambda: own.running.stop())
         for way in ways:

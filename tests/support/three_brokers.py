@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,12 +55,15 @@ class ThreeBrokers:
 
 
 @contextmanager
-def three_brokers(folder: Path, more: str = "") -> Iterator[ThreeBrokers]:
-    """All three, for as long as the context lasts. `more` are further properties of each."""
+def three_brokers(
+    folder: Path, changed: Callable[[int, str], str] = lambda _, properties: properties
+) -> Iterator[ThreeBrokers]:
+    """All three, for as long as the context lasts. `changed` gets the number of each and its
+    properties, and returns those that it has."""
     controllers: list[int] = []
     while len(controllers) < REPLICAS:
         controllers.append(free_port(other_than=controllers))
-    properties = [_properties(number, controllers) + more for number in range(REPLICAS)]
+    properties = [changed(number, _properties(number, controllers)) for number in range(REPLICAS)]
     folders = [folder / f"broker-{number}" for number in range(REPLICAS)]
     cluster_id = embedded._new_cluster_id()
     with ExitStack() as stack:

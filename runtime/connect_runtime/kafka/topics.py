@@ -189,8 +189,8 @@ def list_offsets(
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     timeout_s: float = _REQUEST_S,
 ) -> list[dict[Partition, Answer]]:
-    """Returns the offsets that each of `asks` is for, or Kafka's errors, by partition. Waits while a
-    leader that has just been elected does not know its epoch, or what is committed."""
+    """Returns the offsets that each of `asks` is for, or Kafka's errors, by partition. Waits while
+    a leader that has just been elected does not know its epoch, or what is committed."""
     start = time.monotonic()
     while True:
         offsets = _list_offsets(client, asks, isolation, timeout_s)
