@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from confluent_kafka import KafkaException
+
 from connect_runtime.kafka.local_processes import LOOPBACK
 from support.broker import read_to_end
 from support.engines import engines
@@ -143,7 +145,13 @@ class Load:
         ends = Ends(self.brokers.kafka)
         shop = self.shop
         topics = (shop.lines, shop.changes, shop.mirrored, shop.counted, self.python)
-        return [ends.stable(topic) for topic in topics]
+
+        def known() -> list[int]:
+            with suppress(KafkaException):  # a broker is away
+                return [ends.stable(topic) for topic in topics]
+            return []
+
+        return wait_until(known, what="the ends of topics", timeout_s=BACK_S)
 
     def _sizes(self) -> list[int]:
         return [file.stat().st_size if file.exists() else 0 for file in self.outputs]
