@@ -401,7 +401,8 @@ class Worker:
 
     def _attempt_ended(self, launch: TaskLaunch, outcome: Outcome) -> None:
         """Reports the end of an attempt. If it may have left a transaction open, which would hide
-        the offsets of others, its producer is fenced before. Called from any thread."""
+        the offsets of others, its producer is fenced before, unless another leader has superseded
+        it: that would fence its successor. Called from any thread."""
 
         def run() -> None:
             try:
@@ -410,7 +411,8 @@ class Worker:
                 _log.warning("Task %s is not fenced: %s", launch.id, error)
             self.events.put(TaskEnded(outcome))
 
-        if launch.java and launch.transactional and outcome.ended in _LEAVES_TRANSACTIONS:
+        open_ends = launch.java and launch.transactional and outcome.ended in _LEAVES_TRANSACTIONS
+        if open_ends and (launch.id, launch.attempt) not in self._former:
             with suppress(RuntimeError):  # the runtime ends
                 self._pool.submit(run)
                 return

@@ -25,6 +25,8 @@ public final class Engine {
     private static final String JMX_PORT = "java.jmx.port";
     private static final int PROTOCOL = 1;
     private static final int UNUSABLE = 4;
+    private static final int STUCK = 5;
+    private static final long EXIT_MS = 10_000;
 
     private final Wire wire = Wire.toOwner();
     private final Secrets secrets = new Secrets();
@@ -32,6 +34,7 @@ public final class Engine {
     private volatile Discovery discovery;
     private volatile Map<String, String> worker;
     private volatile String workerId;
+    private volatile boolean archives;
     private final Peer.Later<WorkerConfig> config = new Peer.Later<>(() -> Host.configOf(worker));
     private final Peer.Later<ConnectorClientConfigOverridePolicy> policy = new Peer.Later<>(() -> discovery().plugins().newPlugin(
             config.get().getString(WorkerConfig.CONNECTOR_CLIENT_POLICY_CLASS_CONFIG),
@@ -46,6 +49,7 @@ public final class Engine {
         System.setIn(InputStream.nullInputStream());
         Engine engine = new Engine();
         LogLines.redirect(engine.wire);
+        Runtime.getRuntime().addShutdownHook(new Thread(engine::haltLater));
         engine.serve();
     }
 
@@ -61,6 +65,7 @@ public final class Engine {
         calls.put("ping", call -> true);
         // Not halt, at which a JVM writes no archive of its classes
         calls.put("exit", call -> {
+            archives = true;
             System.exit(0);
             return null;
         });
@@ -70,6 +75,22 @@ public final class Engine {
         } finally {
             // Not exit: hooks of plugins may hang, and the process that would end this one is gone.
             Runtime.getRuntime().halt(0);
+        }
+    }
+
+    /** Halts if an exit takes long, such as that of a plugin whose hook waits for a lock of its caller. */
+    private void haltLater() {
+        Thread halting = new Thread(() -> {
+            try {
+                Thread.sleep(EXIT_MS);
+            } catch (InterruptedException impossible) {
+                return;
+            }
+            Runtime.getRuntime().halt(STUCK);
+        });
+        halting.setDaemon(true);
+        if (!archives) {
+            halting.start();
         }
     }
 

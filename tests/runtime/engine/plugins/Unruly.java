@@ -48,6 +48,10 @@ public class Unruly extends SourceConnector {
                 }
             }
             case "exits" -> System.exit(7);
+            case "exits, and a hook hangs" -> {
+                Runtime.getRuntime().addShutdownHook(new Thread(Unruly::forever));
+                System.exit(7);
+            }
             case "takes the heap" -> {
                 List<byte[]> all = new ArrayList<>();
                 while (true) {
