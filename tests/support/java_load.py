@@ -146,12 +146,12 @@ class Load:
         shop = self.shop
         topics = (shop.lines, shop.changes, shop.mirrored, shop.counted, self.python)
 
-        def known() -> list[int]:
+        def offsets() -> list[int]:
             with suppress(KafkaException):  # a broker is away
                 return [ends.stable(topic) for topic in topics]
             return []
 
-        return wait_until(known, what="the ends of topics", timeout_s=BACK_S)
+        return wait_until(offsets, what="the ends of topics", timeout_s=BACK_S)
 
     def _sizes(self) -> list[int]:
         return [file.stat().st_size if file.exists() else 0 for file in self.outputs]
