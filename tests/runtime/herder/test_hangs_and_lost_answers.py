@@ -332,13 +332,7 @@ def test_the_producer_of_a_lost_java_task_is_fenced_before_the_next_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its open transaction hides the offsets of others; one that has stopped leaves none."""
-    fenced: list[tuple[str, list[int]]] = []
-
-    def fence(self: Instances, name: str, config: object, tasks: Iterable[int]) -> None:
-        fenced.append((name, list(tasks)))
-
-    monkeypatch.setattr(worker_module, "java_settings", lambda config: {})
-    monkeypatch.setattr(Instances, "fence", fence)
+    fenced = _java_fences(monkeypatch)
     cluster = MemoryCluster()
     runtime = cluster.running(source())
     (attempt,) = runtime.launcher.attempts
@@ -354,6 +348,34 @@ def test_the_producer_of_a_lost_java_task_is_fenced_before_the_next_attempt(
     cluster.settle()
     assert len(runtime.launcher.attempts) == 2
     assert fenced == [("c", [0])]
+
+
+def test_a_java_task_of_an_earlier_term_that_is_lost_late_fences_no_successor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fenced = _java_fences(monkeypatch)
+    cluster = MemoryCluster()
+    old = cluster.running(source())
+    (attempt,) = old.launcher.attempts
+    cluster.ballot.elect(cluster.runtime().candidate)
+    old.tick()
+    assert not old.herder.leading
+    attempt.lose()
+    cluster.settle()
+    assert len(cluster.attempts) == 2
+    assert fenced == []
+
+
+def _java_fences(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[int]]]:
+    """All connectors are Java's; returns those whose tasks were fenced, as they are."""
+    fenced: list[tuple[str, list[int]]] = []
+
+    def fence(self: Instances, name: str, config: object, tasks: Iterable[int]) -> None:
+        fenced.append((name, list(tasks)))
+
+    monkeypatch.setattr(worker_module, "java_settings", lambda config: {})
+    monkeypatch.setattr(Instances, "fence", fence)
+    return fenced
 
 
 def test_a_task_that_takes_its_executor_with_it_lets_the_others_get_on() -> None:
