@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 
-from connect_runtime.kafka.embedded import LOGGING
 from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.local_processes import LOOPBACK, find_java, free_port
 
@@ -29,6 +28,15 @@ APACHE_OPTIONS = (
     "-XX:MaxInlineLevel=15",
     "-Djava.awt.headless=true",
 )
+# What that script logs, and how, on its output; its file has the same lines again
+_LOGGING = """\
+rootLogger.level=INFO
+rootLogger.appenderRef.out.ref=out
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=[%d] %p %X{connector.context}%m (%c:%L)%n
+"""
 _START_S = 120.0
 _RETRIES_S = 60.0
 _master: str | None = None
@@ -164,7 +172,7 @@ def _apache(folder: Path, file: Path) -> Sequence[str]:
     if java is None:
         raise RuntimeError("Java not found")
     logging = folder / "log4j2.properties"
-    logging.write_text(LOGGING)
+    logging.write_text(_LOGGING)
     return [
         str(java),
         *APACHE_OPTIONS,

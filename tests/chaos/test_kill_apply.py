@@ -1,8 +1,9 @@
 """SIGKILL of an apply between a pin's offsets and its record: applied again, nothing is rewound
-twice."""
+twice. By Python's file connectors, and by Java's."""
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
@@ -10,6 +11,7 @@ from subprocess import Popen
 import pytest
 
 from support.broker import create_topic, produce
+from support.java_plugins import SOURCE, add_compiled
 from support.lines import Account, account, line, once, write_lines
 from support.rig import Ends, Rig, committed_lines, lines_of
 from support.wait import wait_until
@@ -73,20 +75,42 @@ class Delivered:
         assert found == Account(found=sink.total(), lost=0, duplicated=0, torn=0, extra=0)
 
 
-@pytest.fixture
-def delivered(rig: Rig, unique: str) -> Iterator[Delivered]:
+@pytest.fixture(params=["Python", "Java"])
+def delivered(request: pytest.FixtureRequest, tmp_path: Path, unique: str) -> Iterator[Delivered]:
     """Both ends at rest."""
-    rig.no_specs()
+    if request.param == "Python":
+        rig = request.getfixturevalue("rig")
+        rig.no_specs()
+        yield _delivered(rig, unique)
+    else:
+        with _java_rig(tmp_path / "java") as rig:
+            yield _delivered(rig, unique)
+
+
+@contextmanager
+def _java_rig(folder: Path) -> Iterator[Rig]:
+    """A project the file connectors of which are Java's."""
+    rig = Rig(folder)
+    # without a Java plugin on plugin.path there is no JVM
+    add_compiled("Counting", {SOURCE: "tests.Counting"}, folder / "plugins")
+    rig.set_worker({"plugin.path": f"{folder}/plugins", "java.file.connectors": "true"})
+    try:
+        yield rig
+    finally:
+        assert rig.end() == []
+
+
+def _delivered(rig: Rig, unique: str) -> Delivered:
     up = rig.running or rig.up()
     topic = f"{unique}-topic"
     create_topic(up.kafka, topic)
     produce(up.kafka, topic, ((None, line(n).encode()) for n in range(1, LINES + 1)))
     source, sink = f"{unique}-in", f"{unique}-out"
     write_lines(rig.source(source), 1, LINES)
-    given = Delivered(rig, source, sink, topic, rig.sink(sink, topic), up.kafka)
+    delivered = Delivered(rig, source, sink, topic, rig.sink(sink, topic), up.kafka)
     rig.apply()
-    given.wait(1, once(LINES))
-    yield given
+    delivered.wait(1, once(LINES))
+    return delivered
 
 
 def _kill_at(moment: str, apply: Popen[str]) -> None:

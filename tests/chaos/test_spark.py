@@ -86,10 +86,7 @@ def test_a_killed_python_worker_is_replaced_and_its_sibling_stays(rig: Rig, uniq
 def test_on_a_cluster_whose_worker_and_master_are_killed(tmp_path: Path, unique: str) -> None:
     with spark_cluster(tmp_path / "spark") as cluster:
         rig = Rig(tmp_path / "project", name=unique)
-        settings = {"spark.master": cluster.url} | cluster.settings
-        lines = "".join(f"    {key}: {value}\n" for key, value in settings.items())
-        project = rig.folder / "connect.yaml"
-        project.write_text(project.read_text().replace("  worker:\n", f"  worker:\n{lines}"))
+        rig.set_worker({"spark.master": cluster.url} | cluster.settings)
         up = rig.up()
         try:
             file = rig.source(unique)

@@ -261,8 +261,9 @@ def mirror_maker(clusters: Clusters, properties: Mapping[str, str]) -> Iterator[
 @contextmanager
 def our_worker(
     clusters: Clusters, flow: Flow, *, connectors: bool, exactly_once: str
-) -> Iterator[None]:
-    """Our runtime with a converted worker's file, and its connectors unless they are there."""
+) -> Iterator[str]:
+    """Our runtime with a converted worker's file, and its connectors unless they are there; its
+    URL."""
     folder = clusters.rig.folder
     url = f"http://{LOOPBACK}:{free_port()}"
     own = {"listeners": url, "plugin.path": str(folder / "plugins")}
@@ -274,7 +275,7 @@ def our_worker(
     try:
         if connectors:
             _create(url, flow)
-        yield
+        yield url
     finally:
         process.terminate()
         process.wait(60)
@@ -309,6 +310,22 @@ def clusters(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Clu
         target.stop()
 
 
+def mirrored(url: str, topic: str) -> float | None:
+    """What the MBean of MirrorMaker's source says of a topic, and with which task."""
+    of_bean = "kafka_connect_mirror_mirrorsourceconnector_"
+    lines = [
+        line
+        for line in httpx.get(f"{url}/metrics", timeout=60).text.splitlines()
+        if line.startswith(of_bean) and f'topic="{topic}"' in line
+    ]
+    values = {line.split("{")[0].removeprefix(of_bean): line.rpartition(" ")[2] for line in lines}
+    if "replication_latency_ms_max" not in values:
+        return None
+    assert all('connector="MirrorSourceConnector"' in line for line in lines), lines
+    assert all('task="0"' in line and 'partition="0"' in line for line in lines), lines
+    return float(values["record_count"])
+
+
 def test_our_runtime_mirrors_as_mirror_maker_and_continues_where_it_stopped(
     clusters: Clusters,
 ) -> None:
@@ -316,7 +333,7 @@ def test_our_runtime_mirrors_as_mirror_maker_and_continues_where_it_stopped(
     (flow,) = flows(ours)
     with (
         mirror_maker(clusters, theirs),
-        our_worker(clusters, flow, connectors=True, exactly_once="disabled"),
+        our_worker(clusters, flow, connectors=True, exactly_once="disabled") as url,
     ):
         # a consumer of the first half, the end of which has a sync
         for records in (RECORDS, 2 * RECORDS):
@@ -324,6 +341,11 @@ def test_our_runtime_mirrors_as_mirror_maker_and_continues_where_it_stopped(
             clusters.commit(RECORDS)
             for source, target in (("pa", "ba"), ("po", "bo")):
                 clusters.wait_for(source, target, records, RECORDS)
+        wait_until(
+            lambda: mirrored(url, f"po.{clusters.topic}") == 2 * RECORDS,
+            what="all copies on /metrics",
+            timeout_s=START_S,
+        )
     assert clusters.copies("po") == clusters.copies("pa") == clusters.originals()
     assert clusters.checkpoint("po") == clusters.checkpoint("pa")
     assert clusters.group("po") == clusters.group("pa") == RECORDS

@@ -109,6 +109,12 @@ class Rig:
         text = _PROJECT.format(name=self.name, kafka=self.kafka, port=self.port)
         (self.folder / "connect.yaml").write_text(text)
 
+    def set_worker(self, keys: Mapping[str, str]) -> None:
+        """Adds keys of the worker to the project."""
+        file = self.folder / "connect.yaml"
+        lines = "".join(f"    {key}: {json.dumps(value)}\n" for key, value in keys.items())
+        file.write_text(file.read_text().replace("  worker:\n", f"  worker:\n{lines}"))
+
     # --- the command ---
 
     @property

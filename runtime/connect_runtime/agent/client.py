@@ -110,13 +110,16 @@ class AgentClient:
 
 class LineReader:
     """The lines that arrive on a connection. Raises OSError, and EOFError once the agent has ended
-    it."""
+    it. What arrives on `woken` ends a wait, too."""
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, woken: socket.socket | None = None) -> None:
         self._socket = connected
+        self._woken = woken
         # without the exception that a socket's own time limit costs, in each of many idle tasks
         self._readable = select.poll()
         self._readable.register(connected, select.POLLIN)
+        if woken is not None:
+            self._readable.register(woken, select.POLLIN)
         self._lines: deque[bytes] = deque()
         self._unfinished = bytearray()
 
@@ -125,7 +128,10 @@ class LineReader:
         deadline = time.monotonic() + wait_s
         while not self._lines:
             remaining_s = max(0.0, deadline - time.monotonic())
-            if not self._readable.poll(remaining_s * 1000):
+            ready = {descriptor for descriptor, _ in self._readable.poll(remaining_s * 1000)}
+            if self._socket.fileno() not in ready:
+                if self._woken is not None and ready:
+                    self._woken.recv(_CHUNK)
                 return None
             self._take(self._socket.recv(_CHUNK))
         return self._lines.popleft()

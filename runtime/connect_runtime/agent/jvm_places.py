@@ -65,18 +65,25 @@ class JvmPlaces:
         return suspect.reason
 
     def ended(
-        self, members: Collection[JvmMember], time_s: float, reason: str, *, killed: bool
+        self,
+        members: Collection[JvmMember],
+        time_s: float,
+        reason: str,
+        *,
+        killed: bool,
+        threads_left: bool = False,
     ) -> JvmMember | None:
         """Takes note of the end of a JVM with these members. Returns the one that has ended it, if
-        that is known. One end by a signal from outside accuses nobody."""
+        that is known: alone, and without threads left by tasks before it. One end by a signal from
+        outside accuses nobody, and one that was alone is named by the second."""
         if killed and time_s - self._killed_at > _SUSPECTED_S:
             self._killed_at = time_s
             return None
         ordered = sorted(members, key=lambda member: member.task)
-        if len(ordered) == 1 and killed:
-            self._suspect_on(ordered[0], time_s)
+        if len(ordered) == 1 and killed and not self._is_alone(ordered[0]):
+            self._keep_alone(ordered[0], time_s)
             return None
-        if len(ordered) == 1:
+        if len(ordered) == 1 and not threads_left:
             return self._name(ordered[0], time_s, reason)
         self._ends += 1
         grouped = any(member.task in self._suspects for member in ordered)
@@ -86,11 +93,16 @@ class JvmPlaces:
             self._suspects[member.task] = _Suspect(member.config, place, time_s)
         return None
 
-    def _suspect_on(self, member: JvmMember, time_s: float) -> None:
-        """Keeps one that was alone where it is, such as one that takes all memory of a machine."""
+    def _is_alone(self, member: JvmMember) -> bool:
+        suspect = self._suspects.get(member.task)
+        return suspect is not None and suspect.place == alone(member.task)
+
+    def _keep_alone(self, member: JvmMember, time_s: float) -> None:
+        """Keeps a suspect apart, such as one that takes all memory of a machine."""
         suspect = self._suspects.get(member.task)
         if suspect is not None:
-            self._suspects[member.task] = replace(suspect, since=time_s)
+            place = alone(member.task)
+            self._suspects[member.task] = replace(suspect, place=place, since=time_s)
 
     def _name(self, member: JvmMember, time_s: float, reason: str) -> JvmMember:
         """Leaves one alone for good, and accuses the others no more."""

@@ -100,9 +100,13 @@ class NodeJvms:
         return True
 
     def remove(self, connection: TaskConnection) -> None:
-        """Sends nothing to it any more. The JVM hears of the end of its task by itself."""
+        """Sends nothing to it any more. The JVM hears of the end of its task by itself, and no
+        longer counts as used by it."""
         with self._changed:
             self._waiting.discard(connection)
+            for node in self._all:
+                if any(connection is of for _, of in node.members.values()):
+                    node.unused_since = time.monotonic()
 
     def close(self) -> None:
         """Ends the JVMs."""
@@ -264,7 +268,11 @@ class NodeJvms:
             unusable = node.jvm is not None and node.jvm.unusable
             if members and not unusable:
                 culprit = self._places.ended(
-                    [member for member, _ in members], time.monotonic(), reason, killed=killed
+                    [member for member, _ in members],
+                    time.monotonic(),
+                    reason,
+                    killed=killed,
+                    threads_left=node.left_threads > 0,
                 )
                 if culprit is not None:
                     _log.error("Task %d of %s has ended its JVM", culprit.task[1], culprit.task[0])
@@ -292,7 +300,8 @@ class NodeJvms:
         while node.reason is None:
             time.sleep(_LOOK_S)
             with self._changed:
-                used_until = time.monotonic() if node.members else node.unused_since
+                used = any(of in self._waiting for _, of in node.members.values())
+                used_until = time.monotonic() if used else node.unused_since
                 if time.monotonic() - used_until > _UNUSED_S:
                     self._retire(node)
                     node.reason = "The JVM was not used, and has ended"

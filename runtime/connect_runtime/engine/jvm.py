@@ -39,7 +39,7 @@ _OPTIONS: Final = ("-Xrs", "-XX:+ExitOnOutOfMemoryError", "-XX:-UsePerfData")
 # Variables of this runtime that plugins have no use for
 _PRIVATE: Final = ("CONNECT_LAUNCH", "PYSPARK_", "SPARK_", "PYTHONPATH")
 _OUT_OF_MEMORY: Final = 3
-_STUCK: Final = 5
+_STUCK: Final = 105
 # By these signals a JVM ends itself, such as for a fault of a plugin's native code
 _CRASHES: Final = frozenset(
     {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP}
@@ -206,7 +206,7 @@ def _reason(code: int | None, tail: Sequence[str]) -> str:
     elif code == _OUT_OF_MEMORY:
         text = "The JVM ended with exit code 3 (out of memory)"
     elif code == _STUCK:
-        text = "The JVM ended with exit code 5 (its shutdown hooks did not end)"
+        text = "The JVM ended with exit code 105 (its shutdown hooks did not end)"
     elif code < 0:
         text = f"The JVM was ended by {signal.Signals(-code).name}"
     else:

@@ -405,14 +405,16 @@ class Worker:
         it: that would fence its successor. Called from any thread."""
 
         def run() -> None:
-            try:
-                self._hosted.fence(launch.id.connector, launch.connector_config, [launch.id.task])
-            except Exception as error:  # its successor fences it, too
-                _log.warning("Task %s is not fenced: %s", launch.id, error)
+            current = self.runs.get(launch.id)
+            if current is not None and current.attempt == launch.attempt:
+                try:
+                    config = launch.connector_config
+                    self._hosted.fence(launch.id.connector, config, [launch.id.task])
+                except Exception as error:  # its successor fences it, too
+                    _log.warning("Task %s is not fenced: %s", launch.id, error)
             self.events.put(TaskEnded(outcome))
 
-        open_ends = launch.java and launch.transactional and outcome.ended in _LEAVES_TRANSACTIONS
-        if open_ends and (launch.id, launch.attempt) not in self._former:
+        if launch.java and launch.transactional and outcome.ended in _LEAVES_TRANSACTIONS:
             with suppress(RuntimeError):  # the runtime ends
                 self._pool.submit(run)
                 return

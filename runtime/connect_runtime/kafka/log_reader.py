@@ -94,7 +94,9 @@ class KafkaLogReader:
     @logged("read what there is of topic", "self")
     def read_available(self, timeout_s: float) -> Sequence[LogRecord]:
         latest = dict.fromkeys(self._assigned, OffsetSpec.latest())
-        (answers,) = list_offsets(self._admin, [latest], timeout_s=min(timeout_s, _STALLED_S))
+        (answers,) = list_offsets(
+            self._admin, [latest], timeout_s=min(timeout_s, _STALLED_S), patience_s=0.0
+        )
         refused = {at: answer for at, answer in answers.items() if isinstance(answer, KafkaError)}
         self._left_out = {at: reason(answer) for at, answer in refused.items()}
         ends = {at: answer.offset for at, answer in answers.items() if at not in refused}
@@ -141,7 +143,7 @@ class KafkaLogReader:
             return
         self._look_at = now_s + _LOOK_S
         request = {TopicPartition(*at): OffsetSpec.latest() for at in self._left_out}
-        (answers,) = list_offsets(self._admin, [request], timeout_s=_LOOK_TIMEOUT_S)
+        (answers,) = list_offsets(self._admin, [request], timeout_s=_LOOK_TIMEOUT_S, patience_s=0.0)
         for at, answer in answers.items():
             if not isinstance(answer, KafkaError) and self._next[at] >= answer.offset:
                 self._left_out.pop(at, None)

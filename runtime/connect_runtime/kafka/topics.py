@@ -126,12 +126,14 @@ def ends_now(
     start = time.monotonic()
     latest = dict.fromkeys(partitions, OffsetSpec.latest())
     while True:
-        (answers,) = list_offsets(client, [latest], isolation=isolation, timeout_s=_LEADER_S)
+        (answers,) = list_offsets(
+            client, [latest], isolation=isolation, timeout_s=_LEADER_S, patience_s=0.0
+        )
         refused = [answer for answer in answers.values() if isinstance(answer, KafkaError)]
         if not refused:
             return answers
         code, waited_s = refused[0].code(), time.monotonic() - start
-        limit_s = _LEADER_S if code in _LEADERLESS else _NEW_S if code in NO_SUCH_TOPIC else 0.0
+        limit_s = _LEADER_S if code in STALE_LEADER else _NEW_S if code in NO_SUCH_TOPIC else 0.0
         if waited_s >= limit_s:
             topics = ", ".join(sorted({at.topic for at in partitions}))
             raise as_failure(refused[0], "The end of the topic cannot be read", topics)
@@ -188,15 +190,17 @@ def list_offsets(
     *,
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     timeout_s: float = _REQUEST_S,
+    patience_s: float = _LEADER_S,
 ) -> list[dict[Partition, Answer]]:
-    """Returns the offsets that each of `asks` is for, or Kafka's errors, by partition. Waits while
-    a leader that has just been elected does not know its epoch, or what is committed."""
+    """Returns the offsets that each of `asks` is for, or Kafka's errors, by partition. Waits up to
+    `patience_s` while a leader that has just been elected does not know its epoch, or what is
+    committed."""
     start = time.monotonic()
     while True:
         offsets = _list_offsets(client, asks, isolation, timeout_s)
         errors = [e for answers in offsets for e in answers.values() if isinstance(e, KafkaError)]
         newly_led = any(error.code() in STALE_LEADER - _LEADERLESS for error in errors)
-        if not newly_led or time.monotonic() - start >= min(timeout_s, _LEADER_S):
+        if not newly_led or time.monotonic() - start >= patience_s:
             return offsets
         time.sleep(_RETRY_S)
 

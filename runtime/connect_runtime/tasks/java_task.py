@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import socket
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
@@ -47,8 +48,8 @@ from connect_specs.secrets import secrets_in
 
 _log = logging.getLogger(__name__)
 
-# An event of the JVM is noticed within so long
-_LOOK_S: Final = 0.2
+# Levels of loggers, and that the runtime is gone, are noticed within so long; the rest at once
+_LOOK_S: Final = 1.0
 # Scanning its plugins, and asking Kafka for the cluster's id
 _START_S: Final = 90.0
 # Longer than `task.shutdown.graceful.timeout.ms`, within which the JVM answers
@@ -71,15 +72,19 @@ def run_java_task(
 ) -> AttemptEnd:
     """Runs the attempt until it is to end. Raises JavaError if the task fails, Interrupted if its
     JVM ends by itself."""
-    follower = AssignmentFollower(setup, assignment)
-    with closing(follower), closing(_JavaTask(setup, reporter)) as task:
+    woken, wakes = socket.socketpair()
+    follower = AssignmentFollower(setup, assignment, woken)
+    with woken, wakes, closing(follower), closing(_JavaTask(setup, reporter, wakes)) as task:
         metrics.read_elsewhere(task.reading)
         return task.run(follower)
 
 
 class _JavaTask:
-    def __init__(self, setup: TaskSetup, reporter: StatusReporter) -> None:
+    """`wakes`: ends the wait of who follows the assignment."""
+
+    def __init__(self, setup: TaskSetup, reporter: StatusReporter, wakes: socket.socket) -> None:
         self._setup = setup
+        self._wakes = wakes
         self._reporter = reporter
         self._topics = WorkerTopics(setup)
         self._failure: JavaError | None = None
@@ -278,6 +283,7 @@ class _JavaTask:
             yield
         except Interrupted as error:
             self._interrupted = error
+            self._wake()
             raise
 
     def _write_offsets(self, fields: Fields) -> None:
@@ -331,10 +337,17 @@ class _JavaTask:
                 reporter.write(*reporter.new_topics([fields["topic"]]))
             case "task-failed":
                 self._failure = self._jvm.error(fields["failure"])
+                self._wake()
             case "task-ended":
                 # as one whose `poll` is interrupted by its own code does: in Apache's it stays away
                 self._over = Interrupted("The task has ended by itself")
+                self._wake()
             case "ended" if self._over is None:
                 self._over = Interrupted(fields["why"], killed=fields["killed"])
+                self._wake()
             case _:
                 pass
+
+    def _wake(self) -> None:
+        with suppress(OSError):  # the attempt has ended, or many bytes wait
+            self._wakes.send(b".", socket.MSG_DONTWAIT)

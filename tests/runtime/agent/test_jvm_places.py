@@ -92,3 +92,16 @@ def test_who_is_alone_in_a_killed_jvm_is_not_named() -> None:
         assert places.ended([member], second, "exit code 7", killed=True) is None
         assert places.place(member, second) == SHARED
     assert places.ended([member], 4, "exit code 7", killed=False) == member
+
+
+def test_whose_jvm_is_killed_again_and_again_is_named() -> None:
+    """Such as by the kernel, as the task takes all memory of the machine."""
+    places, members = JvmPlaces(), tasks(9)
+    culprit, sizes = members[0], []
+    for second in range(5):
+        jvm = of(shared_by(places, members, second), culprit)
+        sizes.append(len(jvm))
+        named = places.ended(jvm, second, "SIGKILL", killed=True)
+    assert sizes == [9, 9, 3, 1, 1]
+    assert named == culprit
+    assert places.reason(culprit) == "SIGKILL"

@@ -81,7 +81,8 @@ class Task:
         theirs.setblocking(False)
         self._theirs = theirs
         request = JoinJvm(name, 0, config, {"group.id": "g"}, "w", graceful_s=0.0)
-        assert jvms.add(TaskConnection(theirs), request)
+        self.connection = TaskConnection(theirs)
+        assert jvms.add(self.connection, request)
         content, descriptors, _, _ = socket.recv_fds(self._ours, 65_536, 1)
         self.own_jvm = own_jvm_of(content) if descriptors else None
         self.jvm = [socket.socket(fileno=each) for each in descriptors]
@@ -155,6 +156,31 @@ def test_an_attempt_whose_end_is_never_reported_holds_up_its_successor_only_once
     assert len(started) == 2
     monkeypatch.setattr(node_jvms, "_UNUSED_S", 0.1)
     wait_until(lambda: jvm.ended, what="the first JVM to end", timeout_s=LIMIT_S)
+
+
+def test_a_task_that_is_gone_keeps_no_jvm_in_use(
+    jvms: NodeJvms, join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the JVM, which could not accept it, never reports its end, and none succeeds it."""
+    monkeypatch.setattr(node_jvms, "_UNUSED_S", 0.3)
+    task, (jvm,) = join("a"), started
+    threading.Event().wait(0.6)
+    assert not jvm.ended
+    jvms.remove(task.connection)
+    wait_until(lambda: jvm.ended, what="its end", timeout_s=LIMIT_S)
+
+
+def test_who_is_alone_with_threads_of_others_is_not_named(join: Join) -> None:
+    join("a")
+    task, (jvm,) = join("b"), started
+    jvm.event("peer-ended", {"peer": 1, "threadLeft": True, "outOfMemory": False})
+    jvm.end("exit code 3")
+    assert not names_own_jvm(task.reason())
+    join("b")
+    assert join("a").own_jvm is None
+    assert len(started) == 3
+    started[1].end("exit code 3")
+    assert join("b").own_jvm is not None
 
 
 def test_a_jvm_gets_no_tasks_once_many_threads_are_left_in_it(join: Join) -> None:

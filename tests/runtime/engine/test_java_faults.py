@@ -136,7 +136,7 @@ def test_a_connector_that_fails_or_ends_its_jvm_has_failed_alone(
     ("how", "state", "trace"),
     [
         ("exits", State.UNASSIGNED, "exit code 7"),
-        ("exits, and a hook hangs", State.UNASSIGNED, "exit code 5 (its shutdown hooks did not"),
+        ("exits, and a hook hangs", State.UNASSIGNED, "exit code 105 (its shutdown hooks did not"),
         ("takes the heap", State.UNASSIGNED, "exit code 3 (out of memory)"),
         ("leaves a process", State.UNASSIGNED, "exit code 7"),
         ("interrupts itself", State.UNASSIGNED, "has ended by itself"),

@@ -350,17 +350,22 @@ def test_the_producer_of_a_lost_java_task_is_fenced_before_the_next_attempt(
     assert fenced == [("c", [0])]
 
 
+@pytest.mark.parametrize("when", ["before its leader knows", "after that"])
 def test_a_java_task_of_an_earlier_term_that_is_lost_late_fences_no_successor(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     fenced = _java_fences(monkeypatch)
     cluster = MemoryCluster()
     old = cluster.running(source())
     (attempt,) = old.launcher.attempts
     cluster.ballot.elect(cluster.runtime().candidate)
-    old.tick()
+    if when == "before its leader knows":
+        attempt.lose()
+        old.tick()
+    else:
+        old.tick()
+        attempt.lose()
     assert not old.herder.leading
-    attempt.lose()
     cluster.settle()
     assert len(cluster.attempts) == 2
     assert fenced == []

@@ -154,7 +154,7 @@ def test_a_leader_that_has_just_been_elected_is_asked_again(name: str) -> None:
     client: Any = Client({"t": ["b"]}, error, error)
     assert list_offsets(client, asks) == [{("t", 0): "an offset"}]
     client = Client({"t": ["b"]}, *[error] * 100)
-    ((answer,),) = [answers.values() for answers in list_offsets(client, asks, timeout_s=0.2)]
+    ((answer,),) = [answers.values() for answers in list_offsets(client, asks, patience_s=0.2)]
     assert isinstance(answer, KafkaError)
     assert answer.code() == error.code()
 

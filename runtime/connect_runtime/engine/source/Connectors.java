@@ -259,6 +259,10 @@ final class Connectors {
     }
 
     private void report(String name, long serial, Throwable cause) {
+        if (Engine.isEnding()) {
+            // Another one ends the JVM, and this one has failed by that: it starts again.
+            return;
+        }
         Map<String, Object> fields = fields(name, serial);
         fields.put("failure", Failure.of(cause));
         wire.event("connector-failed", fields);

@@ -25,7 +25,7 @@ public final class Engine {
     private static final String JMX_PORT = "java.jmx.port";
     private static final int PROTOCOL = 1;
     private static final int UNUSABLE = 4;
-    private static final int STUCK = 5;
+    private static final int STUCK = 105;
     private static final long EXIT_MS = 10_000;
 
     private final Wire wire = Wire.toOwner();
@@ -83,14 +83,26 @@ public final class Engine {
         Thread halting = new Thread(() -> {
             try {
                 Thread.sleep(EXIT_MS);
-            } catch (InterruptedException impossible) {
-                return;
+            } catch (InterruptedException byPlugin) {
+                // Which interrupts all threads: then it halts at once.
             }
             Runtime.getRuntime().halt(STUCK);
         });
         halting.setDaemon(true);
         if (!archives) {
             halting.start();
+        }
+    }
+
+    /** Returns whether this JVM runs its shutdown hooks, such as those that close what others use. */
+    static boolean isEnding() {
+        Thread hook = new Thread(() -> { });
+        try {
+            Runtime.getRuntime().addShutdownHook(hook);
+            Runtime.getRuntime().removeShutdownHook(hook);
+            return false;
+        } catch (IllegalStateException ending) {
+            return true;
         }
     }
 

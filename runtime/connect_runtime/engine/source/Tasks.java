@@ -198,18 +198,6 @@ final class Tasks {
         return false;
     }
 
-    /** Returns whether this JVM runs its shutdown hooks, such as those that close what others use. */
-    private static boolean isEnding() {
-        Thread hook = new Thread(() -> { });
-        try {
-            Runtime.getRuntime().addShutdownHook(hook);
-            Runtime.getRuntime().removeShutdownHook(hook);
-            return false;
-        } catch (IllegalStateException ending) {
-            return true;
-        }
-    }
-
     private final class Listener implements TaskStatus.Listener {
         private final Attempt attempt;
 
@@ -230,7 +218,7 @@ final class Tasks {
 
         @Override
         public void onFailure(ConnectorTaskId id, Throwable cause) {
-            if (isEnding()) {
+            if (Engine.isEnding()) {
                 // Another one ends the JVM, and this one has failed by that: it is interrupted.
                 return;
             }

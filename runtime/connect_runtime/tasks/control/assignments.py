@@ -3,6 +3,7 @@ its task names it."""
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterable
 from enum import Enum
@@ -112,11 +113,17 @@ class AttemptAssignment:
 
 class AssignmentFollower:
     """Follows the desired state of an attempt from the position of `assignment`, as the agent
-    passes it on. While the agent is replaced, the state stays. Raises Interrupted if there is none
-    any more."""
+    passes it on. While the agent is replaced, the state stays. What arrives on `woken` ends a wait.
+    Raises Interrupted if there is no agent any more."""
 
-    def __init__(self, setup: TaskSetup, assignment: AttemptAssignment) -> None:
+    def __init__(
+        self,
+        setup: TaskSetup,
+        assignment: AttemptAssignment,
+        woken: socket.socket | None = None,
+    ) -> None:
         self._assignment = assignment
+        self._woken = woken
         self._topic = setup.topics.assignments
         self._key = str(setup.id)
         self._agent = setup.agent("assignments")
@@ -162,7 +169,10 @@ class AssignmentFollower:
             connected = self._agent.begin(Follow(self._topic, self._key, self._assignment.offset))
         except OSError:
             return False
-        self._lines, self._connected_at = LineReader(connected), time.monotonic()
+        self._lines, self._connected_at = (
+            LineReader(connected, self._woken),
+            time.monotonic(),
+        )
         return True
 
     def close(self) -> None:
