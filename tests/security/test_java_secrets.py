@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from connect_runtime.storage.snapshots import State
+from connect_specs.secrets import MASK
 from support import http
 from support.broker import read_to_end
 from support.connect_jars import add_plugin
@@ -93,8 +94,8 @@ def test_a_secret_of_the_environment_reaches_the_plugin_and_nothing_else(
             what="the secret in the plugin",
             timeout_s=START_S,
         )
-        assert "Cannot use ***" in trace(up, "no-connector")
-        assert "value=***" in trace(up, "no-task")
+        assert f"Cannot use {MASK}" in trace(up, "no-connector")
+        assert f"value={MASK}" in trace(up, "no-task")
         spoken += [http.get(f"{up.url}{path}", timeout=60).text for path in QUESTIONS]
         for words in VERBS:
             done = rig(*words, "--verbose", expect=None, timeout_s=START_S)
@@ -109,6 +110,6 @@ def test_a_secret_of_the_environment_reaches_the_plugin_and_nothing_else(
     assert left == []
     logs = [file for file in rig.folder.rglob("*") if file.is_file() and file.suffix != ".jar"]
     texts = {str(file): file.read_bytes().decode(errors="replace") for file in logs}
-    assert any("task starts with ***" in text for text in texts.values())
+    assert any(f"task starts with {MASK}" in text for text in texts.values())
     assert [text for text in spoken if MARK in text] == []
     assert [file for file, text in texts.items() if MARK in text] == []

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from connect_runtime.api import ConnectorError
-from connect_runtime.engine import scan
 from connect_runtime.engine.catalog import JavaCatalog, use_catalog, used_catalog
 from connect_runtime.engine.jvm import PluginJvm
-from connect_runtime.engine.plugin_path import has_java_plugins
+from connect_runtime.engine.plugin_path import PLUGIN_PATH, has_java_plugins
 from connect_runtime.plugins import registry, sides
 from connect_runtime.settings.worker_config import from_project
 from connect_runtime.storage.snapshots import ConnectorState
@@ -98,7 +97,9 @@ def _catalog(project: Project, client: Mapping[str, str]) -> JavaCatalog:
 def _jvm(catalog: JavaCatalog) -> PluginJvm:
     if catalog.plugins:
         return catalog.new_jvm(catalog.worker)
-    return PluginJvm({**catalog.worker, **scan.settings(catalog.worker, ())}, "doctor")
+    # Connect's own are enough, and all of them have manifests
+    worker = {key: value for key, value in catalog.worker.items() if key != PLUGIN_PATH}
+    return PluginJvm({**worker, "plugin.discovery": "service_load"}, "doctor")
 
 
 def _logs_in(properties: Mapping[str, str]) -> bool:

@@ -6,7 +6,7 @@ connector's are resolved in its own JVM.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from connect_runtime.api import ConfigData, ConfigError, ConfigProvider, ConnectorError
@@ -30,6 +30,7 @@ class JavaConfigProvider(ConfigProvider):
         self._worker = worker
         self._class_name = class_name
         self._params: Mapping[str, str] = {}
+        self._every: Sequence[JavaPlugin] = ()
         self._plugins: list[JavaPlugin] = []
         self._jvm = JvmOnDemand(self._start, idle_s=_IDLE_S)
 
@@ -37,12 +38,12 @@ class JavaConfigProvider(ConfigProvider):
         """Raises ConfigError if there is no such class on plugin.path."""
         self._params = params
         try:
-            plugins = scan.scan(self._worker).plugins
+            self._every = scan.scan(self._worker).plugins
         except (ConnectError, ConnectorError, TakesTooLong, OSError) as error:
             raise ConfigError(f"Java plugins cannot be used: {error}") from None
         self._plugins = [
             plugin
-            for plugin in plugins
+            for plugin in self._every
             if plugin.kind == scan.PROVIDER and self._class_name in plugin.names
         ]
         if not self._plugins:
@@ -72,7 +73,7 @@ class JavaConfigProvider(ConfigProvider):
         self._jvm.close()
 
     def _start(self) -> PluginJvm:
-        settings = scan.settings(self._worker, self._plugins)
+        settings = scan.settings(self._worker, self._every, self._plugins)
         jvm = PluginJvm({**self._worker, **settings}, "")
         jvm.hide(secrets_in(self._params))
         return jvm

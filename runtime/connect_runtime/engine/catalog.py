@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 TIMEOUT: Final = "java.util.concurrent.TimeoutException"
 _SCAN_AGAIN_S: Final = 30.0
 _CONNECTORS: Final = ("sink", "source")
+# Of no config of a connector
+_OF_WORKERS: Final = ("rest_extension", "connector_client_config_override_policy")
 # In place of a Python class in the worker's file, which is no default for Java connectors
 _BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CONVERTERS: Final = {
@@ -121,8 +123,8 @@ class JavaCatalog:
 
     @property
     def plugins(self) -> tuple[JavaPlugin, ...]:
-        """Returns the plugins that were found, in the order of Apache's worker."""
-        return self._scan.plugins
+        """Returns the plugins of connectors that were found, in the order of Apache's worker."""
+        return tuple(plugin for plugin in self._scan.plugins if plugin.kind not in _OF_WORKERS)
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -221,7 +223,7 @@ class JavaCatalog:
     def settings_of_all(self) -> Mapping[str, str]:
         """Returns the properties with which a JVM finds all plugins; none before they are scanned:
         it scans them itself."""
-        return self._settings(self.plugins) if self.plugins else {}
+        return self._settings(self._scan.plugins) if self._scan.plugins else {}
 
     def _settings(self, plugins: Sequence[JavaPlugin]) -> Mapping[str, str]:
         classes = {
@@ -231,7 +233,7 @@ class JavaCatalog:
         }
         providers = ",".join(provider.alias for provider in self.providers)
         used = {PROVIDERS_OF_JVM: providers} if PROVIDERS in self.worker else {}
-        return {**scan.settings(self.worker, plugins), **classes, **used}
+        return {**scan.settings(self.worker, self._scan.plugins, plugins), **classes, **used}
 
     @property
     def providers(self) -> tuple[DeclaredProvider, ...]:

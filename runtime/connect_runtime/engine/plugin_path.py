@@ -14,7 +14,6 @@ from connect_runtime.java.scalars import java_list
 PLUGIN_PATH: Final = "plugin.path"
 _ARCHIVES: Final = (".jar", ".zip")
 _CLASSES: Final = ".class"
-_SERVICES: Final = "META-INF/services/org.apache.kafka."
 
 
 def entries(worker: Mapping[str, str]) -> list[Path]:
@@ -90,25 +89,3 @@ def problems(worker: Mapping[str, str]) -> Iterator[str]:
                 zipfile.ZipFile(file).close()
             except (OSError, zipfile.BadZipFile) as error:
                 yield f"{file} is not a jar that can be read: {error}"
-
-
-class Manifests:
-    """The classes that the jars of a folder name for ServiceLoader."""
-
-    def __init__(self) -> None:
-        self._classes: dict[Path, frozenset[str]] = {}
-
-    def name(self, place: Path, class_name: str) -> bool:
-        """Returns whether a jar of the folder, or the jar, names the class."""
-        if place not in self._classes:
-            self._classes[place] = frozenset(_services(place))
-        return class_name in self._classes[place]
-
-
-def _services(place: Path) -> Iterator[str]:
-    for jar in _below(place) if place.is_dir() else (place,):
-        with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
-            for name in archive.namelist():
-                if name.startswith(_SERVICES):
-                    lines = archive.read(name).decode(errors="replace").splitlines()
-                    yield from (line.partition("#")[0].strip() for line in lines)

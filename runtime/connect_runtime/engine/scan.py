@@ -1,8 +1,8 @@
 """Finds the Java plugins on plugin.path, once for the same files.
 
 A JVM looks for them as the worker's `plugin.discovery` says, and ends. A place whose classes end
-it, or hang, is left out, and another JVM looks at the others. Other JVMs load only the folders that
-they need, and look at classes only where some have no manifest.
+it, or hang, is left out, and another JVM looks at the others. Other JVMs are told which plugins
+there are in the folders that they need.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from connect_runtime.engine.jvm import PluginJvm
 from connect_runtime.engine.jvm_connection import Fields, JvmEnded
 from connect_runtime.engine.plugin_path import (
     PLUGIN_PATH,
-    Manifests,
     entries,
     plugin_files,
     problems,
 )
-from connect_runtime.engine.sent_files import CLASS_PATH, LOADED, SCANNED, place
+from connect_runtime.engine.sent_files import CLASS_PATH, place, with_known
 from connect_runtime.files import replace_file
 from connect_runtime.kafka.jars import cache_folder
 from connect_runtime.kafka.local_processes import find_java
@@ -42,7 +41,7 @@ from connect_specs.plugin_definitions import SUFFIXES
 _log = logging.getLogger(__name__)
 
 PROVIDER: Final = "configprovider"
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _ISOLATION: Final = "org.apache.kafka.connect.runtime.isolation"
 # Properties of the engine: the class Discovery has them
 _OF_A_SCAN: Final = ("scanning", "scanned", "ended")
@@ -73,14 +72,12 @@ class Unscannable(Failed):
 
 @dataclass(frozen=True, slots=True)
 class JavaPlugin:
-    """A Java class that a config may name. `location` is the URL of its folder or jar;
-    `has_manifest`: that names it for ServiceLoader, so no class need be looked at to find it."""
+    """A Java class that a config may name. `location` is the URL of its folder or jar."""
 
     class_name: str
     kind: str
     version: str
     location: str
-    has_manifest: bool = True
 
     @property
     def names(self) -> frozenset[str]:
@@ -121,14 +118,22 @@ def scan(worker: Mapping[str, str], *, anew: bool = False) -> Scan:
     return Scan(tuple(JavaPlugin(*row) for row in content["plugins"]), tuple(content["problems"]))
 
 
-def settings(worker: Mapping[str, str], plugins: Iterable[JavaPlugin]) -> Mapping[str, str]:
-    """Returns the properties with which a JVM loads these plugins, and no others of plugin.path."""
-    loaded = {CLASS_PATH: None} | {plugin.location: None for plugin in plugins}
-    scanned = {p.location: None for p in plugins if not p.has_manifest and p.location in loaded}
+def settings(
+    worker: Mapping[str, str], plugins: Iterable[JavaPlugin], used: Iterable[JavaPlugin]
+) -> Mapping[str, str]:
+    """Returns the properties with which a JVM knows all of `plugins` in the places of those that
+    are `used`, and on the class path."""
+    by_place: dict[str, list[Mapping[str, str]]] = {CLASS_PATH: []}
+    by_place |= {plugin.location: [] for plugin in used}
+    for plugin in plugins:
+        if plugin.location in by_place:
+            by_place[plugin.location].append(
+                {"name": plugin.class_name, "type": plugin.kind, "version": plugin.version}
+            )
     path = ",".join(map(str, entries(worker)))
     # Connect refuses an empty one
     on_path = {PLUGIN_PATH: path} if path else {}
-    return {**on_path, LOADED: "\n".join(loaded), SCANNED: "\n".join(scanned)}
+    return with_known(on_path, by_place)
 
 
 def _scanned(worker: Mapping[str, str]) -> dict[str, Any]:
@@ -144,14 +149,9 @@ def _scanned(worker: Mapping[str, str]) -> dict[str, Any]:
             failures[str(unusable)] = None
             left_out.append(unusable.location)
     _log.info("Java plugins were scanned in %.1f s", time.monotonic() - began)
-    manifests = Manifests()
-
-    def has_manifest(location: str, class_name: str) -> bool:
-        return location == CLASS_PATH or manifests.name(place(location), class_name)
-
-    rows = [[row[column] for column in ("class", "type", "version", "location")] for row in plugins]
+    columns = ("class", "type", "version", "location")
     return {
-        "plugins": [[*row, has_manifest(row[3], row[0])] for row in rows],
+        "plugins": [[row[column] for column in columns] for row in plugins],
         "problems": list(failures),
         "left_out": left_out,
     }

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import quote, unquote
+
+import orjson
 
 from connect_runtime.engine.plugin_path import PLUGIN_PATH, entries
 
@@ -19,15 +21,27 @@ from connect_runtime.engine.plugin_path import PLUGIN_PATH, entries
 FILES: Final = "share/connect/files"
 JARS: Final = "share/connect/jars"
 
-# Properties of a JVM: the places on plugin.path that it loads, and those whose classes it looks at,
-# as URLs in lines
-LOADED: Final = "java.plugins.loaded"
-SCANNED: Final = "java.plugins.scanned"
+# Property of a JVM, as JSON: the places on plugin.path that it loads, as URLs, and their plugins
+_KNOWN: Final = "java.plugins.known"
 # The place of plugins on the class path
 CLASS_PATH: Final = "classpath"
 _FILE: Final = "file:"
 # Java leaves these as they are in the URL of a file
 _AS_JAVA: Final = "/;:@&=+$,!~*'()"
+
+# Name, type and version of the plugins of each place
+KnownPlugins: TypeAlias = Mapping[str, Sequence[Mapping[str, str]]]
+
+
+def with_known(worker: Mapping[str, str], plugins: KnownPlugins) -> Mapping[str, str]:
+    """Returns the properties of a JVM that knows these plugins, and looks for no others."""
+    return {**worker, _KNOWN: orjson.dumps(plugins).decode()}
+
+
+def known_plugins(worker: Mapping[str, str]) -> KnownPlugins:
+    """Returns the plugins that a JVM with these properties knows."""
+    plugins: KnownPlugins = orjson.loads(worker.get(_KNOWN, "{}"))
+    return plugins
 
 
 def place(location: str) -> Path:
@@ -51,18 +65,15 @@ def with_places_here(worker: Mapping[str, str]) -> Mapping[str, str]:
     paths = [path for entry in entries(worker) for path in (entry, _sent(entry)) if path.exists()]
     if not paths:
         return worker
-    lists = {
-        key: "\n".join(map(_local, worker[key].split("\n")))
-        for key in (LOADED, SCANNED)
-        if key in worker
-    }
-    return {**worker, **lists, PLUGIN_PATH: ",".join(map(str, paths))}
+    here = {**worker, PLUGIN_PATH: ",".join(map(str, paths))}
+    known = known_plugins(worker)
+    return with_known(here, {_local(at): known[at] for at in known}) if known else here
 
 
 def missing_places(worker: Mapping[str, str]) -> list[Path]:
     """Returns the places of a JVM's plugins that this node lacks, as they are on the runtime's
     machine."""
-    locations = [line for line in worker.get(LOADED, "").split("\n") if line.startswith(_FILE)]
+    locations = [location for location in known_plugins(worker) if location.startswith(_FILE)]
     return [place(location) for location in locations if not place(_local(location)).exists()]
 
 

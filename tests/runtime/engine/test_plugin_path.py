@@ -97,10 +97,9 @@ def test_each_plugin_is_found_and_what_cannot_be_used_is_named(
     bundled = [p for p in scanned.plugins if "/ten/" in p.location and p.kind != scan.PROVIDER]
     assert {plugin.version for plugin in bundled} == {"10.0"}
     sources = [plugin for plugin in scanned.plugins if plugin.kind == "source"]
-    assert {plugin.has_manifest for plugin in sources if plugin.version == "0.9"} == {False}
 
     one = [plugin for plugin in sources if plugin.version in ("0.9", "3.0")]
-    jvm = PluginJvm({**worker, **scan.settings(worker, one)}, "")
+    jvm = PluginJvm({**worker, **scan.settings(worker, scanned.plugins, one)}, "")
     try:
         loaded = jvm.call("plugins", 60)
     finally:

@@ -14,25 +14,24 @@ from connect_runtime.engine.sent_files import (
     CLASS_PATH,
     FILES,
     JARS,
-    LOADED,
-    SCANNED,
+    known_plugins,
     missing_places,
     sent_jars,
+    with_known,
     with_places_here,
 )
 from connect_runtime.spark import environment_archive
 from connect_runtime.spark.environment_archive import pack
 
+LINES = {"name": "io.example.Lines", "type": "sink", "version": "1.0"}
+
 
 def of_jvm(*places: Path) -> dict[str, str]:
-    """The properties of a JVM that loads these places, and looks at the classes of the first."""
+    """The properties of a JVM that loads these places, the first one with a plugin."""
     locations = [f"{place.as_uri().replace('file://', 'file:')}/" for place in places]
-    return {
-        PLUGIN_PATH: ",".join(str(place.parent) for place in places),
-        LOADED: "\n".join([CLASS_PATH, *locations]),
-        SCANNED: locations[0],
-        "group.id": "g",
-    }
+    path = ",".join(str(place.parent) for place in places)
+    known = {CLASS_PATH: [], **{at: [] for at in locations}, locations[0]: [LINES]}
+    return {**with_known({PLUGIN_PATH: path, "group.id": "g"}, known)}
 
 
 def _url(place: Path) -> str:
@@ -66,8 +65,7 @@ def test_plugins_that_were_sent_are_in_the_environment(environment: Path, tmp_pa
     found = with_places_here(worker)
     sent = environment / FILES / "srv" / "a b"
     url = _url(sent / "lines")
-    assert found[LOADED].split("\n") == [CLASS_PATH, url, f"file:{here}/"]
-    assert found[SCANNED] == url
+    assert known_plugins(found) == {CLASS_PATH: [], url: [LINES], f"file:{here}/": []}
     assert found[PLUGIN_PATH] == f"{sent},{here.parent}"
     assert found["group.id"] == "g"
 
@@ -91,7 +89,7 @@ def test_a_folder_that_lacks_one_plugin_gets_it_from_where_it_was_sent(
     for place in (plugins / "here", sent / "here", sent / "lines"):
         place.mkdir(parents=True)
     found = with_places_here(of_jvm(plugins / "here", plugins / "lines"))
-    assert found[LOADED].split("\n")[1:] == [f"file:{plugins}/here/", _url(sent / "lines")]
+    assert [*known_plugins(found)][1:] == [f"file:{plugins}/here/", _url(sent / "lines")]
     assert found[PLUGIN_PATH].split(",")[:2] == [str(plugins), str(sent)]
 
 
@@ -100,7 +98,7 @@ def test_plugins_that_are_nowhere_are_named(environment: Path) -> None:
 
 
 def test_a_worker_that_has_no_plugins_lacks_none(environment: Path) -> None:
-    worker = {"group.id": "g", LOADED: CLASS_PATH, SCANNED: ""}
+    worker = with_known({"group.id": "g"}, {CLASS_PATH: []})
     assert with_places_here(worker) == worker
     assert missing_places({"group.id": "g"}) == []
 

@@ -10,6 +10,7 @@ import pytest
 from connect_runtime.engine import scan
 from connect_runtime.engine.catalog import JavaCatalog, JavaValidation, use_catalog
 from connect_runtime.engine.scan import JavaPlugin, Scan
+from connect_runtime.engine.sent_files import known_plugins
 from connect_runtime.plugins import registry, sides
 from connect_runtime.plugins.modules import allow_modules
 from connect_runtime.rest.exchange import Call
@@ -35,10 +36,10 @@ PLUGINS = (
     JavaPlugin(FILE, "source", "3.9.0", "file:/a/"),
     JavaPlugin(FILE, "source", "4.3.1", "classpath"),
     JavaPlugin("io.db.DbConnector", "source", "1.0", "file:/db-1/"),
-    JavaPlugin("io.db.DbConnector", "source", "2.0", "file:/db-2/", has_manifest=False),
+    JavaPlugin("io.db.DbConnector", "source", "2.0", "file:/db-2/"),
     JavaPlugin("io.one.TwinConnector", "source", "1.0", "file:/one/"),
     JavaPlugin("io.two.TwinConnector", "source", "1.0", "file:/two/"),
-    JavaPlugin("io.db.Unwrap", "transformation", "2.0", "file:/db-2/", has_manifest=False),
+    JavaPlugin("io.db.Unwrap", "transformation", "2.0", "file:/db-2/"),
     JavaPlugin(f"{KAFKA}.transforms.Filter", "transformation", "4.3.1", "classpath"),
     JavaPlugin(f"{KAFKA}.transforms.Filter", "transformation", "5.0", "file:/new/"),
     JavaPlugin(AVRO, "converter", "1.0", "file:/registry/"),
@@ -235,14 +236,19 @@ def test_a_converter_of_the_worker_may_be_javas(catalog: Callable[..., JavaCatal
 def test_a_jvm_loads_the_folders_that_it_needs(
     catalog: Callable[..., JavaCatalog], asks: Mapping[str, str], folders: Sequence[str]
 ) -> None:
-    """Classes are looked at where they have no manifest."""
+    """And knows all plugins there."""
     java = catalog(**{"config.providers": "env", "config.providers.env.class": "Env"})
     settings = java.settings_of({"connector.class": "Db", "value.converter": AVRO, **asks})
-    assert settings["java.plugins.loaded"].split("\n") == [
+    known = known_plugins(settings)
+    assert [*known] == [
         "classpath",
         *(f"file:/{folder}/" for folder in [*folders, "registry", "env"]),
     ]
-    assert settings["java.plugins.scanned"] == "file:/db-2/"
+    assert [plugin["name"] for plugin in known["file:/db-2/"]] == [
+        "io.db.DbConnector",
+        "io.db.Unwrap",
+        "io.db.StringConverter",
+    ]
     assert "key.converter" not in settings
 
 

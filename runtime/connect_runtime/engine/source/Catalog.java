@@ -39,6 +39,8 @@ final class Catalog {
         add(rows, found.converters());
         add(rows, found.headerConverters());
         add(rows, found.configProviders());
+        add(rows, found.restExtensions());
+        add(rows, found.connectorClientConfigPolicies());
         return rows;
     }
 

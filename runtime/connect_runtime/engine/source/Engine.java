@@ -60,6 +60,7 @@ public final class Engine {
         calls.put("listen", call -> {
             discovery();
             new TaskDoor(this, wire, Path.of(call.get("path").asText())).open();
+            TaskDoor.start("engine-config", this::readConfig);
             return null;
         });
         calls.put("ping", call -> true);
@@ -157,6 +158,16 @@ public final class Engine {
     Discovery discovery() throws InterruptedException {
         started.await();
         return discovery;
+    }
+
+    /** Has the config ready for the first task; if Kafka is away, the task says so. */
+    private void readConfig() {
+        try {
+            discovery().plugins().compareAndSwapWithDelegatingLoader();
+            config();
+        } catch (Exception error) {
+            LoggerFactory.getLogger(Engine.class).debug("The worker's config is not ready", error);
+        }
     }
 
     /** Returns the config of the worker's file, whose cluster is asked for its id once. */

@@ -19,6 +19,7 @@ import org.apache.kafka.common.errors.TransactionalIdAuthorizationException;
 import org.apache.kafka.common.errors.TransactionalIdNotFoundException;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.connect.runtime.Loggers;
+import org.apache.kafka.connect.runtime.WorkerConfig;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
 
 /**
@@ -84,7 +85,7 @@ final class Peer {
         calls.put("metrics", call -> measurements.get().read());
         calls.replaceAll((name, call) -> arguments -> {
             // As on all threads of Apache's worker: a class that a config names is looked for in every plugin
-            plugins().compareAndSwapWithDelegatingLoader();
+            engine.discovery().plugins().compareAndSwapWithDelegatingLoader();
             return call.answer(arguments);
         });
         calls.put("hide", call -> {
@@ -141,7 +142,9 @@ final class Peer {
         });
     }
 
+    /** Returns the plugins, once their JDBC drivers are there. */
     private Plugins plugins() throws InterruptedException {
+        engine.discovery().drivers().join();
         return engine.discovery().plugins();
     }
 
@@ -151,8 +154,12 @@ final class Peer {
     }
 
     private Host makeHost() {
-        return usable(wire, giveUp, () -> new Host(
-                wire, engine.secrets(), plugins(), engine.config(), engine.policy(), engine.workerId() + suffix));
+        return usable(wire, giveUp, () -> {
+            // Kafka is asked while drivers are registered.
+            WorkerConfig config = engine.config();
+            return new Host(
+                    wire, engine.secrets(), plugins(), config, engine.policy(), engine.workerId() + suffix);
+        });
     }
 
     /** Returns a value without which this JVM is of no use to a process, which tries again. */

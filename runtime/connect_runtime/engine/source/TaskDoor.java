@@ -64,7 +64,7 @@ final class TaskDoor {
         }
     }
 
-    private static void start(String name, Runnable run) {
+    static void start(String name, Runnable run) {
         Thread thread = new Thread(run, name);
         thread.setDaemon(true);
         thread.start();
