@@ -49,15 +49,15 @@ def numbers(up: Up, *topics: str) -> list[int]:
 
 
 def wait_for_more(up: Up, topic: str) -> None:
-    before = len(numbers(up, topic))
-    wait_until(lambda: len(numbers(up, topic)) > before, what=f"more in {topic}", timeout_s=START_S)
+    count = len(numbers(up, topic))
+    wait_until(lambda: len(numbers(up, topic)) > count, what=f"more in {topic}", timeout_s=START_S)
 
 
 def test_applies_an_interruption_a_refusal_and_a_rollback(rig: Rig) -> None:
     up = rig.up()
     counting(rig, "first")
     report: dict[str, Any] = rig.apply()["report"]
-    assert [each["name"] for each in report["connectors"]] == ["count"]
+    assert [connector["name"] for connector in report["connectors"]] == ["count"]
     wait_for_more(up, "first")
 
     # Ctrl-C once the config is changed, and before the apply has recorded that
@@ -68,9 +68,9 @@ def test_applies_an_interruption_a_refusal_and_a_rollback(rig: Rig) -> None:
     assert apply.stdout.readline() == f"at {moment}\n"
     apply.send_signal(signal.SIGINT)
     os.kill(apply.pid, signal.SIGUSR1)
-    shown, said = apply.communicate(timeout=START_S)
-    assert apply.returncode == 130, said
-    changed = json.loads(shown)["report"]["apply_id"]
+    output, errors = apply.communicate(timeout=START_S)
+    assert apply.returncode == 130, errors
+    changed = json.loads(output)["report"]["apply_id"]
     rig.apply()
     rig.assert_nothing_to_do()
     wait_for_more(up, "second")
@@ -84,10 +84,10 @@ def test_applies_an_interruption_a_refusal_and_a_rollback(rig: Rig) -> None:
     assert rig.states() == {"count": ("RUNNING", ["RUNNING"])}
     wait_for_more(up, "second")
 
-    before = len(numbers(up, "first"))
+    count = len(numbers(up, "first"))
     rig("rollback", changed, "--yes", "--json")
     assert rig.states() == {"count": ("RUNNING", ["RUNNING"])}
-    wait_until(lambda: len(numbers(up, "first")) > before, what="more in first", timeout_s=START_S)
-    seen = sorted(numbers(up, "first", "second"))
-    assert seen[: 1 + before] == [*range(1, 2 + before)]
-    assert len(seen) == len({*seen})
+    wait_until(lambda: len(numbers(up, "first")) > count, what="more in first", timeout_s=START_S)
+    every = sorted(numbers(up, "first", "second"))
+    assert every[: 1 + count] == [*range(1, 2 + count)]
+    assert len(every) == len({*every})

@@ -84,11 +84,11 @@ def trace(up: Up, name: str) -> str:
 def test_a_secret_of_the_environment_reaches_the_plugin_and_nothing_else(
     rig: Rig, tmp_path: Path
 ) -> None:
-    spoken = []
+    outputs: list[str] = []
     up = rig.up()
     try:
         applied = rig("apply", "--yes", "--json", expect=None, timeout_s=START_S)
-        spoken += [applied.stdout, applied.stderr]
+        outputs += [applied.stdout, applied.stderr]
         wait_until(
             lambda: f"task starts with {SECRET}\n" in (tmp_path / "runs").read_text(),
             what="the secret in the plugin",
@@ -96,20 +96,20 @@ def test_a_secret_of_the_environment_reaches_the_plugin_and_nothing_else(
         )
         assert f"Cannot use {MASK}" in trace(up, "no-connector")
         assert f"value={MASK}" in trace(up, "no-task")
-        spoken += [http.get(f"{up.url}{path}", timeout=60).text for path in QUESTIONS]
+        outputs += [http.get(f"{up.url}{path}", timeout=60).text for path in QUESTIONS]
         for words in VERBS:
             done = rig(*words, "--verbose", expect=None, timeout_s=START_S)
-            spoken += [done.stdout, done.stderr]
+            outputs += [done.stdout, done.stderr]
         topics = rig.topics
         for topic in (topics.config, topics.status, topics.offsets):
             records = read_to_end(up.kafka, topic)
             assert records
-            spoken += [str((m.key(), m.value())) for m in records]
+            outputs += [str((m.key(), m.value())) for m in records]
     finally:
         left = rig.end()
     assert left == []
     logs = [file for file in rig.folder.rglob("*") if file.is_file() and file.suffix != ".jar"]
     texts = {str(file): file.read_bytes().decode(errors="replace") for file in logs}
     assert any(f"task starts with {MASK}" in text for text in texts.values())
-    assert [text for text in spoken if MARK in text] == []
+    assert [text for text in outputs if MARK in text] == []
     assert [file for file, text in texts.items() if MARK in text] == []

@@ -1,8 +1,8 @@
 """Finds the Java plugins on plugin.path, once for the same files.
 
 A JVM looks for them as the worker's `plugin.discovery` says, and ends. A place whose classes end
-it, or hang, is left out, and another JVM looks at the others. Other JVMs are told which plugins
-there are in the folders that they need.
+it, or hang, is left out, and another JVM looks at the others. Other JVMs get the list of plugins in
+the folders that they need.
 """
 
 from __future__ import annotations

@@ -65,9 +65,9 @@ def with_places_here(worker: Mapping[str, str]) -> Mapping[str, str]:
     paths = [path for entry in entries(worker) for path in (entry, _sent(entry)) if path.exists()]
     if not paths:
         return worker
-    here = {**worker, PLUGIN_PATH: ",".join(map(str, paths))}
-    known = known_plugins(worker)
-    return with_known(here, {_local(at): known[at] for at in known}) if known else here
+    on_node = {**worker, PLUGIN_PATH: ",".join(map(str, paths))}
+    plugins = known_plugins(worker)
+    return with_known(on_node, {_local(at): plugins[at] for at in plugins}) if plugins else on_node
 
 
 def missing_places(worker: Mapping[str, str]) -> list[Path]:

@@ -30,8 +30,8 @@ def of_jvm(*places: Path) -> dict[str, str]:
     """The properties of a JVM that loads these places, the first one with a plugin."""
     locations = [f"{place.as_uri().replace('file://', 'file:')}/" for place in places]
     path = ",".join(str(place.parent) for place in places)
-    known = {CLASS_PATH: [], **{at: [] for at in locations}, locations[0]: [LINES]}
-    return {**with_known({PLUGIN_PATH: path, "group.id": "g"}, known)}
+    plugins = {CLASS_PATH: [], **{at: [] for at in locations}, locations[0]: [LINES]}
+    return {**with_known({PLUGIN_PATH: path, "group.id": "g"}, plugins)}
 
 
 def _url(place: Path) -> str:

@@ -239,12 +239,12 @@ def test_a_jvm_loads_the_folders_that_it_needs(
     """And knows all plugins there."""
     java = catalog(**{"config.providers": "env", "config.providers.env.class": "Env"})
     settings = java.settings_of({"connector.class": "Db", "value.converter": AVRO, **asks})
-    known = known_plugins(settings)
-    assert [*known] == [
+    plugins = known_plugins(settings)
+    assert [*plugins] == [
         "classpath",
         *(f"file:/{folder}/" for folder in [*folders, "registry", "env"]),
     ]
-    assert [plugin["name"] for plugin in known["file:/db-2/"]] == [
+    assert [plugin["name"] for plugin in plugins["file:/db-2/"]] == [
         "io.db.DbConnector",
         "io.db.Unwrap",
         "io.db.StringConverter",
