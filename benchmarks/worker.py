@@ -28,7 +28,7 @@ APACHE_OPTIONS = (
     "-XX:MaxInlineLevel=15",
     "-Djava.awt.headless=true",
 )
-# What that script logs, and how, on its output; its file has the same lines again
+# The logging of that script, on its output; its file has the same lines again
 _LOGGING = """\
 rootLogger.level=INFO
 rootLogger.appenderRef.out.ref=out

@@ -311,7 +311,7 @@ def clusters(broker: BrokerAddress, tmp_path: Path, unique: str) -> Iterator[Clu
 
 
 def mirrored(url: str, topic: str) -> float | None:
-    """What the MBean of MirrorMaker's source says of a topic, and with which task."""
+    """The records of a topic by the MBean of MirrorMaker's source, which names the task."""
     of_bean = "kafka_connect_mirror_mirrorsourceconnector_"
     lines = [
         line

@@ -71,7 +71,7 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rig:
 
 
 def trace(up: Up, name: str) -> str:
-    """What failed, once something has: the connector or its task."""
+    """The trace of the connector or its task, once one has failed."""
 
     def failed() -> str | None:
         status = up.get(f"/connectors/{name}/status")

@@ -110,7 +110,7 @@ class AgentClient:
 
 class LineReader:
     """The lines that arrive on a connection. Raises OSError, and EOFError once the agent has ended
-    it. What arrives on `woken` ends a wait, too."""
+    it. Bytes that arrive on `woken` end a wait, too."""
 
     def __init__(self, connected: socket.socket, woken: socket.socket | None = None) -> None:
         self._socket = connected

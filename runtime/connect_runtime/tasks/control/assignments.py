@@ -113,7 +113,7 @@ class AttemptAssignment:
 
 class AssignmentFollower:
     """Follows the desired state of an attempt from the position of `assignment`, as the agent
-    passes it on. While the agent is replaced, the state stays. What arrives on `woken` ends a wait.
+    passes it on. While the agent is replaced, the state stays. Bytes on `woken` end a wait.
     Raises Interrupted if there is no agent any more."""
 
     def __init__(
