@@ -50,12 +50,7 @@ def _frozen(which: Callable[[Load], Sequence[Process]]) -> Happens:
     def happens(load: Load) -> Iterator[None]:
         process = _one(load, which)
         with frozen([process]):
-            until = time.monotonic() + _NOTICED_S
-            wait_until(
-                lambda: not process.alive or time.monotonic() > until,
-                what="it to be noticed",
-                timeout_s=_NOTICED_S + 10,
-            )
+            wait_until(lambda: not process.alive, what="it to be noticed", timeout_s=_NOTICED_S)
             yield
 
     return happens
