@@ -8,6 +8,7 @@ Both workers run, and each figure is measured on one and then on the other.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import statistics
@@ -125,6 +126,14 @@ _ROWS_OF_PAGE: Final = (
         lambda apache: 1.2 * apache["idle cpu"],
     ),
     _Row(
+        "idle worker",
+        f"memory of all processes with {_BUSY} idle tasks, Debezium",
+        "MB",
+        "≤ Apache's + those without connectors",
+        lambda apache: math.inf,
+    ),
+    _Row("empty worker", "the same, without connectors", "MB", "", lambda apache: math.inf),
+    _Row(
         "peak",
         "largest memory in a snapshot: our task, Apache's worker",
         "MB",
@@ -150,14 +159,17 @@ def java_tasks(folder: Path, bootstrap: str, options: argparse.Namespace) -> tup
             group = place.name.replace("-", "_")
             running = workers.start(label, place, bootstrap, group, settings=settings)
             stack.callback(running.close)
-            keep_a_task(running, folder / f"{place.name}.txt")
             measurements[label] = _Measurement(running, server, place, group)
+            measurements[label].empty()
+            keep_a_task(running, folder / f"{place.name}.txt")
         for part in _PARTS:
             for measurement in measurements.values():
                 part(measurement)
         measurements["ours"].kills()
     apache, ours = (each.figures.values for each in measurements.values())
-    return _section(apache, ours)
+    text, reached = _section(apache, ours)
+    limit_mb = apache["idle worker"] + ours["empty worker"]
+    return text, reached and ours["idle worker"] <= limit_mb
 
 
 def _section(apache: dict[str, float], ours: dict[str, float]) -> tuple[str, bool]:
@@ -206,6 +218,10 @@ class _Measurement:
             self._add(f"idle {kind}", self._idle_mb(f"{self.group}_{kind}_idle", config))
         self._add("idle many", self._idle_mb(f"{self.group}_many_idle", self._debezium, _MANY))
 
+    def empty(self) -> None:
+        time.sleep(_SETTLED_S)
+        self._add("empty worker", self._memory_mb())
+
     def idle_cpu(self) -> None:
         with self._many(f"{self.group}_busy_idle", self._debezium, _BUSY):
             time.sleep(_SETTLED_S)
@@ -213,6 +229,7 @@ class _Measurement:
             time.sleep(_BUSY_S)
             used_s = self.worker.cpu_since(before)
             self._add("idle cpu", 100 * used_s / (time.monotonic() - began))
+            self._add("idle worker", self._memory_mb())
 
     def latency(self) -> None:
         turns = [sorted(self._ways_ms(f"{self.group}_latency_{n}")) for n in range(_TURNS)]
