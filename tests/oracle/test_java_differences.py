@@ -266,7 +266,7 @@ def test_a_version_that_is_not_there_is_refused_each_time(sides: tuple[Side, Sid
 def test_a_task_that_repeats_its_poll_is_running_without_a_word(run: Run) -> None:
     def observe(side: Side, config: Mapping[str, str]) -> Any:
         wait_for_line(Path(config["reports"]), "poll is retried", 3)
-        return side.status(config["name"])
+        return reach(side, config["name"], "RR")
 
     theirs, ours = run(observe, mode="poll is retried")
     assert ours == theirs

@@ -51,6 +51,8 @@ from connect_runtime.stopped_processes import (
 _log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S: Final = LOOK_EVERY_S
+# No JVM runs a task sooner; once its agent has ended, nothing says whose it was
+_AGENTS_JVMS_EVERY_S: Final = 1.0
 # An agent that ends sooner than that is started again only then
 _AGENT_LIVES_S: Final = 1.0
 _WITHOUT_AGENT_S: Final = 60.0
@@ -90,17 +92,18 @@ def _watch(daemon: int, door: socket.socket) -> None:
     look_at = time.monotonic() + _LOOK_EVERY_S
     while True:
         agent.start_if_ended(ends)
-        wait_s = min(look_at - time.monotonic(), agent.wait_s())
+        wait_s = min(look_at - time.monotonic(), agent.wait_s(), _AGENTS_JVMS_EVERY_S)
         ends.poll(max(wait_s, 0.0) * 1000)
         children = _children(daemon)
         if os.getppid() != daemon:
             break
         tasks = {pid: tasks.get(pid) or _start_of(pid) for pid in children}
+        jvms = _jvms(agent.pids, jvms)
         if time.monotonic() >= look_at:
             if agent.is_missed():
                 _log.error("No agent could be started on this node: its tasks end")
                 os.kill(daemon, signal.SIGTERM)
-            jvms = _jvms((*tasks, *agent.pids), jvms)
+            jvms = _jvms(tasks, jvms)
             looks = look((daemon, *tasks, *agent.pids, *jvms), looks)
             look_at = time.monotonic() + _LOOK_EVERY_S
     of_agent = _jvms(agent.pids, {})

@@ -395,7 +395,8 @@ def test_the_open_transaction_of_a_task_that_died_holds_no_other_start_up(
     with own_broker(tmp_path / "broker") as own:
         way = own.ways[0]
         kafka = f"{LOOPBACK}:{way.port}"
-        with java_cluster(kafka, f"open-{os.getpid()}", plugin_path) as cluster:
+        own_jvms = {"java.tasks.jvm": "own"}
+        with java_cluster(kafka, f"open-{os.getpid()}", plugin_path, **own_jvms) as cluster:
             sibling = Sibling(cluster, BrokerAddress(own.kafka, ""), "died")
             sibling.moves_on()
             with way.kept_ends("-died-0") as kept:
