@@ -57,6 +57,14 @@ def stat_fields(pid: int) -> list[bytes]:
     return proc_file(pid, "stat").rpartition(b")")[2].split()
 
 
+def threads_of(pid: int) -> list[int]:
+    """Returns the threads of a process; none if it has ended."""
+    try:
+        return [int(thread) for thread in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 as below
+    except OSError:
+        return []
+
+
 def proc_file(pid: int, name: str) -> bytes:
     """Returns what the kernel says of a process; nothing if it has ended."""
     try:

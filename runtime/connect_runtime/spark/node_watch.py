@@ -31,8 +31,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Final, NoReturn
 
 from connect_runtime.agent import client
@@ -46,6 +47,7 @@ from connect_runtime.stopped_processes import (
     look,
     proc_file,
     stat_fields,
+    threads_of,
 )
 
 _log = logging.getLogger(__name__)
@@ -98,15 +100,15 @@ def _watch(daemon: int, door: socket.socket) -> None:
         if os.getppid() != daemon:
             break
         tasks = {pid: tasks.get(pid) or _start_of(pid) for pid in children}
-        jvms = _jvms(agent.pids, jvms)
+        jvms = _jvms(agent.children(), jvms)
         if time.monotonic() >= look_at:
             if agent.is_missed():
                 _log.error("No agent could be started on this node: its tasks end")
                 os.kill(daemon, signal.SIGTERM)
-            jvms = _jvms(tasks, jvms)
+            jvms = _jvms(chain.from_iterable(map(_children, tasks)), jvms)
             looks = look((daemon, *tasks, *agent.pids, *jvms), looks)
             look_at = time.monotonic() + _LOOK_EVERY_S
-    of_agent = _jvms(agent.pids, {})
+    of_agent = _jvms(agent.children(), {})
     _end_orphans({**tasks, **{pid: at for pid, at in jvms.items() if pid not in of_agent}})
     agent.kill()
     _end_orphans(of_agent, patience_s=_WITH_AGENT_S)
@@ -145,6 +147,12 @@ class _Agent:
                 _log.warning("The agent of this node cannot be started: %s", error)
             else:
                 self._descriptor = _wait_for(self._pid, ends)
+
+    def children(self) -> Iterator[int]:
+        """Yields the processes that it has started, also on threads that still run."""
+        for pid in self.pids:
+            for thread in threads_of(pid):
+                yield from _children(pid, thread)
 
     def kill(self) -> None:
         """Ends its JVM, too."""
@@ -219,16 +227,15 @@ def _start_of(pid: int) -> bytes:
     return fields[19] if fields[:1] not in ([], [_ENDED]) else b""
 
 
-def _children(pid: int) -> list[int]:
-    children = map(int, proc_file(pid, f"task/{pid}/children").split())
+def _children(pid: int, thread: int | None = None) -> list[int]:
+    """Returns the processes that a thread has started, the main one by default, which gets those of
+    threads that have ended."""
+    children = map(int, proc_file(pid, f"task/{thread or pid}/children").split())
     return [child for child in children if child != os.getpid()]
 
 
-def _jvms(owners: Iterable[int], earlier: Mapping[int, bytes]) -> Mapping[int, bytes]:
-    """Returns the starts of the JVMs that processes have started, and of `earlier` ones, by pid."""
+def _jvms(children: Iterable[int], earlier: Mapping[int, bytes]) -> Mapping[int, bytes]:
+    """Returns the starts of the JVMs among processes, and of `earlier` ones, by pid."""
     engine = MAIN_CLASS.encode()
-    started = [
-        pid for owner in owners for pid in _children(owner) if engine in proc_file(pid, "cmdline")
-    ]
-    jvms = {pid: _start_of(pid) for pid in started}
+    jvms = {pid: _start_of(pid) for pid in children if engine in proc_file(pid, "cmdline")}
     return {**{pid: at for pid, at in earlier.items() if _start_of(pid) == at}, **jvms}
