@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 import pytest
 
+from connect_runtime.engine.sent_files import CLASS_PATH, with_known
 from connect_runtime.spark.attempts import (
     SECRET,
     SECRET_FILE,
@@ -183,7 +184,7 @@ def test_a_node_that_cannot_have_the_engine_is_named(
 
 
 def test_a_java_plugin_that_is_not_here_is_named() -> None:
-    worker = {"java.plugins.loaded": "classpath\nfile:/no/such/plugin/"}
+    worker = with_known({}, {CLASS_PATH: [], "file:/no/such/plugin/": []})
     with pytest.raises(NodeMissingPlugin, match=r"/no/such/plugin on plugin\.path"):
         check_plugins(replace(launch("c"), java=True, worker=worker))
 
