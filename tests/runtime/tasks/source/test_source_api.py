@@ -354,12 +354,15 @@ def test_a_task_changes_the_offsets_of_a_commit(
             task.context.transaction_context.commit_transaction()
         return two
 
+    def poll_again(task: Any) -> None:
+        sent.set()
+
     if boundary == "disabled":
         cluster.worker["exactly.once.source.support"] = "disabled"
     config = {} if boundary == "disabled" else {"transaction.boundary": boundary}
-    task = moving([poll], answer)
+    sent, task = threading.Event(), moving([poll, poll_again], answer)
     running = started(cluster, install, task, **config)
-    cluster.wait_for_state(TASK, "RUNNING")
+    wait_until(sent.is_set, what="the next poll")
     assert stopped(cluster, running) is AttemptEnd.STOPPED
 
     assert cluster.values() == ["a", "b"]
