@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from connect_runtime.kafka.embedded import console_logging
 from connect_runtime.kafka.jars import classpath
 from connect_runtime.kafka.local_processes import LOOPBACK, find_java, free_port
 
@@ -29,14 +30,7 @@ APACHE_OPTIONS = (
     "-Djava.awt.headless=true",
 )
 # The logging of that script, on its output; its file has the same lines again
-_LOGGING = """\
-rootLogger.level=INFO
-rootLogger.appenderRef.out.ref=out
-appender.out.type=Console
-appender.out.name=out
-appender.out.layout.type=PatternLayout
-appender.out.layout.pattern=[%d] %p %X{connector.context}%m (%c:%L)%n
-"""
+_LOGGING = console_logging("INFO", "[%d] %p %X{connector.context}%m (%c:%L)%n")
 _START_S = 120.0
 _RETRIES_S = 60.0
 _master: str | None = None

@@ -403,8 +403,8 @@ class Worker:
 
     def _attempt_ended(self, launch: TaskLaunch, outcome: Outcome) -> None:
         """Reports the end of an attempt. If it may have left a transaction open, which would hide
-        the offsets of others, its producer is fenced before, unless another leader has superseded
-        it: that would fence its successor. Called from any thread."""
+        the offsets of others, its producer is fenced before, unless this leader knows of another
+        one that has superseded it: that would fence its successor. Called from any thread."""
 
         def run() -> None:
             current = self.runs.get(launch.id)

@@ -93,14 +93,20 @@ _LOGIN = (
     ' username="{user}" password="{password}"'
 )
 
-LOGGING = """\
-rootLogger.level=WARN
+
+def console_logging(level: str, pattern: str) -> str:
+    """Returns properties of Log4j with which a JVM logs on its output."""
+    return f"""\
+rootLogger.level={level}
 rootLogger.appenderRef.out.ref=out
 appender.out.type=Console
 appender.out.name=out
 appender.out.layout.type=PatternLayout
-appender.out.layout.pattern=%d %p %m (%c)%n
+appender.out.layout.pattern={pattern}
 """
+
+
+LOGGING = console_logging("WARN", "%d %p %m (%c)%n")
 _RECORD = "broker.json"
 _LOG = "broker.log"
 _START_S = 30.0

@@ -23,8 +23,6 @@ _MODULES = (
     "orjson",
     "pyspark.worker",
     "connect_runtime.spark.worker",
-    # a megabyte for each Java task otherwise
-    "connect_runtime.tasks.java_task",
     "connect_runtime.tasks.run",
 )
 

@@ -16,6 +16,7 @@ from connect_runtime.storage.log import Fenced
 from connect_runtime.tasks.control.assignments import AttemptAssignment, DesiredTaskState
 from connect_runtime.tasks.control.statuses import StatusReporter
 from connect_runtime.tasks.control.worker_topics import WorkerTopics
+from connect_runtime.tasks.java_task import run_java_task
 from connect_runtime.tasks.kafka_failures import BatchTooLarge, Interrupted
 from connect_runtime.tasks.launch import AttemptEnd, Outcome, TaskLaunch
 from connect_runtime.tasks.sink.sink_task import run_sink
@@ -129,9 +130,6 @@ def _run_java(
     reporter: StatusReporter,
     metrics: TaskMetrics,
 ) -> AttemptEnd:
-    # most tasks are Python's, and need none of it
-    from connect_runtime.tasks.java_task import run_java_task
-
     try:
         return run_java_task(setup, assignment, reporter, metrics)
     except (Fenced, Interrupted):

@@ -94,6 +94,21 @@ def record(offset: int, key: str) -> LogRecord:
     return LogRecord("t", 0, offset, 0, key.encode(), b"{}")
 
 
+def test_a_byte_ends_a_wait_for_a_line_once_and_takes_none_away() -> None:
+    (ours, of_agent), (woken, wakes) = socket.socketpair(), socket.socketpair()
+    with ours, of_agent, woken, wakes:
+        lines = LineReader(ours, woken)
+        wakes.send(b"..")
+        began = time.monotonic()
+        assert lines.receive(END_S) is None
+        assert time.monotonic() - began < END_S
+        assert lines.receive(0.0) is None
+        wakes.send(b".")
+        of_agent.send(b"a line\n")
+        assert lines.receive(END_S) == b"a line"
+        assert lines.receive(END_S) is None
+
+
 def test_a_task_gets_records_of_its_key_from_its_offset_on() -> None:
     ours, of_agent = socket.socketpair()
     tail = AssignmentTail(lambda: ())

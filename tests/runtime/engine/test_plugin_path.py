@@ -108,6 +108,19 @@ def test_each_plugin_is_found_and_what_cannot_be_used_is_named(
     assert versions == ["0.9", "3.0"]
 
 
+def test_a_class_that_is_gone_since_the_scan_hides_no_other(folder: Path) -> None:
+    worker = {"plugin.path": str(folder.parent)}
+    gone = JavaPlugin("tests.Gone", "source", "1.0", "classpath")
+    every = (*scan.scan(worker).plugins, gone)
+    jvm = PluginJvm({**worker, **scan.settings(worker, every, ())}, "")
+    try:
+        classes = {row["class"] for row in jvm.call("plugins", 60)}
+    finally:
+        jvm.end()
+    assert "org.apache.kafka.connect.storage.StringConverter" in classes
+    assert "tests.Gone" not in classes
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["only_scan", "hybrid_warn", "service_load", "hybrid_fail"])
 def test_modes_of_discovery(jar: Path, tmp_path: Path, mode: str) -> None:
