@@ -21,8 +21,15 @@ from connect_runtime.kafka.local_processes import find_java
 
 # Each of 50 to 70 MB. Several installations may share the folder.
 _KEPT = 4
-# An archive that does not fit, or lacks classes, is no concern of a process's log.
-_QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+_OPTIONS = (
+    # An archive that does not fit, or lacks classes, is no concern of a process's log.
+    "-Xlog:cds=off",
+    "-Xlog:cds+dynamic=off",
+    # Java moves archives to random addresses, and so writes to nearly all of their pages: 30 MB of
+    # each JVM. At their own address, JVMs share them.
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:ArchiveRelocationMode=0",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ class ClassArchive:
         file = self._file()
         if file is None or not file.is_file():
             return []
-        return [f"-XX:SharedArchiveFile={file}", *_QUIET]
+        return [f"-XX:SharedArchiveFile={file}", *_OPTIONS]
 
     @contextlib.contextmanager
     def making(self) -> Iterator[list[str]]:
@@ -51,7 +58,7 @@ class ClassArchive:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="making-", dir=file.parent) as folder:
             archive = Path(folder, "archive")
-            yield [f"-XX:ArchiveClassesAtExit={archive}", *_QUIET]
+            yield [f"-XX:ArchiveClassesAtExit={archive}", *_OPTIONS]
             if archive.is_file():
                 _keep(archive, file)
         self._remove_old(file.parent)
@@ -65,7 +72,7 @@ class ClassArchive:
             *(jar for place in self.class_path for jar in _jars(place)),
         ]
         stats = [(str(file), (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
-        key = hashlib.sha256(json.dumps(stats).encode()).hexdigest()[:16]
+        key = hashlib.sha256(json.dumps([_OPTIONS, stats]).encode()).hexdigest()[:16]
         return cache_folder() / "class-archives" / f"{self.name}-{key}.jsa"
 
     def _remove_old(self, folder: Path) -> None:

@@ -113,6 +113,11 @@ class JvmConnection:
             raise self.error(frame["error"])
         return frame["result"]
 
+    @property
+    def is_asked(self) -> bool:
+        """Returns whether a request waits for its answer."""
+        return bool(self._waiting)
+
     def error(self, failure: Fields) -> JavaError:
         """Returns an exception that the JVM sent, without secrets."""
         text, trace = (self.redact(failure[key] or "") for key in ("message", "trace"))

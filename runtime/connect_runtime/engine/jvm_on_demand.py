@@ -69,9 +69,12 @@ class JvmOnDemand:
 
     def _end(self, jvm: PluginJvm) -> None:
         while not self._closed.wait(self._idle_s / 4):
-            if time.monotonic() - self._asked_at > self._idle_s:
+            if time.monotonic() - self._asked_at > self._idle_s and not jvm.is_asked:
                 self.retire(jvm)
             if self._jvm.current is not jvm:
                 break
-        self._closed.wait(SLOW_S + SLACK_S)
+        deadline = time.monotonic() + SLOW_S + SLACK_S
+        # one that has the JVM asks it within the wait
+        while not self._closed.wait(SLACK_S) and jvm.is_asked and time.monotonic() < deadline:
+            pass
         jvm.end()

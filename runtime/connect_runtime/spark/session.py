@@ -43,8 +43,9 @@ _POLL_S: Final = 0.05
 _UNKNOWN: Final = "unknown"
 # The executor's Python is killed so long after its task, so that the newest attempt need not wait.
 _KILL_TIMEOUT = "100ms"
-# The C1 compiler alone starts faster; tasks run in Python.
-JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# The C1 compiler alone starts faster; tasks run in Python. Java's own first heap, of a large machine,
+# would be filled before anything is collected.
+JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms32m")
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _PYTHON = "spark.pyspark.python"
 _NAME: Final = "spark.app.name"
