@@ -22,6 +22,9 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClassArchive:
     return ClassArchive("test", (jars,))
 
 
+_FILES = ("-XX:SharedArchiveFile=", "-XX:ArchiveClassesAtExit=")
+
+
 def _java(flags: Sequence[str]) -> str:
     """What a JVM with these flags says, which is to end well."""
     done = subprocess.run(
@@ -34,7 +37,7 @@ def _java(flags: Sequence[str]) -> str:
 
 
 def _file(flags: Sequence[str]) -> Path:
-    (file,) = [flag.partition("=")[2] for flag in flags if flag.startswith("-XX:")]
+    (file,) = [flag.partition("=")[2] for flag in flags if flag.startswith(_FILES)]
     return Path(file)
 
 
@@ -53,7 +56,9 @@ def test_a_made_archive_is_mapped(archive: ClassArchive) -> None:
         _java(flags)
     file = _file(archive.flags())
     assert [each.name for each in file.parent.iterdir()] == [file.name]
-    assert str(file) in _java([*archive.flags(), "-Xlog:cds=info", "-Xlog:cds+dynamic=info"])
+    log = _java([*archive.flags(), "-Xlog:cds=info", "-Xlog:cds+dynamic=info"])
+    assert str(file) in log
+    assert "alternative address" not in log, "JVMs do not share its pages"
     assert "cds" not in _java(archive.flags())
 
 

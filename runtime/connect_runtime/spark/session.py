@@ -43,8 +43,8 @@ _POLL_S: Final = 0.05
 _UNKNOWN: Final = "unknown"
 # The executor's Python is killed so long after its task, so that the newest attempt need not wait.
 _KILL_TIMEOUT = "100ms"
-# The C1 compiler alone starts faster; tasks run in Python. Java's own first heap, of a large machine,
-# would be filled before anything is collected.
+# The C1 compiler alone starts faster; tasks run in Python. The heap with which Java begins on a
+# large machine would be filled before anything is collected.
 JAVA_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms32m")
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _PYTHON = "spark.pyspark.python"

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.engine import jvm as jvm_module
-from connect_runtime.engine import jvm_connection
+from connect_runtime.engine import jvm_connection, jvm_on_demand
 from connect_runtime.engine.engine_jar import class_archive, class_path
 from connect_runtime.engine.jvm import PluginJvm
 from connect_runtime.engine.jvm_connection import Fields, JvmEnded
@@ -85,6 +85,18 @@ def test_the_last_lines_of_a_jvm_are_in_the_reason_of_its_end(
     jvm = run("/bin/sh", "-c", "echo 'multiple garbage collectors selected'; exit 1")
     with pytest.raises(JvmEnded, match=r"exit code 1\nmultiple garbage collectors selected$"):
         jvm.call("small", 60)
+
+
+def test_a_jvm_on_demand_ends_soon_after_its_last_answer(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jvm_on_demand, "SLACK_S", 0.1)
+    demand = jvm_on_demand.JvmOnDemand(lambda: run("/bin/sleep", "600"), idle_s=0.2)
+    jvm = demand.get()
+    with pytest.raises(TakesTooLong):
+        jvm.call("slow", 1.5)
+    wait_until(lambda: process(jvm.pid) is None, what="the end of the JVM", timeout_s=10)
+    demand.close()
 
 
 def test_output_without_a_line_s_end_takes_no_memory(run: Run) -> None:

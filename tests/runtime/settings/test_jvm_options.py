@@ -13,6 +13,7 @@ from connect_runtime.settings.jvm_options import (
     default_options,
     joined,
     jvm_options,
+    node_jvm_options,
     options_problem,
     start_variables,
     with_start_variables,
@@ -33,7 +34,17 @@ def test_a_small_machine_has_smaller_heaps(memory: int, heap: str) -> None:
 def test_a_connectors_options_come_after_the_workers_and_those_after_the_defaults() -> None:
     options = jvm_options({OPTIONS_KEY: "-Xmx1g '-Da=b c'"}, {OPTIONS_KEY: "-Xmx2g"})
     assert options[-3:] == ("-Xmx1g", "-Da=b c", "-Xmx2g")
-    assert jvm_options({}) == options[:3]
+    assert jvm_options({}, {}) == options[:3]
+
+
+def test_a_jvm_that_moves_no_records_is_compiled_once() -> None:
+    assert jvm_options({}) == (*jvm_options({}, {}), "-XX:TieredStopAtLevel=1")
+
+
+def test_a_shared_jvm_collects_with_all_cores_unless_a_collector_is_set() -> None:
+    assert node_jvm_options({})[2:] == ("-XX:+UseParallelGC", "-XX:NewRatio=7")
+    chosen = node_jvm_options({OPTIONS_KEY: "-XX:+UseG1GC -Xmx256M"})
+    assert chosen[2:] == ("-XX:+UseG1GC", "-Xmx256M")
 
 
 def test_of_garbage_collectors_the_last_one_counts() -> None:
@@ -41,10 +52,18 @@ def test_of_garbage_collectors_the_last_one_counts() -> None:
     assert options == ("-Xss1m", "-XX:+UseParallelGC")
 
 
-def test_a_jvm_starts_with_another_collector_and_more_heap() -> None:
+@pytest.mark.parametrize(
+    "options",
+    [
+        jvm_options({OPTIONS_KEY: "-XX:+UseG1GC"}, {OPTIONS_KEY: "-Xmx1g -Xss2m"}),
+        jvm_options({OPTIONS_KEY: "-Xmx32m"}),
+        node_jvm_options({OPTIONS_KEY: "-Xmx32m"}),
+        node_jvm_options({OPTIONS_KEY: "-XX:+UseZGC -Xmx8g"}),
+    ],
+)
+def test_a_jvm_starts_with_another_collector_and_another_heap(options: tuple[str, ...]) -> None:
     java = find_java()
     assert java is not None
-    options = jvm_options({OPTIONS_KEY: "-XX:+UseG1GC"}, {OPTIONS_KEY: "-Xmx1g -Xss2m"})
     done = subprocess.run([str(java), *options, "-version"], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -104,7 +123,7 @@ def test_options_of_apaches_start_script_come_before_the_workers() -> None:
         }
     )
     worker = with_start_variables({OPTIONS_KEY: "-Xmx1g"}, variables)
-    assert jvm_options(worker)[1:] == (
+    assert jvm_options(worker, {})[1:] == (
         jvm_options({})[1],
         "-XX:+UseG1GC",
         "-Djava.security.auth.login.config=/a.conf",
