@@ -48,6 +48,9 @@ _DOWNLOAD_S: Final = 900.0
 _ANSWER_S: Final = 60.0
 _BYTES_MOST: Final = 2 << 30
 _BLOCK_BYTES: Final = 1 << 20
+_DOWNLOAD_HINT: Final = (
+    "A login can be in ~/.netrc. Without network: download it elsewhere, and install the file."
+)
 
 
 # --- an argument of `connect plugins install` ---
@@ -292,9 +295,20 @@ def _download(source: str, file: Path) -> None:
     except httpx.TimeoutException:
         raise _not_downloaded(source, f"no answer in {_ANSWER_S:.0f} s") from None
     except (httpx.HTTPError, NetrcParseError, OSError) as error:
+        refused = _refused_certificate(error)
+        if refused is not None:
+            problem = f"the server's certificate is refused: {refused.verify_message}"
+            hint = "SSL_CERT_FILE names a file of the authorities that are trusted"
+            raise _not_downloaded(source, problem, hint) from None
         # Texts of the library may quote the address
         reason = f"the connection failed: {type(error).__name__}"
         raise _not_downloaded(source, reason) from None
+
+
+def _refused_certificate(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__context__
+    return error
 
 
 def _write(out: IO[bytes], block: bytes) -> None:
@@ -337,11 +351,8 @@ def _refuse_plain(request: httpx.Request) -> None:
         raise httpx.UnsupportedProtocol("not https")
 
 
-def _not_downloaded(source: str, reason: str) -> Unreachable:
+def _not_downloaded(source: str, reason: str, hint: str = _DOWNLOAD_HINT) -> Unreachable:
     address = str(httpx.URL(source).copy_with(userinfo=b"", query=None))
-    hint = (
-        "A login can be in ~/.netrc. Without network: download it elsewhere, and install the file."
-    )
     return Unreachable(
         Diagnostic("plugins.download", f"{address} was not downloaded", why=reason, hint=hint)
     )

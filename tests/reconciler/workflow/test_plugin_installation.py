@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import shutil
+import ssl
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,7 @@ from connect_runtime import maven
 from connect_specs.desired import Project
 from connect_specs.diagnostics import ConnectError, Failed, Invalid, Unreachable
 from connect_specs.plugins_lock import LockedPlugin, load_lock, load_locked_plugins
+from support.certificates import Authority
 from support.command import CONNECT
 from support.maven_repository import MavenRepository, jar, maven_repository, tarred, zipped
 from support.projects import project_of
@@ -253,6 +255,33 @@ def test_an_address(project: Project, repository: MavenRepository) -> None:
     assert plugin.name == "sink"
     assert _files(project) == {"sink/sink-1.0/lib/sink.jar": SINK}
     assert plugin.origins[0].source == f"{repository.url}/redirected/sink-1.0.zip"
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_an_https_address(
+    project: Project,
+    repository: MavenRepository,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trusted: bool,
+) -> None:
+    authority = Authority.make(tmp_path / "certificates")
+    server = authority.sign("server")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(server.certificate, server.key)
+    repository.socket = tls.wrap_socket(repository.socket, server_side=True)
+    repository.files["/sink.jar"] = SINK
+    address = f"https://{repository.address}/sink.jar"
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.own.certificate))
+        assert _install(project, address).origins[0].source == address
+        assert _files(project) == {"sink/sink.jar": SINK}
+    else:
+        with pytest.raises(Unreachable) as error:
+            _install(project, address)
+        assert "certificate is refused: unable to get local issuer" in error.value.why
+        assert "SSL_CERT_FILE" in _text(error.value)
+        assert _state(project) == ({}, None)
 
 
 @pytest.mark.parametrize("netrc", [False, True])
