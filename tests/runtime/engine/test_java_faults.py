@@ -132,11 +132,23 @@ def test_a_connector_that_fails_or_ends_its_jvm_has_failed_alone(
     traced(cluster, name, connector_status, State.FAILED, trace)
 
 
+def test_a_connector_that_fails_as_another_ends_its_jvm_starts_again(
+    cluster: ThreadCluster, unruly: Callable[[str, str], str], tmp_path: Path
+) -> None:
+    once = tmp_path / "once"
+    name = unruly("start", f"fails as its JVM ends, once: {once}")
+    wait_until(once.exists, what="the start of the first", timeout_s=START_S)
+    culprit = unruly("start", "exits")
+    traced(cluster, culprit, connector_status, State.FAILED, "exit code 7")
+    cluster.wait_for(name, State.RUNNING, State.RUNNING, timeout_s=START_S)
+
+
 @pytest.mark.parametrize(
     ("how", "state", "trace"),
     [
         ("exits", State.UNASSIGNED, "exit code 7"),
         ("exits, and a hook hangs", State.UNASSIGNED, "exit code 105 (its shutdown hooks did not"),
+        ("exits, and a hook hangs and interrupts", State.UNASSIGNED, "exit code 105 (its shutdown"),
         ("takes the heap", State.UNASSIGNED, "exit code 3 (out of memory)"),
         ("leaves a process", State.UNASSIGNED, "exit code 7"),
         ("interrupts itself", State.UNASSIGNED, "has ended by itself"),

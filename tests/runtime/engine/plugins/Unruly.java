@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Task;
@@ -40,6 +41,10 @@ public class Unruly extends SourceConnector {
             Files.write(Path.of(how.substring("writes ".length())), new byte[0]);
             return;
         }
+        if (how.startsWith("fails as its JVM ends, once: ")) {
+            failAsTheJvmEnds(Path.of(how.substring(how.indexOf(": ") + 2)));
+            return;
+        }
         switch (how) {
             case "hangs" -> forever();
             case "loops" -> {
@@ -50,6 +55,10 @@ public class Unruly extends SourceConnector {
             case "exits" -> System.exit(7);
             case "exits, and a hook hangs" -> {
                 Runtime.getRuntime().addShutdownHook(new Thread(Unruly::forever));
+                System.exit(7);
+            }
+            case "exits, and a hook hangs and interrupts" -> {
+                Runtime.getRuntime().addShutdownHook(new Thread(Unruly::interruptAll));
                 System.exit(7);
             }
             case "takes the heap" -> {
@@ -80,6 +89,34 @@ public class Unruly extends SourceConnector {
             case "interrupts itself" -> Thread.currentThread().interrupt();
             case "throws what cannot be shown" -> throw new Unshown();
             default -> throw new ConnectException("It cannot be " + how);
+        }
+    }
+
+    /** As one whose connections a hook closes does; the hook takes a while. */
+    private static void failAsTheJvmEnds(Path once) throws InterruptedException, IOException {
+        if (Files.exists(once)) {
+            return;
+        }
+        CountDownLatch ends = new CountDownLatch(1);
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            ends.countDown();
+            try {
+                Thread.sleep(2_000);
+            } catch (InterruptedException error) {
+                // then it takes none
+            }
+        }));
+        Files.write(once, new byte[0]);
+        ends.await();
+        throw new ConnectException("Its connections are closed");
+    }
+
+    private static void interruptAll() {
+        while (true) {
+            Thread.getAllStackTraces().keySet().stream()
+                    .filter(thread -> thread != Thread.currentThread())
+                    .forEach(Thread::interrupt);
+            Thread.onSpinWait();
         }
     }
 
