@@ -26,7 +26,6 @@ class JvmOnDemand:
         self._start = start
         self._idle_s = idle_s
         self._jvm = RenewedJvm(self._make)
-        self._asked_at = 0.0
         self._closed = threading.Event()
 
     def ask(self, ask: Callable[[PluginJvm, float], T]) -> T:
@@ -50,7 +49,6 @@ class JvmOnDemand:
 
     def get(self) -> PluginJvm:
         """Returns the JVM for a question."""
-        self._asked_at = time.monotonic()
         return self._jvm.get()
 
     def retire(self, jvm: PluginJvm) -> None:
@@ -69,12 +67,12 @@ class JvmOnDemand:
 
     def _end(self, jvm: PluginJvm) -> None:
         while not self._closed.wait(self._idle_s / 4):
-            if time.monotonic() - self._asked_at > self._idle_s and not jvm.is_asked:
+            if jvm.unasked_s > self._idle_s:
                 self.retire(jvm)
             if self._jvm.current is not jvm:
                 break
         deadline = time.monotonic() + SLOW_S + SLACK_S
         # one that has the JVM asks it within the wait
-        while not self._closed.wait(SLACK_S) and jvm.is_asked and time.monotonic() < deadline:
+        while not self._closed.wait(SLACK_S) and not jvm.unasked_s and time.monotonic() < deadline:
             pass
         jvm.end()

@@ -91,10 +91,14 @@ def test_a_jvm_on_demand_ends_soon_after_its_last_answer(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jvm_on_demand, "SLACK_S", 0.1)
-    demand = jvm_on_demand.JvmOnDemand(lambda: run("/bin/sleep", "600"), idle_s=0.2)
+    demand = jvm_on_demand.JvmOnDemand(lambda: run("/bin/sleep", "600"), idle_s=0.4)
     jvm = demand.get()
     with pytest.raises(TakesTooLong):
         jvm.call("slow", 1.5)
+    for _ in range(15):
+        time.sleep(0.1)
+        with pytest.raises(TakesTooLong):
+            jvm.call("soon after another", 0.01)
     wait_until(lambda: process(jvm.pid) is None, what="the end of the JVM", timeout_s=10)
     demand.close()
 
