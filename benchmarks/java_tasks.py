@@ -252,7 +252,8 @@ class _Measurement:
     def kills(self) -> None:
         for kind, config in (("file", self._file), ("debezium", self._debezium)):
             for name, jvm in (("kill", "own"), ("kill shared", "node")):
-                connector = f"{self.group}_{kind}_in_{jvm}"
+                # threads of tasks are found by the first three letters
+                connector = f"{kind[0]}{jvm}_{self.group}"
                 took = self._kills_s(connector, kind, config(connector) | {"java.tasks.jvm": jvm})
                 self._add(f"{name} {kind}", statistics.median(took))
                 self._add(f"{name} {kind} most", max(took))

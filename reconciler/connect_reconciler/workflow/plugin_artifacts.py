@@ -297,9 +297,9 @@ def _download(source: str, file: Path) -> None:
     except (httpx.HTTPError, NetrcParseError, OSError) as error:
         refused = _refused_certificate(error)
         if refused is not None:
-            problem = f"the server's certificate is refused: {refused.verify_message}"
-            hint = "SSL_CERT_FILE names a file of the authorities that are trusted"
-            raise _not_downloaded(source, problem, hint) from None
+            problem = f"a server's certificate is refused: {refused.verify_message}"
+            trusted = "SSL_CERT_FILE names a file of all authorities that are trusted"
+            raise _not_downloaded(source, problem, f"{trusted}. {_DOWNLOAD_HINT}") from None
         # Texts of the library may quote the address
         reason = f"the connection failed: {type(error).__name__}"
         raise _not_downloaded(source, reason) from None

@@ -242,15 +242,6 @@ class JavaCatalog:
         kinds = (scan.PROVIDER,)
         return tuple(entry for entry in declared if self.matching(entry.class_name, kinds))
 
-    def jvm(self) -> PluginJvm:
-        """Returns the JVM, which ends when nothing has asked for it for a while. Raises Failed and
-        JarsError."""
-        return self._jvm.get()
-
-    def renew(self, jvm: PluginJvm) -> None:
-        """Has the next call of `jvm` return another one than this, which has ended."""
-        self._jvm.retire(jvm)
-
     def _start(self) -> PluginJvm:
         return self.new_jvm(self.worker)
 

@@ -14,6 +14,7 @@ from connect_runtime.api import ConnectorError
 from connect_runtime.engine.catalog import JavaCatalog
 from connect_runtime.engine.jvm import PluginJvm
 from connect_runtime.engine.jvm_connection import Fields, JvmEnded
+from connect_runtime.engine.renewed_jvm import RenewedJvm
 from connect_runtime.waiting import TakesTooLong
 from connect_specs.secrets import secrets_in
 
@@ -27,6 +28,8 @@ class JavaChains:
 
     def __init__(self, worker: Mapping[str, str]) -> None:
         self._catalog = JavaCatalog(worker, "records")
+        # Not one that ends when it is not asked: it holds the chains
+        self._jvm = RenewedJvm(lambda: self._catalog.new_jvm(self._catalog.worker))
         # Of each chain its JVM, and its number there
         self._chains: list[tuple[PluginJvm, int]] = []
 
@@ -43,12 +46,12 @@ class JavaChains:
     def open(self, config: Mapping[str, str], *, sink: bool) -> int:
         """Makes the chain of a config whose references are resolved, and returns its number. Raises
         JavaError, JvmEnded, and ConnectorError without an answer in time."""
-        jvm = self._catalog.jvm()
+        jvm = self._jvm.get()
         try:
             chain = self._opened(jvm, config, sink=sink)
         except JvmEnded:
-            self._catalog.renew(jvm)
-            chain = self._opened(self._catalog.jvm(), config, sink=sink)
+            self._jvm.forget(jvm)
+            chain = self._opened(self._jvm.get(), config, sink=sink)
         self._chains.append(chain)
         return len(self._chains) - 1
 
@@ -72,6 +75,7 @@ class JavaChains:
 
     def close(self) -> None:
         """Ends the JVM."""
+        self._jvm.close()
         self._catalog.close()
 
 

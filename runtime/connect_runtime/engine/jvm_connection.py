@@ -10,7 +10,6 @@ import queue
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
@@ -65,7 +64,6 @@ class JvmConnection:
         self._lock = threading.Lock()
         self._sending = threading.Lock()
         self._waiting: dict[int, queue.SimpleQueue[Fields | None]] = {}
-        self._answered_at = time.monotonic()
         self._last_id = 0
         self._ended: str | None = None
         self._killed = False
@@ -107,7 +105,6 @@ class JvmConnection:
         except queue.Empty:
             raise TakesTooLong from None
         finally:
-            self._answered_at = time.monotonic()
             with self._lock:
                 self._waiting.pop(number, None)
         if frame is None:
@@ -115,11 +112,6 @@ class JvmConnection:
         if "error" in frame:
             raise self.error(frame["error"])
         return frame["result"]
-
-    @property
-    def unasked_s(self) -> float:
-        """Returns the seconds since its last answer; 0 while a request waits for one."""
-        return 0.0 if self._waiting else time.monotonic() - self._answered_at
 
     def error(self, failure: Fields) -> JavaError:
         """Returns an exception that the JVM sent, without secrets."""

@@ -26,6 +26,9 @@ class JvmOnDemand:
         self._start = start
         self._idle_s = idle_s
         self._jvm = RenewedJvm(self._make)
+        self._lock = threading.Lock()
+        self._asking = 0
+        self._asked_at = 0.0
         self._closed = threading.Event()
 
     def ask(self, ask: Callable[[PluginJvm, float], T]) -> T:
@@ -33,23 +36,26 @@ class JvmOnDemand:
         which another question may have caused, that of a JVM that no other question can end. One
         that hangs gets no further questions. Raises what `ask` raises."""
         deadline = time.monotonic() + SLOW_S + SLACK_S
-        jvm = self.get()
+        with self._lock:
+            self._asking += 1
         try:
-            return ask(jvm, deadline - time.monotonic())
-        except JvmEnded:
-            self.retire(jvm)
-        except TakesTooLong:
-            self.retire(jvm)
-            raise
+            jvm = self._jvm.get()
+            try:
+                return ask(jvm, deadline - time.monotonic())
+            except JvmEnded:
+                self.retire(jvm)
+            except TakesTooLong:
+                self.retire(jvm)
+                raise
+        finally:
+            with self._lock:
+                self._asking -= 1
+                self._asked_at = time.monotonic()
         own = self._start()
         try:
             return ask(own, deadline - time.monotonic())
         finally:
             own.end()
-
-    def get(self) -> PluginJvm:
-        """Returns the JVM for a question."""
-        return self._jvm.get()
 
     def retire(self, jvm: PluginJvm) -> None:
         """Asks another JVM from now on. This one ends when its questions must be over."""
@@ -67,12 +73,15 @@ class JvmOnDemand:
 
     def _end(self, jvm: PluginJvm) -> None:
         while not self._closed.wait(self._idle_s / 4):
-            if jvm.unasked_s > self._idle_s:
-                self.retire(jvm)
             if self._jvm.current is not jvm:
+                # a question that takes too long may still do something
+                self._closed.wait(SLOW_S + SLACK_S)
                 break
-        deadline = time.monotonic() + SLOW_S + SLACK_S
-        # one that has the JVM asks it within the wait
-        while not self._closed.wait(SLACK_S) and not jvm.unasked_s and time.monotonic() < deadline:
-            pass
+            if self._is_idle():
+                self.retire(jvm)
+                break
         jvm.end()
+
+    def _is_idle(self) -> bool:
+        with self._lock:
+            return not self._asking and time.monotonic() - self._asked_at > self._idle_s

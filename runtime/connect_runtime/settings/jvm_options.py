@@ -31,8 +31,14 @@ HEAP_MIB: Final = 512
 NODE_HEAP_MIB: Final = 2048
 # One JVM of a node: an eighth of the heap for new objects, which it grows to with the records.
 # Collected by one thread Debezium is a quarter slower, and with a third of the heap no faster
-_OF_NODE: Final = ("-XX:+UseParallelGC", "-XX:NewRatio=7")
-_COMPILED_ONCE: Final = "-XX:TieredStopAtLevel=1"
+_OF_NODE: Final = (
+    "-XX:+UseParallelGC",
+    "-XX:NewRatio=7",
+    # A heap that is nearly full for a while makes tasks slow, as with Apache's collector
+    "-XX:-UseGCOverheadLimit",
+)
+# The second reserves addresses, as without the first: an option of the worker may rely on them
+_COMPILED_ONCE: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 _SIZE: Final = re.compile(r"-X(mx|ms|ss)[1-9]\d*[kKmMgG]?")
 _COLLECTOR: Final = re.compile(r"-XX:\+Use(Serial|Parallel|G1|Z|Shenandoah)GC")
 _ALLOWED: Final = "-Xmx, -Xms, -Xss and -XX:+Use…GC"
@@ -74,7 +80,7 @@ def jvm_options(
     if problem is not None:
         raise ConfigError.invalid(OPTIONS_KEY, of_connector, problem)
     defaults = default_options(memory_limit())
-    compiler = (_COMPILED_ONCE,) if connector is None else ()
+    compiler = _COMPILED_ONCE if connector is None else ()
     return joined(defaults, compiler, split_options(of_worker), split_options(of_connector))
 
 

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from connect_runtime.engine import jvm_connection, jvm_on_demand
 from connect_runtime.engine.engine_jar import class_archive, class_path
 from connect_runtime.engine.jvm import PluginJvm
 from connect_runtime.engine.jvm_connection import Fields, JvmEnded
+from connect_runtime.engine.jvm_on_demand import JvmOnDemand
 from connect_runtime.waiting import TakesTooLong
 from connect_specs.secrets import Redactor
 from support.processes import frozen, process
@@ -87,19 +89,45 @@ def test_the_last_lines_of_a_jvm_are_in_the_reason_of_its_end(
         jvm.call("small", 60)
 
 
-def test_a_jvm_on_demand_ends_soon_after_its_last_answer(
+def test_a_jvm_on_demand_ends_soon_after_its_last_answer(run: Run) -> None:
+    """Also one that is asked for its metrics all the time."""
+    demand = JvmOnDemand(lambda: run("/bin/sleep", "600"), idle_s=0.4)
+    jvms: list[PluginJvm] = []
+
+    def ask(jvm: PluginJvm, left_s: float) -> None:
+        jvms.append(jvm)
+        with pytest.raises(TakesTooLong):
+            jvm.call("slow", 1.5)
+
+    def has_ended() -> bool:
+        with suppress(TakesTooLong, JvmEnded):
+            jvms[0].call("metrics", 0.01)
+        return process(jvms[0].pid) is None
+
+    demand.ask(ask)
+    wait_until(has_ended, what="the end of the JVM", timeout_s=10)
+    demand.ask(ask)
+    assert jvms[1] is not jvms[0]
+    demand.close()
+
+
+def test_a_jvm_on_demand_may_finish_what_takes_too_long(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jvm_on_demand, "SLACK_S", 0.1)
-    demand = jvm_on_demand.JvmOnDemand(lambda: run("/bin/sleep", "600"), idle_s=0.4)
-    jvm = demand.get()
+    monkeypatch.setattr(jvm_on_demand, "SLOW_S", 1.5)
+    monkeypatch.setattr(jvm_on_demand, "SLACK_S", 0.0)
+    demand = JvmOnDemand(lambda: run("/bin/sleep", "600"), idle_s=0.2)
+    jvms: list[PluginJvm] = []
+
+    def ask(jvm: PluginJvm, left_s: float) -> None:
+        jvms.append(jvm)
+        jvm.call("slow", 0.1)
+
+    began = time.monotonic()
     with pytest.raises(TakesTooLong):
-        jvm.call("slow", 1.5)
-    for _ in range(15):
-        time.sleep(0.1)
-        with pytest.raises(TakesTooLong):
-            jvm.call("soon after another", 0.01)
-    wait_until(lambda: process(jvm.pid) is None, what="the end of the JVM", timeout_s=10)
+        demand.ask(ask)
+    wait_until(lambda: process(jvms[0].pid) is None, what="the end of the JVM", timeout_s=10)
+    assert time.monotonic() - began > 1.5
     demand.close()
 
 

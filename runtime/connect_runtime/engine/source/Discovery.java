@@ -17,15 +17,12 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
-import org.apache.kafka.connect.runtime.isolation.DelegatingClassLoader;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
 import org.apache.kafka.connect.runtime.isolation.PluginDiscoveryMode;
 import org.apache.kafka.connect.runtime.isolation.PluginScanResult;
 import org.apache.kafka.connect.runtime.isolation.PluginSource;
 import org.apache.kafka.connect.runtime.isolation.PluginType;
 import org.apache.kafka.connect.runtime.isolation.Plugins;
-import org.apache.logging.log4j.Level;
-import org.apache.logging.log4j.core.config.Configurator;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -68,8 +65,6 @@ record Discovery(Plugins plugins, PluginScanResult found, CompletableFuture<Void
                     found.set(new PluginScanResult(
                             places.stream().map(place -> loaded(known.get(location(place)), place)).toList()));
                     drivers.set(CompletableFuture.runAsync(() -> places.forEach(Discovery::registerDrivers)));
-                    // The log of the scan has them: two lines for each, in each JVM
-                    Configurator.setLevel(DelegatingClassLoader.class.getName(), Level.WARN);
                     delegatingLoader().installDiscoveredPlugins(found.get());
                 }
                 return found.get();

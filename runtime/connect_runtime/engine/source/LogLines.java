@@ -11,6 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import org.apache.kafka.connect.runtime.isolation.DelegatingClassLoader;
 import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.ThreadContext;
 import org.apache.logging.log4j.core.LogEvent;
@@ -60,6 +61,8 @@ final class LogLines extends AbstractAppender {
         lines.start();
         var builder = ConfigurationBuilderFactory.newConfigurationBuilder();
         builder.add(builder.newRootLogger(Level.INFO));
+        // Two lines for each plugin, in each JVM: GET /connector-plugins lists them
+        builder.add(builder.newLogger(DelegatingClassLoader.class.getName(), Level.WARN));
         LoggerContext context = Configurator.initialize(builder.build());
         context.getConfiguration().addAppender(lines);
         context.getRootLogger().addAppender(lines);
