@@ -149,7 +149,8 @@ class Needs:
 
     def sample(self, minute: float) -> None:
         processes = self.load.everything
-        connections = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        # of connectors: those of the load itself have no name
+        connections = "SELECT count(*) FROM pg_stat_activity WHERE application_name <> ''"
         ((count,),) = self.load.server.sql(connections)
         figures = {
             "memory_mb": sum(map(pss_mb, processes)),
@@ -159,7 +160,7 @@ class Needs:
                 for each in processes
                 for link in _links(_listed(each, "fd"))
             ),
-            "connections": int(count or 0) - 1,
+            "connections": int(count or 0),
             "processes": len(processes),
             "jvms of tasks": len(self.load.task_jvms),
         }
