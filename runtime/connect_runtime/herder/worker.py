@@ -66,7 +66,7 @@ _BACKOFF_S = 1.0
 _BACKOFF_MAX_S = 60.0
 _SETTLED_S = 300.0
 # A JVM that was killed while it ran says little of its task, unless the system does so all
-# the time: before a whole failure the pauses are tenths of the first one, too
+# the time: ten kills are a failure, and pauses before that a tenth of the first one
 _KILL = 0.1
 # A connector that throws when asked for task configs is asked again after so long, then 0.5 s, 1,
 # ... as by Apache's workers: a database may be away while its tables are listed.
@@ -211,7 +211,7 @@ class Worker:
         # an earlier attempt that made its producer late, or another worker, is no failure of this
         if outcome.ended is not AttemptEnd.FENCED:
             failures += _KILL if outcome.killed else 1
-        pause = failures if 0 < failures < 1 else 2 ** max(failures - 1, 0)
+        pause = _KILL if 0 < failures < 1 else 2 ** max(failures - 1, 0)
         wait = min(_BACKOFF_S * pause, _BACKOFF_MAX_S) * random.uniform(0.5, 1)
         self._set(
             replace(
