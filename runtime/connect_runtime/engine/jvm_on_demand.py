@@ -77,11 +77,10 @@ class JvmOnDemand:
                 # a question that takes too long may still do something
                 self._closed.wait(SLOW_S + SLACK_S)
                 break
-            if self._is_idle():
-                self.retire(jvm)
+            with self._lock:  # a question that comes now gets another JVM
+                is_idle = not self._asking and time.monotonic() - self._asked_at > self._idle_s
+                if is_idle:
+                    self.retire(jvm)
+            if is_idle:
                 break
         jvm.end()
-
-    def _is_idle(self) -> bool:
-        with self._lock:
-            return not self._asking and time.monotonic() - self._asked_at > self._idle_s

@@ -29,15 +29,15 @@ _MIB: Final = 1 << 20
 HEAP_MIB: Final = 512
 # As Apache's start script gives a worker, which holds as many tasks
 NODE_HEAP_MIB: Final = 2048
-# One JVM of a node: an eighth of the heap for new objects, which it grows to with the records.
-# Collected by one thread Debezium is a quarter slower, and with a third of the heap no faster
+# Of a JVM that tasks share: at most an eighth of its heap is for new objects. With one thread that
+# collects, Debezium is a quarter slower, and with a third of the heap no faster
 _OF_NODE: Final = (
     "-XX:+UseParallelGC",
     "-XX:NewRatio=7",
     # A heap that is nearly full for a while makes tasks slow, as with Apache's collector
     "-XX:-UseGCOverheadLimit",
 )
-# The second reserves addresses, as without the first: an option of the worker may rely on them
+# The first alone limits compiled code to less than an option of the worker may ask for
 _COMPILED_ONCE: Final = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 _SIZE: Final = re.compile(r"-X(mx|ms|ss)[1-9]\d*[kKmMgG]?")
 _COLLECTOR: Final = re.compile(r"-XX:\+Use(Serial|Parallel|G1|Z|Shenandoah)GC")
